@@ -1,0 +1,1 @@
+"""The command line of drt: parses, calls one method of the SDK, prints."""

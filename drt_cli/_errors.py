@@ -1,0 +1,52 @@
+"""From exceptions to one line on stderr and an exit code.
+
+0 done, 1 an error in one sentence, 2 wrong usage, 3 partly done, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from ._text import printable
+
+DONE, FAILED, USAGE, PARTLY, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
+    """Runs `work` and returns the exit code; with `debug`, errors keep their traceback."""
+    try:
+        code = work()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        report(_sentence(error))
+        return FAILED
+    return code if isinstance(code, int) else DONE
+
+
+def report(sentence: str) -> None:
+    """Prints an error as the one line every error has."""
+    click.echo(f"drt: {printable(sentence)}", err=True)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}."
+    # Only a command can raise a DrtError, so its module is loaded by then; --help must not load it.
+    sdk = sys.modules.get("drt")
+    if sdk is not None and isinstance(error, sdk.DrtError):
+        return str(error)
+    return (
+        f"a mistake of the program, not yours: {type(error).__name__}: {error}; "
+        "run it again with --debug for the traceback."
+    )

@@ -1,0 +1,183 @@
+"""Options shared by commands, and the settings they make.
+
+The global options may stand before or after a command: every command takes them, hidden, and
+the later one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from drt import Assistant, Library
+
+Command = TypeVar("Command", bound=click.Command)
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the global options say."""
+
+    library: str | None = None
+    model: str = "drt-small-en"
+    device: str = "auto"
+    threads: int | None = None
+    lock_timeout: float = 10.0
+    quiet: bool = False
+    debug: bool = False
+
+    def open_library(self) -> Library:
+        """The library without its model."""
+        from drt import Library
+
+        return Library(self.library, lock_timeout=self.lock_timeout)
+
+    def assistant(self) -> Assistant:
+        """An assistant on the library; it loads its model when it is first needed."""
+        from drt import Assistant
+
+        return Assistant(
+            self.library,
+            model=self.model,
+            device=self.device,
+            threads=self.threads,
+            lock_timeout=self.lock_timeout,
+        )
+
+    def runtime(self) -> dict[str, Any]:
+        """What evaluations and benchmarks need to load a model."""
+        return {"model": self.model, "device": self.device, "threads": self.threads}
+
+
+def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
+    settings = ctx.obj if isinstance(ctx.obj, Settings) else Settings()
+    name = parameter.name
+    assert name is not None
+    ctx.obj = settings if value is None else replace(settings, **{name: value})
+
+
+def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        from drt import __version__
+
+        click.echo(f"drt {__version__}")
+        ctx.exit()
+
+
+def _global_options(*, hidden: bool) -> list[click.Option]:
+    def option(*names: str, **attributes: Any) -> click.Option:
+        return click.Option(
+            names, expose_value=False, callback=_remember, hidden=hidden, **attributes
+        )
+
+    return [
+        option(
+            "--library",
+            metavar="DIR",
+            type=click.Path(),
+            help="Library folder (or DRT_LIBRARY; default under the data directory).",
+        ),
+        option("--model", metavar="NAME|DIR", help="Model, by name or folder."),
+        option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where to compute."),
+        option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads."),
+        option(
+            "--lock-timeout",
+            metavar="SECONDS",
+            type=click.FloatRange(min=0),
+            help="How long to wait for another process that writes to the library.",
+        ),
+        option("--quiet", is_flag=True, default=None, help="No progress, no notes."),
+        option("--debug", is_flag=True, default=None, help="Show tracebacks."),
+    ]
+
+
+def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
+    """Gives a command the global options; hidden ones are left out of its help."""
+
+    def decorate(command: Command) -> Command:
+        command.params.extend(_global_options(hidden=hidden))
+        if not hidden:
+            command.params.append(
+                click.Option(
+                    ["--version"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_print_version,
+                    help="Show the version and exit.",
+                )
+            )
+        return command
+
+    return decorate
+
+
+def json_option(function: Function) -> Function:
+    """`--json`, passed to the command as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
+
+
+def retrieval_options(function: Function) -> Function:
+    """What every question can set about how the library is searched."""
+    for decorate in (
+        click.option(
+            "--reread/--no-reread",
+            default=True,
+            help="Encode retrieved chunks again beside the question (default), or not.",
+        ),
+        click.option(
+            "--retriever",
+            type=click.Choice(["hybrid", "landmark", "lexical"]),
+            default="hybrid",
+            show_default=True,
+            help="Where candidate chunks come from.",
+        ),
+        click.option(
+            "--top-k",
+            type=click.IntRange(min=1),
+            default=8,
+            show_default=True,
+            help="Chunks retrieved at a time.",
+        ),
+        click.option(
+            "--doc",
+            "documents",
+            multiple=True,
+            metavar="DOC",
+            help="Ask only this document, by id, title or source; may be repeated.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def answer_options(function: Function) -> Function:
+    """What questions that are answered can set besides."""
+    for decorate in (
+        click.option(
+            "--max-tokens",
+            type=click.IntRange(min=1),
+            default=96,
+            show_default=True,
+            help="Longest text in free mode.",
+        ),
+        click.option(
+            "--threshold",
+            type=click.FloatRange(0, 1),
+            help="Confidence from which an answer counts as found.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["quote", "free"]),
+            default="quote",
+            show_default=True,
+            help="Answer with quotes, or with text the model writes.",
+        ),
+    ):
+        function = decorate(function)
+    return function

@@ -1,0 +1,134 @@
+"""Printing: results on stdout as text or JSON, notes and progress on stderr.
+
+Everything that comes from a document goes through `_text.py` on its way to a reader.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ._errors import report
+from ._options import Settings
+from ._text import marked, one_line, printable, shortened
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from drt import Answer, Assistant, Citation, IngestProgress, IngestReport
+
+NOT_FOUND = "The document does not say."
+BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}, {remaining} left"
+READING_CONTINUES = (
+    "drt: interrupted; what was read is kept, and reading the same file again continues there."
+)
+
+
+def print_json(value: Any) -> None:
+    """Prints one JSON object."""
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def note(settings: Settings, text: str) -> None:
+    """Prints a remark on stderr unless the user wants quiet."""
+    if not settings.quiet:
+        click.echo(printable(text), err=True)
+
+
+def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> None:
+    """Prints rows in columns; the columns in `right` are right-aligned numbers."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    numbers = set(right)
+    for row in rows:
+        cells = [
+            cell.rjust(width) if i in numbers else cell.ljust(width)
+            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        click.echo("  ".join(cells).rstrip())
+
+
+def place(citation: Citation) -> str:
+    """Title, page or section, characters and probability, on one line."""
+    parts = [one_line(citation.title)]
+    if citation.page is not None:
+        parts.append(f"page {citation.page}")
+    if citation.section:
+        parts.append(one_line(citation.section))
+    parts.append(f"characters {citation.start}-{citation.end}")
+    parts.append(f"probability {citation.probability:.2f}")
+    return ", ".join(parts)
+
+
+def print_citation(citation: Citation) -> None:
+    """Prints a quote, its place, and the sentence around it with the quote marked."""
+    click.secho(f'"{one_line(citation.quote)}"', bold=True)
+    click.echo(f"  {place(citation)}")
+    if one_line(citation.context) != one_line(citation.quote):
+        begin, end = ("\x1b[4m", "\x1b[24m") if sys.stdout.isatty() else ("«", "»")
+        sentence = marked(citation.context, citation.quote, begin=begin, end=end)
+        if sentence:
+            click.echo(f"  {sentence}")
+
+
+def print_answer(answer: Answer) -> None:
+    """Prints an answer with its citations, best first, or that there is none."""
+    if not answer.found:
+        click.secho(NOT_FOUND, bold=True)
+    elif answer.mode != "quote":
+        click.echo(printable(answer.text))
+    print_evidence(answer)
+
+
+def print_evidence(answer: Answer) -> None:
+    """Prints what stands behind an answer: its citations and the confidence."""
+    for number, citation in enumerate(answer.citations):
+        if number or not answer.found or answer.mode != "quote":
+            click.echo()
+        if not answer.found:
+            click.echo("Closest passage:")
+        print_citation(citation)
+    click.echo(f"\nconfidence {answer.confidence:.2f}")
+
+
+def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
+    """Reads paths with progress on a terminal; says on stderr what could not be read."""
+    try:
+        with _progress(settings) as progress:
+            result = assistant.ingest_many(paths, progress=progress)
+    except KeyboardInterrupt:
+        note(settings, READING_CONTINUES)
+        raise
+    for _, message in result.failures:
+        report(message)
+    return result
+
+
+@contextmanager
+def _progress(settings: Settings) -> Iterator[Callable[[IngestProgress], None] | None]:
+    """A callback that draws a bar with tokens per second and time left; None off a terminal."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(bar_format=BAR, leave=False, dynamic_ncols=True) as bar:
+        source: str | None = None
+
+        def draw(step: IngestProgress) -> None:
+            nonlocal source
+            if step.source != source:
+                source = step.source
+                bar.reset(total=step.total_characters)
+                bar.set_description_str(shortened(source, 30), refresh=False)
+                # Time left is judged by what this reading adds, not by what an earlier one left.
+                bar.initial = step.characters
+            bar.set_postfix_str(f"{step.tokens_per_second:,.0f} tokens/s", refresh=False)
+            bar.n = step.characters
+            bar.refresh()
+
+        yield draw

@@ -1,0 +1,36 @@
+"""Document text for human eyes: control characters escaped, white space folded, quotes marked.
+
+JSON never passes through here: it carries the text as it is.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 controls can drive a terminal; bidirectional controls can show text in another order.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """`text` with every control character but tab and newline written as an escape."""
+    return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def one_line(text: str) -> str:
+    """`text` on one line, with control characters escaped."""
+    return printable(" ".join(text.split()))
+
+
+def shortened(text: str, limit: int) -> str:
+    """`text` on one line of at most `limit` characters."""
+    line = one_line(text)
+    return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."
+
+
+def marked(context: str, quote: str, *, begin: str, end: str) -> str:
+    """The context on one line with the quote between marks; unmarked where it is not in it."""
+    line, wanted = one_line(context), one_line(quote)
+    if not wanted or wanted not in line:
+        return line
+    before, _, after = line.partition(wanted)
+    return f"{before}{begin}{wanted}{end}{after}"

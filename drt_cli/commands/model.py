@@ -1,0 +1,66 @@
+"""Models on this machine."""
+
+from __future__ import annotations
+
+import click
+
+from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._output import print_json, print_table
+from drt_cli._text import printable
+
+
+@with_global_options()
+@click.group("model")
+def command() -> None:
+    """List, describe and verify models."""
+
+
+@with_global_options()
+@command.command("list")
+@json_option
+def list_models(as_json: bool) -> None:
+    """List the models that come with the package."""
+    from drt import models
+
+    found = models()
+    if as_json:
+        print_json({"models": [model.to_dict() for model in found]})
+        return
+    print_table(
+        [(model.name, f"{model.bytes / 1e6:.1f} MB", model.path) for model in found], right=[1]
+    )
+
+
+@with_global_options()
+@command.command("info")
+@click.argument("name", metavar="[NAME|DIR]", required=False)
+@json_option
+@click.pass_obj
+def info(settings: Settings, /, name: str | None, as_json: bool) -> None:
+    """Print a model's card."""
+    from drt import model_info
+
+    found = model_info(name or settings.model)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo(printable(found.card or f"{found.path} has no model card."))
+
+
+@with_global_options()
+@command.command("verify")
+@click.argument("name", metavar="[NAME|DIR]", required=False)
+@json_option
+@click.pass_obj
+def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
+    """Load a model, which checks its files against its configuration."""
+    from drt import verify_model
+
+    found = verify_model(name or settings.model)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        click.echo(
+            f"{found.name} is sound: {found.parameters:,} parameters, "
+            f"fingerprint {found.fingerprint}"
+        )

@@ -1,0 +1,99 @@
+"""Stored conversations; loads no model."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from drt_cli._errors import DONE, FAILED
+from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._output import NOT_FOUND, note, place, print_json, print_table
+from drt_cli._text import one_line, printable
+
+
+@with_global_options()
+@click.group("session")
+def command() -> None:
+    """List, show, rename, delete and export conversations."""
+
+
+@with_global_options()
+@command.command("list")
+@json_option
+@click.pass_obj
+def list_sessions(settings: Settings, /, as_json: bool) -> None:
+    """List the conversations."""
+    sessions = settings.open_library().sessions()
+    if as_json:
+        print_json({"sessions": [session.to_dict() for session in sessions]})
+        return
+    if not sessions:
+        note(settings, "There are no conversations; drt chat --session NAME begins one.")
+    print_table(
+        [(one_line(one.name), f"{one.turns} turns", one.updated) for one in sessions], right=[1]
+    )
+
+
+@with_global_options()
+@command.command("show")
+@click.argument("name")
+@json_option
+@click.pass_obj
+def show(settings: Settings, /, name: str, as_json: bool) -> None:
+    """Show what was asked and answered."""
+    turns = settings.open_library().session_turns(name)
+    if as_json:
+        print_json({"session": name, "turns": [turn.to_dict() for turn in turns]})
+        return
+    for turn in turns:
+        click.secho(f"> {printable(turn.question)}", bold=True)
+        click.echo(printable(turn.answer) if turn.found else NOT_FOUND)
+        for citation in turn.citations:
+            click.echo(f"  {place(citation)}")
+
+
+@with_global_options()
+@command.command("rename")
+@click.argument("name")
+@click.argument("new_name")
+@click.pass_obj
+def rename(settings: Settings, /, name: str, new_name: str) -> None:
+    """Give a conversation another name."""
+    settings.open_library().rename_session(name, new_name)
+
+
+@with_global_options()
+@command.command("delete")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.pass_obj
+def delete(settings: Settings, /, name: str, yes: bool) -> int:
+    """Delete a conversation for good."""
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("A conversation is deleted for good; say --yes to do it unasked.")
+    if not yes and not click.confirm(f"Delete {name!r} for good?", err=True):
+        return FAILED
+    settings.open_library().delete_session(name)
+    return DONE
+
+
+@with_global_options()
+@command.command("export")
+@click.argument("name")
+@click.option("--output", type=click.Path(dir_okay=False), help="File to write.")
+@click.pass_obj
+def export(settings: Settings, /, name: str, output: str | None) -> None:
+    """Write a conversation as Markdown."""
+    lines = [f"# {one_line(name)}", ""]
+    for turn in settings.open_library().session_turns(name):
+        lines += [f"## {one_line(turn.question)}", ""]
+        lines += [one_line(turn.answer) if turn.found else NOT_FOUND, ""]
+        lines += [f"- {place(citation)}" for citation in turn.citations]
+        lines += [""] if turn.citations else []
+    text = "\n".join(lines).rstrip() + "\n"
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        Path(output).write_text(text, encoding="utf-8")

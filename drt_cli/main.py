@@ -1,0 +1,91 @@
+"""The `drt` command: a group whose commands are imported only when they are called.
+
+Help of the group comes from the table below, so that it costs no import; a test compares it with
+the commands' own.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+
+from ._errors import handle_errors
+from ._options import with_global_options
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "ingest": ("ingest", "Read documents into the library."),
+    "ask": ("ask", "Ask a question; the answer is a quote with its place."),
+    "summarize": ("summarize", "Summarise a document."),
+    "chat": ("chat", "Ask question after question at a prompt."),
+    "trace": ("trace", "Show what the model retrieves for a question."),
+    "library": ("library", "List, show, remove and check documents."),
+    "session": ("session", "List, show, rename, delete and export conversations."),
+    "model": ("model", "List, describe and verify models."),
+    "train": ("train", "Train a model from a config file, or a tokenizer."),
+    "eval": ("evaluate", "Measure a model beside its baselines."),
+    "bench": ("bench", "Time reading, asking and retrieving."),
+    "completion": ("completion", "Print the completion script of a shell."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that imports `drt_cli.commands.<module>` when its command is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            close = difflib.get_close_matches(name, COMMANDS, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "`drt --help` lists the commands."
+            ctx.fail(f"There is no command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@with_global_options(hidden=False)
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+def cli() -> None:
+    """Ask documents of any length, offline, and get quotes exact to the character.
+
+    Options shown here may stand before or after the command.
+    """
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line; returns the exit code."""
+    return handle_errors(
+        lambda: cli.main(args=list(arguments), prog_name="drt", standalone_mode=False),
+        debug="--debug" in arguments,
+    )
+
+
+def main() -> None:
+    """The console script."""
+    if hasattr(signal, "SIGPIPE"):
+        # `drt ... | head` ends like any other tool in a pipe; a library survives being killed.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    for output in (sys.stdout, sys.stderr):
+        if hasattr(output, "reconfigure"):
+            # Documents hold characters that a terminal's encoding may not.
+            output.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""The DRT engine: model, retrieval, store, reading, answering, training and evaluation."""

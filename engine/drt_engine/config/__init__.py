@@ -1,0 +1,1 @@
+"""Configurations: frozen dataclasses, merged strictly, written back."""

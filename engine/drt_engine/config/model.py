@@ -1,0 +1,186 @@
+"""Shape and options of one DRT, and the presets by name; knows no tensors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from drt_engine.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class EncoderConfig:
+    """Shape of the chunk encoder; ``bert`` is post-norm LayerNorm and GELU with biases and learnt positions."""
+
+    kind: Literal["llama", "bert"] = "llama"
+    layers: int = 2
+    heads: int = 12
+    mlp: int = 2048
+    positions: int = 512
+
+    def __post_init__(self) -> None:
+        _positive("encoder", layers=self.layers, heads=self.heads, mlp=self.mlp, positions=self.positions)
+        if self.kind not in ("llama", "bert"):
+            raise ConfigError(f"encoder.kind is {self.kind!r}, expected 'llama' or 'bert'")
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Everything that fixes the parameters and the computation of one DRT (DESIGN: the model).
+
+    Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values that do not fit together.
+    """
+
+    name: str = "drt-128m"
+    vocab: int = 16384
+    width: int = 768
+    lower_layers: int = 6
+    upper_layers: int = 6
+    groups: int = 1
+    heads: int = 12
+    kv_heads: int = 12
+    mlp: int = 2048
+    chunk: int = 64
+    retrieved: int = 8
+    window: int = 512
+    encoder: EncoderConfig = field(default_factory=EncoderConfig)
+    landmark_pooling: Literal["token", "mean"] = "token"
+    landmark_query: Literal["state", "state+landmark"] = "state"
+    normalised_scores: bool = False
+    lexical_scores: bool = False
+    gca_output: Literal["mlp", "residual"] = "mlp"
+    gca_softmax: Literal["off-by-one", "plain"] = "off-by-one"
+    question_states: bool = False
+    quote_head: bool = False
+    reread: bool = False
+    reread_margin: int = 0
+    zero_lower: bool = False
+    pad_id: int = 0
+    landmark_id: int = 1
+    answer_id: int = 2
+    end_id: int = 3
+
+    def __post_init__(self) -> None:
+        _positive(
+            "model",
+            vocab=self.vocab,
+            width=self.width,
+            upper_layers=self.upper_layers,
+            groups=self.groups,
+            heads=self.heads,
+            kv_heads=self.kv_heads,
+            mlp=self.mlp,
+            chunk=self.chunk,
+            retrieved=self.retrieved,
+            window=self.window,
+        )
+        if self.lower_layers < 0 or self.reread_margin < 0:
+            raise ConfigError("lower_layers and reread_margin must be 0 or more")
+        if self.width % self.heads or self.width % self.encoder.heads:
+            raise ConfigError(f"width {self.width} must be a multiple of heads and of encoder.heads")
+        if self.heads % self.kv_heads:
+            raise ConfigError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
+        if self.upper_layers % self.groups:
+            raise ConfigError(f"upper_layers {self.upper_layers} must be a multiple of groups {self.groups}")
+        if self.reread and not self.quote_head:
+            raise ConfigError("reread needs quote_head = true, which reads the spans off")
+        for key, allowed in _CHOICES.items():
+            if getattr(self, key) not in allowed:
+                raise ConfigError(f"{key} is {getattr(self, key)!r}, expected one of {allowed}")
+
+    @property
+    def head_size(self) -> int:
+        """Elements per attention head."""
+        return self.width // self.heads
+
+    @property
+    def slots(self) -> int:
+        """Positions of one chunk in a stream: its tokens and the landmark."""
+        return self.chunk + 1
+
+    @property
+    def warm_up_chunks(self) -> int:
+        """Chunks before a segment that its lower-stack states can depend on."""
+        return -(-self.lower_layers * self.window // self.slots)
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "landmark_pooling": ("token", "mean"),
+    "landmark_query": ("state", "state+landmark"),
+    "gca_output": ("mlp", "residual"),
+    "gca_softmax": ("off-by-one", "plain"),
+}
+
+
+def _positive(where: str, **values: int) -> None:
+    for key, value in values.items():
+        if value < 1:
+            raise ConfigError(f"{where}.{key} is {value}, expected 1 or more")
+
+
+def _scaled(name: str, width: int, heads: int, layers: int, mlp: int) -> ModelConfig:
+    return ModelConfig(
+        name=name,
+        width=width,
+        heads=heads,
+        kv_heads=heads,
+        mlp=mlp,
+        lower_layers=layers // 2,
+        upper_layers=layers // 2,
+        encoder=EncoderConfig(layers=2, heads=heads, mlp=mlp),
+    )
+
+
+_SMALL = ModelConfig(
+    name="drt-small-en",
+    vocab=30522,
+    width=384,
+    lower_layers=2,
+    upper_layers=4,
+    heads=6,
+    kv_heads=2,
+    mlp=1024,
+    encoder=EncoderConfig(kind="bert", layers=6, heads=12, mlp=1536),
+    landmark_pooling="mean",
+    landmark_query="state+landmark",
+    normalised_scores=True,
+    lexical_scores=True,
+    gca_output="residual",
+    question_states=True,
+    quote_head=True,
+    reread=True,
+    reread_margin=16,
+    zero_lower=True,
+)
+
+_TINY = ModelConfig(
+    name="drt-tiny",
+    vocab=300,
+    width=32,
+    lower_layers=2,
+    upper_layers=2,
+    heads=4,
+    kv_heads=2,
+    mlp=48,
+    chunk=8,
+    retrieved=2,
+    window=16,
+    encoder=EncoderConfig(layers=1, heads=4, mlp=48, positions=64),
+)
+
+PRESETS: dict[str, ModelConfig] = {
+    "drt-128m": ModelConfig(),
+    "drt-350m": _scaled("drt-350m", 1024, 16, 24, 2816),
+    "drt-760m": _scaled("drt-760m", 1536, 16, 24, 4096),
+    "drt-1.5b": _scaled("drt-1.5b", 2048, 32, 24, 5504),
+    "drt-3b": _scaled("drt-3b", 2560, 32, 32, 6912),
+    "drt-small-en": _SMALL,
+    "drt-tiny": _TINY,
+}
+
+
+def preset(name: str, **changes: object) -> ModelConfig:
+    """Return the preset of this name with some fields changed; raises ``ConfigError`` for an unknown name."""
+    if name not in PRESETS:
+        raise ConfigError(f"no preset is called {name!r}; the presets are {', '.join(PRESETS)}")
+    return replace(PRESETS[name], **changes)  # type: ignore[arg-type]

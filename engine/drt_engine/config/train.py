@@ -1,0 +1,115 @@
+"""One training stage: model, start, data of each task, optimiser, run folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drt_engine.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class StartConfig:
+    """Where the parameters come from: a BERT-like folder, a model folder, both (model first), or nothing."""
+
+    warm_start: Path | None = None
+    model: Path | None = None
+    tokenizer: Path | None = None
+
+
+@dataclass(frozen=True)
+class OptimConfig:
+    """AdamW with warm-up and cosine; ``encoder_scale`` is the encoder's share of the learning rate."""
+
+    steps: int = 1000
+    lr: float = 3e-4
+    encoder_scale: float = 0.25
+    weight_decay: float = 0.01
+    betas: tuple[float, ...] = (0.9, 0.95)
+    warm_up: float = 0.02
+    floor: float = 0.02
+    clip: float = 1.0
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        if self.steps < 1 or self.accumulate < 1:
+            raise ConfigError("optim.steps and optim.accumulate must be 1 or more")
+        if not 0 <= self.warm_up < 1 or len(self.betas) != 2:
+            raise ConfigError("optim.warm_up must be in 0..1 and optim.betas two numbers")
+
+
+@dataclass(frozen=True)
+class QuestionsConfig:
+    """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
+
+    ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become unanswerable. The
+    weights of the parts hold for needles too.
+    """
+
+    share: float = 0.0
+    qa: Path | None = None
+    docs: Path | None = None
+    questions: int = 16
+    window: int = 32
+    pool: int = 64
+    retrieved: int = 4
+    weights: dict[str, float] = field(default_factory=dict)
+    retrieval_loss: float = 0.3
+    stored_loss: float = 0.5
+    text_loss: float = 0.2
+    hidden: float = 0.0
+
+
+@dataclass(frozen=True)
+class NeedlesConfig:
+    """Needles in pieces of corpus text of ``window`` chunks, each asked for like a question."""
+
+    share: float = 0.0
+    corpus: tuple[Path, ...] = ()
+    needles: int = 10
+    window: int = 6
+    retrieved: int = 4
+    distractors: int = 2
+
+
+@dataclass(frozen=True)
+class StreamConfig:
+    """Language modelling on packed streams of ``chunks`` chunks, ``batch`` of them at a time."""
+
+    share: float = 0.0
+    corpus: tuple[Path, ...] = ()
+    chunks: int = 32
+    batch: int = 1
+    loss: float = 1.0
+
+
+@dataclass(frozen=True)
+class RunConfig:
+    """Where and how the run happens; ``minutes`` between checkpoints."""
+
+    out: Path = Path("runs/run")
+    seed: int = 0
+    threads: int = 1
+    bf16: bool = True
+    minutes: float = 5.0
+    log_every: int = 20
+    gumbel: bool = True
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """One stage. ``model`` holds a preset's name under ``preset`` and changes to it."""
+
+    model: dict[str, Any] = field(default_factory=lambda: {"preset": "drt-tiny"})
+    start: StartConfig = field(default_factory=StartConfig)
+    optim: OptimConfig = field(default_factory=OptimConfig)
+    questions: QuestionsConfig = field(default_factory=QuestionsConfig)
+    needles: NeedlesConfig = field(default_factory=NeedlesConfig)
+    stream: StreamConfig = field(default_factory=StreamConfig)
+    run: RunConfig = field(default_factory=RunConfig)
+
+    def __post_init__(self) -> None:
+        shares = [self.questions.share, self.needles.share, self.stream.share]
+        if min(shares) < 0 or sum(shares) <= 0:
+            raise ConfigError("at least one of questions.share, needles.share, stream.share must be above 0")

@@ -1,0 +1,22 @@
+"""Document readers: any source of bytes to blocks of text with their pages and sections.
+
+Knows formats and encodings; knows nothing of tokens, models or libraries.
+"""
+
+from __future__ import annotations
+
+from drt_engine.documents.base import Block, OpenDocument, Reader, Source
+from drt_engine.documents.paths import PathExpansion, expand_paths
+from drt_engine.documents.registry import READERS, find_reader, open_document
+
+__all__ = [
+    "READERS",
+    "Block",
+    "OpenDocument",
+    "PathExpansion",
+    "Reader",
+    "Source",
+    "expand_paths",
+    "find_reader",
+    "open_document",
+]

@@ -1,0 +1,135 @@
+"""From logits to the next token, with repetition control, and from tokens to text with the sources' own case."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drt_engine.errors import ConfigError
+from drt_engine.generate.decode import Decoder
+from drt_engine.generate.filters import TokenFilter
+from drt_engine.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """``temperature`` 0 is greedy; ``repeat`` is how many tokens may recur in order before a token is forbidden."""
+
+    max_tokens: int = 96
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    repeat: int = 4
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.repeat < 2:
+            raise ConfigError(
+                "sampling: temperature and top_k must be 0 or more, top_p in 0..1, repeat at least 2"
+            )
+
+
+def next_token(logits: Tensor, config: SamplingConfig, generator: torch.Generator) -> int:
+    """Logits [V] -> a token id: greedy at temperature 0, else sampled from the top-k and top-p of the distribution."""
+    if config.temperature == 0:
+        return int(logits.argmax())
+    logits = logits / config.temperature
+    if config.top_k:
+        least = logits.topk(min(config.top_k, logits.numel())).values[-1]
+        logits = logits.masked_fill(logits < least, float("-inf"))
+    probabilities, order = torch.softmax(logits, dim=-1).sort(descending=True)
+    # The token that crosses top_p still counts, so at least one remains.
+    keep = probabilities.cumsum(0) - probabilities < config.top_p
+    chosen = torch.multinomial(probabilities * keep, 1, generator=generator)
+    return int(order[chosen])
+
+
+def repeated(written: Sequence[int], size: int) -> set[int]:
+    """Return the tokens that would complete a run of ``size`` tokens that was written before."""
+    if len(written) < size - 1:
+        return set()
+    tail = tuple(written[len(written) - size + 1 :])
+    runs = (tuple(written[i : i + size]) for i in range(len(written) - size + 1))
+    return {run[-1] for run in runs if run[:-1] == tail}
+
+
+def write_tokens(
+    decoder: Decoder, state: Tensor, config: SamplingConfig, token_filter: TokenFilter | None = None
+) -> Iterator[int]:
+    """Yield token ids after ``state`` [E], the upper state of the last token fed, until the end token."""
+    model = decoder.model.config
+    generator = torch.Generator().manual_seed(config.seed)
+    forbidden = [model.pad_id, model.landmark_id, model.answer_id]
+    written: list[int] = []
+    for _ in range(config.max_tokens):
+        logits = decoder.logits(state)
+        logits[forbidden] = float("-inf")
+        allowed = token_filter.mask(written) if token_filter is not None else None
+        if allowed is not None:
+            logits = logits.masked_fill(~allowed, float("-inf"))
+        again = list(repeated(written, config.repeat))
+        if again and bool(torch.isfinite(logits).sum() > len(again)):
+            logits[again] = float("-inf")
+        token = next_token(logits, config, generator)
+        if token == model.end_id:
+            return
+        written.append(token)
+        yield token
+        state = decoder.feed([token])[-1]
+
+
+def write(
+    runtime: Runtime,
+    decoder: Decoder,
+    state: Tensor,
+    config: SamplingConfig,
+    *,
+    sources: Sequence[str] = (),
+    token_filter: TokenFilter | None = None,
+) -> Iterator[str]:
+    """Yield text as it is written, word by word, with the case that the sources give each word."""
+    case = Recaser(sources)
+    ids: list[int] = []
+    shown = 0
+    for token in write_tokens(decoder, state, config, token_filter):
+        ids.append(token)
+        text = case.apply(runtime.tokenizer.decode(ids))
+        # The last word may still grow, and its case with it.
+        ready = text.rfind(" ") + 1
+        if ready > shown:
+            yield text[shown:ready]
+            shown = ready
+    if ids:
+        yield case.apply(runtime.tokenizer.decode(ids))[shown:]
+
+
+class Recaser:
+    """Gives lower-cased words the case they mostly have in the sources; sentence starts are capitalised."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        seen: dict[str, Counter[str]] = {}
+        for source in sources:
+            for match in re.finditer(r"\w+", source):
+                word = match.group()
+                # A capital after a full stop says nothing about the word.
+                opening = source[: match.start()].rstrip()[-1:] in ("", ".", "!", "?", "\n", "#")
+                if not (opening and word[1:].islower()):
+                    seen.setdefault(word.lower(), Counter())[word] += 1
+        self._case = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
+
+    def apply(self, text: str) -> str:
+        """Return ``text`` with the sources' case and capitals at sentence starts."""
+        if text != text.lower():
+            return text  # the tokenizer keeps case
+        text = re.sub(r"\s+([.,;:!?%)\]])", r"\1", text)
+        text = re.sub(r"([(\[$#])\s+", r"\1", text)
+        text = re.sub(r"(\w)\s*([-’'/])\s*(?=\w)", r"\1\2", text)
+        text = re.sub(r"\w+", lambda m: self._case.get(m.group(), m.group()), text)
+        return re.sub(
+            r"(^|[.!?]\s+)(\w)", lambda m: m.group(1) + m.group(2).upper(), text
+        )

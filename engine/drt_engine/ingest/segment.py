@@ -1,0 +1,121 @@
+"""Blocks of text to chunks of tokens with exact character offsets, streaming; knows no model and no library."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from drt_engine.tokenizer import Tokenizer
+
+_PIECE = 32_768  # characters tokenised at a time
+_LONGEST = 131_072  # a run without white space is cut here
+
+
+class TextBlock(Protocol):
+    """What a reader yields: text with the page and section it stands in."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def page(self) -> int | None: ...
+    @property
+    def section(self) -> str | None: ...
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Token ids of a chunk and their character offsets from ``start``; ``text`` runs to the next chunk's start."""
+
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+    start: int
+    text: str
+
+
+class Segmenter:
+    """Cuts a stream of blocks into chunks whose texts partition the document's text.
+
+    ``places`` collects (start, page, section) wherever they change, ``characters`` and ``tokens`` the totals so far.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, chunk: int) -> None:
+        self._tokenizer, self._chunk = tokenizer, chunk
+        self.places: list[tuple[int, int | None, str | None]] = []
+        self.characters = 0
+        self.tokens = 0
+        self._tail = ""  # read, not yet tokenised
+        self._tail_start = 0
+        self._text = ""  # text of the tokens that wait for their chunk
+        self._text_start = 0
+        self._waiting: list[tuple[int, int, int]] = []  # id, start, end in the document
+
+    def chunks(self, blocks: Iterable[TextBlock]) -> Iterator[Chunk]:
+        """Yield the chunks of a document; a document without tokens yields none."""
+        for block in blocks:
+            self._note_place(block)
+            self.characters += len(block.text)
+            self._tail += block.text
+            while len(self._tail) >= _PIECE:
+                cut = safe_cut(self._tail)
+                if cut is None:
+                    break
+                self._tokenise(cut)
+                yield from self._complete(last=False)
+        self._tokenise(len(self._tail))
+        yield from self._complete(last=True)
+
+    def _note_place(self, block: TextBlock) -> None:
+        place = (block.page, block.section)
+        if block.text and (not self.places or self.places[-1][1:] != place):
+            self.places.append((self.characters, *place))
+
+    def _tokenise(self, cut: int) -> None:
+        piece, self._tail = self._tail[:cut], self._tail[cut:]
+        encoding = self._tokenizer.encode(piece)
+        at = self._tail_start
+        self._waiting += [
+            (i, at + a, at + b)
+            for i, a, b in zip(encoding.ids, encoding.starts, encoding.ends, strict=True)
+        ]
+        self.tokens += len(encoding)
+        self._text += piece
+        self._tail_start += cut
+
+    def _complete(self, *, last: bool) -> Iterator[Chunk]:
+        """Yield chunks whose successor's first token is known, and at the end all that is left."""
+        size = self._chunk
+        while len(self._waiting) > size or (last and self._waiting):
+            taken, self._waiting = self._waiting[:size], self._waiting[size:]
+            start = self._text_start
+            stop = self._waiting[0][1] if self._waiting else start + len(self._text)
+            text, self._text = self._text[: stop - start], self._text[stop - start :]
+            self._text_start = stop
+            yield Chunk(
+                [i for i, _, _ in taken],
+                [a - start for _, a, _ in taken],
+                [b - start for _, _, b in taken],
+                start,
+                text,
+            )
+
+
+def safe_cut(text: str) -> int | None:
+    """Return where ``text`` can be cut without changing its tokens: before its last run of white space.
+
+    A long run without white space is cut between characters, never before a combining mark. ``None`` asks for more.
+    """
+    end = len(text)
+    while end > 0 and text[end - 1].isspace():
+        end -= 1
+    for at in range(end - 1, max(0, end - 4096), -1):
+        if text[at].isspace() and not text[at - 1].isspace():
+            return at
+    if len(text) < _LONGEST:
+        return None
+    at = len(text) - 1
+    while at > 1 and unicodedata.combining(text[at]):
+        at -= 1
+    return at

@@ -1,0 +1,1 @@
+"""The DRT and its parts."""

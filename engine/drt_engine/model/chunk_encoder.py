@@ -1,0 +1,101 @@
+"""Bidirectional encoder of one chunk: lower-stack states in, token states and the landmark out.
+
+Positions count the tokens that exist, from 1, so padding before or after them changes nothing.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.model.layers import RMSNorm, SwiGLU, linear
+
+
+class EncoderAttention(nn.Module):
+    """Self-attention among the tokens of one chunk."""
+
+    def __init__(self, width: int, heads: int, *, bias: bool) -> None:
+        super().__init__()
+        self.heads, self.size = heads, width // heads
+        self.qkv = linear(width, 3 * width, bias=bias)
+        self.out = linear(width, width, bias=bias)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """[N, T, E] with an additive ``bias`` [N, 1, 1, T] -> [N, T, E]."""
+        n, tokens, width = x.shape
+        q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
+        # Explicit products: SDPA's backward on a CPU is several times slower for short chunks.
+        scores = (q * self.size**-0.5) @ k.transpose(-1, -2) + bias.to(q.dtype)
+        out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
+        return self.out(out.transpose(1, 2).reshape(n, tokens, width))  # type: ignore[no-any-return]
+
+
+class BertBlock(nn.Module):
+    """Post-norm block with LayerNorm and GELU, as in BERT."""
+
+    def __init__(self, width: int, heads: int, mlp: int) -> None:
+        super().__init__()
+        self.attention = EncoderAttention(width, heads, bias=True)
+        self.attention_norm = nn.LayerNorm(width, 1e-12)
+        self.up = linear(width, mlp, bias=True)
+        self.down = linear(mlp, width, bias=True)
+        self.mlp_norm = nn.LayerNorm(width, 1e-12)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """[N, T, E] -> [N, T, E]."""
+        x = self.attention_norm(x + self.attention(x, bias))
+        return self.mlp_norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
+
+
+class LlamaBlock(nn.Module):
+    """Pre-norm block with RMSNorm and SwiGLU."""
+
+    def __init__(self, width: int, heads: int, mlp: int) -> None:
+        super().__init__()
+        self.attention_norm = RMSNorm(width)
+        self.attention = EncoderAttention(width, heads, bias=False)
+        self.mlp_norm = RMSNorm(width)
+        self.mlp = SwiGLU(width, mlp)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        """[N, T, E] -> [N, T, E]."""
+        x = x + self.attention(self.attention_norm(x), bias)
+        return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
+
+
+class ChunkEncoder(nn.Module):
+    """Encode chunks independently; positions are learnt, one table for both kinds of block."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        encoder, width = config.encoder, config.width
+        self.pooling = config.landmark_pooling
+        self.positions = nn.Embedding(encoder.positions, width)
+        nn.init.normal_(self.positions.weight, std=0.02)
+        self.input_norm = nn.LayerNorm(width, 1e-12) if encoder.kind == "bert" else nn.Identity()
+        block = BertBlock if encoder.kind == "bert" else LlamaBlock
+        self.blocks = nn.ModuleList(
+            block(width, encoder.heads, encoder.mlp) for _ in range(encoder.layers)
+        )
+        self.output_norm = nn.Identity() if encoder.kind == "bert" else RMSNorm(width)
+
+    def forward(self, states: Tensor, valid: Tensor) -> Tensor:
+        """Lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> token states [N, T, E]."""
+        places = valid.long().cumsum(dim=1).clamp(max=self.positions.num_embeddings - 1)
+        x = self.input_norm(states + self.positions(places).to(states.dtype))
+        if torch.is_autocast_enabled(x.device.type):
+            x = x.to(torch.get_autocast_dtype(x.device.type))
+        bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
+        bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
+        for block in self.blocks:
+            x = block(x, bias)
+        return self.output_norm(x)  # type: ignore[no-any-return]
+
+    def landmark(self, states: Tensor, valid: Tensor) -> Tensor:
+        """Token states [N, S+1, E], landmark last -> the vector each chunk is found by, [N, E], fp32."""
+        if self.pooling == "token":
+            return states[:, -1].float()
+        weight = valid[..., None].to(torch.float32)
+        return (states.float() * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1.0)

@@ -1,0 +1,57 @@
+"""Projections around grouped cross-attention; the attention itself is ``drt_kernels.gca``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.model.layers import RMSNorm, linear
+from drt_kernels import gca
+
+
+@dataclass(frozen=True)
+class ChunkMemory:
+    """What chunks leave behind: ``keys``, ``values`` [P, S, Hk, D], ``mask`` [P, S], ``landmarks`` [P, E] (keys)."""
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
+    landmarks: Tensor
+
+
+@dataclass(frozen=True)
+class Retrieved:
+    """Chunks retrieved for the tokens of each chunk: ``index``, ``scores``, ``probabilities`` [B, C, R] into a memory."""
+
+    memory: ChunkMemory
+    index: Tensor
+    scores: Tensor
+    probabilities: Tensor
+
+
+class GroupedCrossAttention(nn.Module):
+    """Pre-norm query and output projection of GCA in one upper layer (paper section 3.2)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.heads, self.size = config.heads, config.head_size
+        self.off_by_one = config.gca_softmax == "off-by-one"
+        self.norm = RMSNorm(config.width)
+        self.query = linear(config.width, config.width)
+        self.out = linear(config.width, config.width, scale=0.3)
+
+    def forward(self, x: Tensor, retrieved: Retrieved) -> Tensor:
+        """[B, C, T, E] with the chunks retrieved for each of the C -> [B, C, T, E]."""
+        query = self.query(self.norm(x)).unflatten(-1, (self.heads, self.size))
+        out = gca(
+            query,
+            retrieved.memory.keys.to(query.dtype),
+            retrieved.memory.values.to(query.dtype),
+            mask=retrieved.memory.mask,
+            index=retrieved.index,
+            probabilities=retrieved.probabilities,
+            off_by_one=self.off_by_one,
+        )
+        return self.out(out.flatten(-2))  # type: ignore[no-any-return]

@@ -1,0 +1,81 @@
+"""The one place that lays out a prompt: query chunks, then the question once more, ``<answer>``, and the answer.
+
+The question's tokens are right-aligned in whole chunks, so that a landmark follows its last token. Leading padding is
+cropped: padding changes nothing, so a cropped prompt is the same prompt. Training, evaluation and asking call this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import ModelConfig
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """N prompts of the same layout: ``ids``, ``valid`` [N, T].
+
+    ``borders`` are the slots of landmarks, ``query_borders`` of them close query chunks; ``answer_slot`` [N] is where
+    ``<answer>`` stands; ``restates`` [N, T] holds, for a restated token, the slot of its first mention, else -1.
+    """
+
+    ids: Tensor
+    valid: Tensor
+    borders: tuple[int, ...]
+    query_borders: int
+    answer_slot: Tensor
+    restates: Tensor
+
+
+def query_slots(longest: int, chunk: int) -> list[int]:
+    """Return the lengths of the query chunks for questions of at most ``longest`` tokens, the cropped one first."""
+    full, rest = divmod(longest, chunk)
+    return ([rest] if rest else []) + [chunk] * full
+
+
+def lay_out(
+    questions: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], config: ModelConfig
+) -> Prompt:
+    """Lay out questions (token ids, at least one each) and the beginnings of their answers (may be empty)."""
+    lengths = query_slots(max(len(q) for q in questions), config.chunk)
+    tails = [[*q, config.answer_id, *a] for q, a in zip(questions, answers, strict=True)]
+    tail_chunks = _split(max(len(t) for t in tails), config.chunk)
+    borders, slot_of_query, slot_of_tail, at = [], [], [], 0
+    for length in lengths:
+        slot_of_query += range(at, at + length)
+        at += length + 1
+        borders.append(at - 1)
+    for number, length in enumerate(tail_chunks):
+        slot_of_tail += range(at, at + length)
+        at += length
+        if number + 1 < len(tail_chunks):
+            borders.append(at)
+            at += 1
+    shape = (len(questions), at)
+    ids = torch.full(shape, config.pad_id)
+    valid = torch.zeros(shape, dtype=torch.bool)
+    restates = torch.full(shape, -1)
+    ids[:, borders], valid[:, borders] = config.landmark_id, True
+    answer_slot = torch.zeros(len(questions), dtype=torch.long)
+    for row, (question, tail) in enumerate(zip(questions, tails, strict=True)):
+        first = torch.tensor(slot_of_query[len(slot_of_query) - len(question) :])
+        again = torch.tensor(slot_of_tail[: len(tail)])
+        ids[row, first], valid[row, first] = torch.tensor(list(question)), True
+        ids[row, again], valid[row, again] = torch.tensor(tail), True
+        restates[row, again[: len(question)]] = first
+        answer_slot[row] = slot_of_tail[len(question)]
+    return Prompt(ids, valid, tuple(borders), len(lengths), answer_slot, restates)
+
+
+def _split(length: int, chunk: int) -> list[int]:
+    return [min(chunk, length - i) for i in range(0, length, chunk)]
+
+
+def segments(prompt: Prompt) -> list[tuple[int, int]]:
+    """Return start and stop slots of the chunks of a prompt, each with the landmark that closes it, if any."""
+    edges = [0, *(b + 1 for b in prompt.borders), prompt.ids.shape[1]]
+    return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]

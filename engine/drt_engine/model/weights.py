@@ -1,0 +1,110 @@
+"""Save and load a model folder: ``config.json``, ``tokenizer.json``, ``model.safetensors``; nothing is ever pickled."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from drt_engine.config.model import EncoderConfig, ModelConfig
+from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.model.drt import DRT
+from drt_engine.tokenizer import Tokenizer
+
+WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+
+
+def config_from_dict(data: dict[str, Any]) -> ModelConfig:
+    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown keys."""
+    data = dict(data)
+    data["encoder"] = EncoderConfig(**data.get("encoder", {}))
+    unknown = data.keys() - {f.name for f in fields(ModelConfig)}
+    if unknown:
+        raise ConfigError(f"config.json has unknown keys {sorted(unknown)}; it was made by another version of drt")
+    return ModelConfig(**data)
+
+
+def save_model(model: DRT, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.bfloat16) -> None:
+    """Write a model folder, each file under a new name and then renamed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {name: t.detach().to("cpu", dtype).contiguous() for name, t in model.state_dict().items()}
+    part = folder / (WEIGHTS + ".part")
+    save_file(tensors, part, metadata={"format": "pt"})
+    part.replace(folder / WEIGHTS)
+    (folder / CONFIG).write_text(json.dumps(asdict(model.config), indent=1) + "\n", encoding="utf-8")
+    tokenizer.save(folder / TOKENIZER)
+
+
+def load_config(folder: Path) -> ModelConfig:
+    """Read ``config.json``; raises ``WeightsError`` when it is missing or broken."""
+    try:
+        return config_from_dict(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise WeightsError(f"{folder} has no {CONFIG}; expected a model folder") from None
+    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+        raise WeightsError(f"{folder / CONFIG} is not a model configuration: {error}") from error
+
+
+def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT, Tokenizer]:
+    """Load a model folder; raises ``WeightsError`` when a file is missing, broken or of another shape."""
+    config = load_config(folder)
+    with torch.device("meta"):
+        model = DRT(config)
+    try:
+        tensors = load_file(folder / WEIGHTS)
+    except FileNotFoundError:
+        raise WeightsError(f"{folder} has no {WEIGHTS}; expected a model folder") from None
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
+    try:
+        model.load_state_dict({k: t.to(dtype) for k, t in tensors.items()}, strict=True, assign=True)
+    except RuntimeError as error:
+        first = str(error).splitlines()[-1].strip()
+        raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {first}") from error
+    _restore_buffers(model)
+    return model.eval(), Tokenizer.load(folder / TOKENIZER)
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a short hash of the configuration, tokenizer and weights that libraries are bound to.
+
+    Only what reading depends on counts: a model whose lower stack, encoder and maps are equal is the same reader.
+    """
+    digest = hashlib.sha256()
+    config = load_config(folder)
+    for key in ("vocab", "width", "lower_layers", "chunk", "window", "heads", "kv_heads", "landmark_pooling"):
+        digest.update(f"{key}={getattr(config, key)};".encode())
+    digest.update((folder / TOKENIZER).read_bytes())
+    for name, raw in _raw_tensors(folder / WEIGHTS):
+        if name.startswith(("embedding.", "lower.", "encoder.", "memory_map.", "scorer.key.")):
+            digest.update(name.encode())
+            digest.update(raw)
+    return digest.hexdigest()[:16]
+
+
+def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield names and bytes of a safetensors file in order of names, without decoding them."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header: dict[str, Any] = json.loads(file.read(size))
+        header.pop("__metadata__", None)
+        for name in sorted(header):
+            start, stop = header[name]["data_offsets"]
+            file.seek(8 + size + start)
+            yield name, file.read(stop - start)
+
+
+def _restore_buffers(model: DRT) -> None:
+    """Compute the buffers that are never stored, which the meta device left empty."""
+    from drt_engine.model.attention import WindowAttention, alibi_slopes
+
+    for module in model.modules():
+        if isinstance(module, WindowAttention):
+            module.slopes = alibi_slopes(module.heads)

@@ -1,0 +1,1 @@
+"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes from."""

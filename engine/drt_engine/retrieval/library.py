@@ -1,0 +1,226 @@
+"""Retrieval over a library: landmark scan and BM25, records from the store, re-reading of what was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drt_engine.model.gca_layer import ChunkMemory, Retrieved
+from drt_engine.model.quote_head import Reread
+from drt_engine.retrieval.lexical import shares
+from drt_engine.retrieval.scoring import LandmarkScorer
+from drt_engine.retrieval.selection import select
+from drt_engine.retrieval.sources import Found, join_memories
+from drt_engine.runtime import Runtime
+from drt_engine.store import ChunkBatch, ChunkRow, Store
+
+RetrieverName = Literal["hybrid", "landmark", "lexical"]
+LEXICAL_CANDIDATES = 64
+_LONGEST_FRONT = 256  # question tokens put in front of a chunk that is read again
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A retrieved library chunk with its margins: where each memory slot's token stands in the document.
+
+    ``tokens`` [U] number the document's tokens (-1: no token), ``starts``, ``ends`` [U] are characters.
+    """
+
+    row: ChunkRow
+    tokens: Tensor
+    starts: Tensor
+    ends: Tensor
+    score: float
+    probability: float
+    by: Literal["landmark", "lexical", "both"]
+
+
+@dataclass
+class LibrarySource:
+    """Finds chunks of some documents of a library for one question, and optionally the session's own chunks."""
+
+    runtime: Runtime
+    store: Store
+    question: str
+    question_ids: Sequence[int]
+    documents: Sequence[str] | None = None
+    count: int = 8
+    retriever: RetrieverName = "hybrid"
+    reread: bool = True
+    own: list[ChunkMemory] = field(default_factory=list)
+    use_own: bool = False
+    passages: list[list[Passage]] = field(default_factory=list)
+    tokens_read: int = 0
+    _lexical: dict[int, float] | None = None
+
+    def add(self, memory: ChunkMemory) -> None:
+        """Keep a closed chunk of the stream."""
+        self.own.append(memory)
+
+    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
+        """Query vector [E] -> the best chunks of the library (and the stream's own where asked for)."""
+        ids, scores = self._scores(query.float().cpu(), scorer)
+        own = join_memories(self.own) if self.own and self.use_own else None
+        if own is not None:
+            scores = torch.cat([scores, scorer.scores(query[None], own.landmarks)[0].cpu()])
+        if not len(scores):
+            return None
+        allowed = self._allowed(ids, len(scores))
+        picked = select(scores[None], allowed[None], self.count)
+        kept = [
+            (int(i), float(s), float(p))
+            for i, s, p in zip(picked.index[0], picked.scores[0], picked.probabilities[0], strict=True)
+            if float(p) > 0
+        ]
+        # Library chunks first: the quote head reads only those.
+        kept.sort(key=lambda item: (item[0] >= len(ids), -item[1]))
+        return self._assemble(kept, ids, own)
+
+    def _scores(self, query: Tensor, scorer: LandmarkScorer) -> tuple[list[int], Tensor]:
+        ids: list[int] = []
+        parts: list[Tensor] = []
+        for some, landmarks in self.store.scan_landmarks(self.documents):
+            ids += some
+            parts.append(scorer.scores(query[None], landmarks.float())[0])
+        scores = torch.cat(parts) if parts else torch.zeros(0)
+        if self.retriever == "landmark" or scorer.lexical is None:
+            return ids, scores
+        place = {chunk: i for i, chunk in enumerate(ids)}
+        known = [(place[c], s) for c, s in self.lexical().items() if c in place]
+        if known:
+            bonus = torch.zeros(len(ids))
+            bonus[[i for i, _ in known]] = torch.tensor([s for _, s in known])
+            scores = scores + scorer.lexical.detach().float().cpu() * bonus
+        return ids, scores
+
+    def lexical(self) -> dict[int, float]:
+        """BM25 shares of the best chunks for the question, by chunk id."""
+        if self._lexical is None:
+            limit = LEXICAL_CANDIDATES
+            found = self.store.search_text(self.question, documents=self.documents, limit=limit)
+            self._lexical = shares(dict(found))
+        return self._lexical
+
+    def _allowed(self, ids: Sequence[int], total: int) -> Tensor:
+        if self.retriever != "lexical":
+            return torch.ones(total, dtype=torch.bool)
+        best = sorted(self.lexical().items(), key=lambda item: -item[1])[: self.count]
+        chosen = {chunk for chunk, _ in best}
+        flags = [chunk in chosen for chunk in ids] if chosen else [True] * len(ids)
+        return torch.tensor(flags + [True] * (total - len(ids)))
+
+    def _assemble(
+        self, kept: list[tuple[int, float, float]], ids: list[int], own: ChunkMemory | None
+    ) -> Found:
+        library = [k for k in kept if k[0] < len(ids)]
+        mine = [k for k in kept if k[0] >= len(ids)]
+        memories: list[ChunkMemory] = []
+        again: Reread | None = None
+        if library:
+            passages, batch = self._passages(library, ids)
+            self.passages.append(passages)
+            memory, again = self._memory(passages, batch)
+            memories.append(memory)
+        if mine and own is not None:
+            memories.append(_pick(own, [k[0] - len(ids) for k in mine]))
+        device = self.runtime.device
+        scores = torch.tensor([[[k[1] for k in kept]]], device=device)
+        retrieved = Retrieved(
+            join_memories(memories),
+            torch.arange(len(kept), device=device)[None, None],
+            scores,
+            torch.tensor([[[k[2] for k in kept]]], device=device),
+        )
+        chunk_ids = tuple(ids[k[0]] if k[0] < len(ids) else len(ids) - 1 - k[0] for k in kept)
+        return Found(retrieved, chunk_ids, reread=again)
+
+    def _passages(
+        self, library: list[tuple[int, float, float]], ids: list[int]
+    ) -> tuple[list[Passage], ChunkBatch]:
+        chunk_ids = [ids[i] for i, _, _ in library]
+        rows = self.store.chunk_rows(chunk_ids)
+        margin = self.runtime.config.reread_margin if self.reread else 0
+        near = _Neighbourhood(self.store, chunk_ids, margin)
+        lexical = {} if self.retriever == "landmark" else self.lexical()
+        out = []
+        for row, (_, score, probability) in zip(rows, library, strict=True):
+            tokens, starts, ends = near.slots(row)
+            by: Literal["landmark", "lexical", "both"] = "both" if row.id in lexical else "landmark"
+            out.append(Passage(row, tokens, starts, ends, score, probability, by))
+        self._token_ids = near.token_ids
+        return out, near.batch
+
+    def _memory(
+        self, passages: list[Passage], batch: ChunkBatch
+    ) -> tuple[ChunkMemory, Reread | None]:
+        device = self.runtime.device
+        if not self.reread:
+            size = batch.ids.shape[1]
+            mask = torch.arange(size)[None] < batch.lengths[:, None]
+            self.tokens_read += int(mask.sum())
+            empty = torch.zeros(len(passages), 1)
+            stored = (batch.keys, batch.values, mask, empty)
+            return ChunkMemory(*(t.to(device) for t in stored)), None
+        tokens = torch.stack(self._token_ids)[None].to(device)
+        mask = torch.stack([p.tokens >= 0 for p in passages])[None].to(device)
+        front = torch.tensor([list(self.question_ids)[-_LONGEST_FRONT:]], device=device)
+        self.tokens_read += int(mask.sum()) + front.shape[1] * len(passages)
+        again, memory = self.runtime.model.reread(
+            front, torch.ones_like(front, dtype=torch.bool), tokens, mask
+        )
+        empty = torch.zeros(len(passages), 1, device=device)
+        return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again
+
+
+class _Neighbourhood:
+    """Tokens of chunks with ``margin`` tokens of their neighbours, and where those stand."""
+
+    def __init__(self, store: Store, chunk_ids: Sequence[int], margin: int) -> None:
+        self.margin = margin
+        self.around = {c: store.neighbours(c) if margin else (None, None) for c in chunk_ids}
+        extra = {n for pair in self.around.values() for n in pair if n is not None}
+        order = [*chunk_ids, *sorted(extra - set(chunk_ids))]
+        everything = store.read_chunks(order)
+        self.place = {c: i for i, c in enumerate(order)}
+        self.rows = {r.id: r for r in store.chunk_rows(order)}
+        self.all = everything
+        count = len(chunk_ids)
+        self.batch = ChunkBatch(*(getattr(everything, f)[:count] for f in _FIELDS))
+        self.token_ids: list[Tensor] = []
+
+    def slots(self, row: ChunkRow) -> tuple[Tensor, Tensor, Tensor]:
+        """Document token numbers, character starts and ends [S + 2 margin]; -1 where there is no token."""
+        size = self.all.ids.shape[1]
+        shape = (size + 2 * self.margin,)
+        tokens, starts, ends = (torch.full(shape, -1, dtype=torch.long) for _ in range(3))
+        token_ids = torch.zeros(shape, dtype=torch.long)
+        before, after = self.around[row.id]
+        wanted = [(before, -size), (row.id, 0), (after, size)]
+        for chunk, shift in wanted:
+            if chunk is None:
+                continue
+            at, base = self.place[chunk], self.rows[chunk].start
+            slot = torch.arange(int(self.all.lengths[at]))
+            place = slot + shift + self.margin
+            inside = (place >= 0) & (place < shape[0])
+            slot, place = slot[inside], place[inside]
+            tokens[place] = row.ordinal * size + slot + shift
+            starts[place] = base + self.all.starts[at, slot].long()
+            ends[place] = base + self.all.ends[at, slot].long()
+            token_ids[place] = self.all.ids[at, slot].long()
+        self.token_ids.append(token_ids)
+        return tokens, starts, ends
+
+
+_FIELDS = ("ids", "starts", "ends", "lengths", "keys", "values", "landmarks")
+
+
+def _pick(memory: ChunkMemory, rows: Sequence[int]) -> ChunkMemory:
+    index = torch.tensor(list(rows))
+    return ChunkMemory(
+        memory.keys[index], memory.values[index], memory.mask[index], torch.zeros(len(rows), 1)
+    )

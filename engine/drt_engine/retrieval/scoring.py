@@ -1,0 +1,69 @@
+"""Scores of chunks for a landmark: the one place where training, prefill and step compute them."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from drt_engine.config.model import ModelConfig
+
+
+class LandmarkScorer(nn.Module):
+    """``r = (W_h h)^T (W_l l) / sqrt(E)`` (paper eq. 2), with the options of DESIGN section 7.
+
+    Options: the query adds ``W_e l`` of the asking chunk's own landmark; vectors are normalised and scaled by a learnt
+    temperature; a chunk's BM25 share is added with a learnt weight.
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width = config.width
+        self.state_query = nn.ModuleList(
+            nn.Linear(width, width, bias=False) for _ in range(config.groups)
+        )
+        self.key = nn.Linear(width, width, bias=False)
+        self.normalised = config.normalised_scores
+        self.landmark_query: nn.Linear | None = None
+        self.log_scale: nn.Parameter | None = None
+        self.lexical: nn.Parameter | None = None
+        for layer in (*self.state_query, self.key):
+            nn.init.normal_(layer.weight, std=width**-0.5)
+        if config.landmark_query == "state+landmark":
+            # The warm-started encoder already places questions near their answers: start exactly there.
+            self.landmark_query = nn.Linear(width, width, bias=False)
+            for layer in (self.landmark_query, self.key):
+                nn.init.eye_(layer.weight)
+            for layer in self.state_query:
+                nn.init.zeros_(layer.weight)
+        if config.normalised_scores:
+            self.log_scale = nn.Parameter(torch.tensor(3.0))
+        if config.lexical_scores:
+            self.lexical = nn.Parameter(torch.tensor(4.0))
+
+    def keys(self, landmarks: Tensor) -> Tensor:
+        """Landmarks [.., E] -> the vectors chunks are found by, [.., E], fp32."""
+        with torch.autocast(landmarks.device.type, enabled=False):
+            keys = self.key(landmarks.float())
+        return F.normalize(keys, dim=-1) if self.normalised else keys
+
+    def queries(self, states: Tensor, landmarks: Tensor, group: int) -> Tensor:
+        """States of landmark tokens entering a group and their chunks' landmarks [.., E] -> queries [.., E], fp32.
+
+        The scale is part of the query, so a score is a plain dot product with a key.
+        """
+        with torch.autocast(states.device.type, enabled=False):
+            query = self.state_query[group](states.float())
+            if self.landmark_query is not None:
+                query = query + self.landmark_query(landmarks.float())
+        if self.log_scale is not None:
+            return F.normalize(query, dim=-1) * self.log_scale.exp()
+        return query * states.shape[-1] ** -0.5
+
+    def scores(self, queries: Tensor, keys: Tensor, lexical: Tensor | None = None) -> Tensor:
+        """Queries [.., Q, E], keys [.., P, E], BM25 shares [.., Q, P] in 0..1 -> scores [.., Q, P], fp32."""
+        with torch.autocast(queries.device.type, enabled=False):
+            scores = queries @ keys.to(queries.dtype).transpose(-1, -2)
+        if lexical is not None and self.lexical is not None:
+            scores = scores + self.lexical * lexical
+        return scores

@@ -1,0 +1,173 @@
+"""A loaded model, ready to read and answer: where it computes, in which type, with how many threads."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import resources
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.model.drt import DRT
+from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.weights import fingerprint, load_model
+from drt_engine.store import RecordLayout
+from drt_engine.tokenizer import Tokenizer
+
+DEFAULT_MODEL = "drt-small-en"
+_ENCODE_CHUNKS = 64  # encoded at a time: their activations stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Turns a found score into a confidence, ``sigmoid(scale * score + shift)``; found from ``threshold`` on."""
+
+    scale: float = 1.0
+    shift: float = 0.0
+    threshold: float = 0.5
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """A model in memory with its tokenizer; nothing in it changes while it reads and answers."""
+
+    name: str
+    fingerprint: str
+    model: DRT
+    tokenizer: Tokenizer
+    layout: RecordLayout
+    dtype: torch.dtype
+    device: torch.device
+    folder: Path
+    calibration: dict[str, Calibration]
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model's configuration."""
+        return self.model.config
+
+    @classmethod
+    def load(
+        cls,
+        model: str | Path = DEFAULT_MODEL,
+        *,
+        device: str = "auto",
+        threads: int | None = None,
+        dtype: Literal["auto", "bf16", "fp32"] = "auto",
+    ) -> Runtime:
+        """Load a shipped model by name, or any model folder; raises ``WeightsError`` or ``ConfigError``."""
+        folder = model_folder(model)
+        torch.set_num_threads(threads or usable_cores())
+        place = _device(device)
+        net, tokenizer = load_model(folder)
+        config = net.config
+        layout = RecordLayout(config.chunk, config.kv_heads, config.head_size, config.width, "int8")
+        return cls(
+            name=config.name,
+            fingerprint=fingerprint(folder),
+            model=net.to(place),
+            tokenizer=tokenizer,
+            layout=layout,
+            dtype=_dtype(dtype, place),
+            device=place,
+            folder=folder,
+            calibration=_calibration(folder),
+        )
+
+    def with_dtype(self, dtype: Literal["bf16", "fp32"]) -> Runtime:
+        """Return the same model computing in another type."""
+        return replace(self, dtype=_dtype(dtype, self.device))
+
+    @contextlib.contextmanager
+    def computing(self) -> Iterator[None]:
+        """Inference without gradients, matrix products in the runtime's type."""
+        with (
+            torch.inference_mode(),
+            torch.autocast(
+                self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16
+            ),
+        ):
+            yield
+
+    def read(self, ids: Tensor, valid: Tensor, *, skip: int) -> ChunkMemory:
+        """Read consecutive chunks [C, S]; return the memory of all but the first ``skip``, on the CPU, fp32 or bf16."""
+        config, model = self.config, self.model
+        ids = torch.nn.functional.pad(ids, (0, 1), value=config.landmark_id).to(self.device)
+        valid = torch.nn.functional.pad(valid, (0, 1), value=True).to(self.device)
+        parts = []
+        with self.computing():
+            states = model.lower_states(ids.flatten()[None], valid.flatten()[None])
+            states = states.view(-1, config.slots, config.width)
+            for at in range(skip, len(ids), _ENCODE_CHUNKS):
+                rows = slice(at, min(at + _ENCODE_CHUNKS, len(ids)))
+                parts.append(model.remember(model.encode(states[rows], valid[rows])))
+        return ChunkMemory(
+            torch.cat([p.keys for p in parts]).cpu(),
+            torch.cat([p.values for p in parts]).cpu(),
+            torch.cat([p.mask for p in parts]).cpu(),
+            torch.cat([p.landmarks for p in parts]).cpu(),
+        )
+
+
+def model_folder(model: str | Path) -> Path:
+    """Return the folder of a shipped model by name, or the folder itself; raises ``WeightsError`` if there is none."""
+    path = Path(model)
+    if path.is_dir():
+        return path
+    shipped = shipped_models()
+    if str(model) in shipped:
+        return shipped[str(model)]
+    known = ", ".join(shipped) or "none"
+    raise WeightsError(f"no model or model folder is called {str(model)!r}; shipped models: {known}")
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the models inside the package by name."""
+    root = Path(str(resources.files("drt_engine"))) / "weights"
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    return {f.name: f for f in folders if (f / "config.json").exists()}
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in ("cpu", "cuda"):
+        raise ConfigError(f"device is {name!r}, expected auto, cpu or cuda")
+    if name == "cuda" and not torch.cuda.is_available():
+        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device here; use --device cpu")
+    return torch.device(name)
+
+
+def _dtype(name: str, device: torch.device) -> torch.dtype:
+    if name == "fp32":
+        return torch.float32
+    if name == "bf16" or device.type == "cuda":
+        return torch.bfloat16
+    # Without instructions for it, bf16 is emulated and slower than fp32.
+    fast = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
+    fast = fast or getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
+    return torch.bfloat16 if fast else torch.float32
+
+
+def _calibration(folder: Path) -> dict[str, Calibration]:
+    path = folder / "calibration.json"
+    if not path.exists():
+        return {}
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        return {name: Calibration(**values) for name, values in data.items()}
+    except (json.JSONDecodeError, TypeError, AttributeError) as error:
+        raise WeightsError(f"{path} is not a calibration: {error}; get the model again") from error

@@ -1,0 +1,27 @@
+"""The on-disk library: FORMAT.md is the specification, `Store` the door; imports no torch."""
+
+from __future__ import annotations
+
+from drt_engine.store.store import Store
+from drt_engine.store.types import (
+    ChunkBatch,
+    ChunkRow,
+    ChunkText,
+    DocumentRow,
+    Finding,
+    RecordLayout,
+    SessionInfo,
+    SessionRow,
+)
+
+__all__ = [
+    "ChunkBatch",
+    "ChunkRow",
+    "ChunkText",
+    "DocumentRow",
+    "Finding",
+    "RecordLayout",
+    "SessionInfo",
+    "SessionRow",
+    "Store",
+]

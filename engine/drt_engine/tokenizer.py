@@ -1,0 +1,96 @@
+"""Text to token ids with character offsets and back, for any `tokenizers` JSON that has the project's special tokens.
+
+Special tokens live in the vocabulary only, never among the added tokens, so no document text can produce them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+
+from drt_engine.errors import TokenizerError
+
+PAD, LANDMARK, ANSWER, END = "<pad>", "<landmark>", "<answer>", "<end>"
+SPECIAL_TOKENS = (PAD, LANDMARK, ANSWER, END)
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """Token ids of a text, and for each token where it starts and ends in it, in characters."""
+
+    ids: list[int]
+    starts: list[int]
+    ends: list[int]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+class Tokenizer:
+    """A lossless view of a `tokenizers` model: ids with exact character offsets."""
+
+    def __init__(self, inner: tokenizers.Tokenizer) -> None:
+        self._inner = inner
+        inner.no_padding()
+        inner.no_truncation()
+        ids = [inner.token_to_id(token) for token in SPECIAL_TOKENS]
+        missing = [t for t, i in zip(SPECIAL_TOKENS, ids, strict=True) if i is None]
+        if missing:
+            raise TokenizerError(f"the tokenizer lacks {', '.join(missing)}; make one with `drt train tokenizer`")
+        if inner.get_added_tokens_decoder():
+            raise TokenizerError("the tokenizer has added tokens, which document text could imitate; remove them")
+        self.pad_id, self.landmark_id, self.answer_id, self.end_id = ids
+        self.vocab_size: int = inner.get_vocab_size()
+
+    @classmethod
+    def load(cls, path: Path) -> Tokenizer:
+        """Load ``tokenizer.json``; raises ``TokenizerError`` when it is missing or broken."""
+        try:
+            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise TokenizerError(f"{path} does not exist, expected a tokenizers JSON file") from None
+        except Exception as error:  # the library raises bare Exception for broken JSON
+            raise TokenizerError(f"{path} is not a tokenizers JSON file: {error}") from error
+        return cls(inner)
+
+    def save(self, path: Path) -> None:
+        """Write ``tokenizer.json``."""
+        path.write_text(self._inner.to_str(), encoding="utf-8")
+
+    def encode(self, text: str) -> Encoding:
+        """Return ids and character offsets of all tokens of ``text``."""
+        return self._convert(self._inner.encode(text, add_special_tokens=False))
+
+    def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
+        """Return the encodings of several texts, in order."""
+        batch = self._inner.encode_batch(list(texts), add_special_tokens=False)
+        return [self._convert(encoding) for encoding in batch]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of some tokens; special tokens give nothing."""
+        special = {self.pad_id, self.landmark_id, self.answer_id, self.end_id}
+        return self._inner.decode([i for i in ids if i not in special], skip_special_tokens=False)
+
+    @staticmethod
+    def _convert(encoding: tokenizers.Encoding) -> Encoding:
+        offsets = encoding.offsets
+        return Encoding(encoding.ids, [start for start, _ in offsets], [end for _, end in offsets])
+
+
+def wordpiece_from_bert(path: Path) -> Tokenizer:
+    """Return a BERT-like WordPiece tokenizer with our special tokens in its first unused slots.
+
+    Raises ``TokenizerError`` when the file is no WordPiece JSON with unused slots.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    vocab: dict[str, int] = data["model"]["vocab"]
+    renamed = {"[PAD]": PAD, "[unused0]": LANDMARK, "[unused1]": ANSWER, "[unused2]": END}
+    if data["model"].get("type") != "WordPiece" or not renamed.keys() <= vocab.keys():
+        raise TokenizerError(f"{path} is not a WordPiece vocabulary with unused slots")
+    data["model"]["vocab"] = {renamed.get(token, token): i for token, i in vocab.items()}
+    data.update(added_tokens=[], truncation=None, padding=None, post_processor=None)
+    return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(data)))

@@ -1,0 +1,86 @@
+"""The training loop, once for all tasks: sample, loss, step, log, checkpoint, resume.
+
+A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very next one.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+
+import torch
+
+from drt_engine.config.load import dump
+from drt_engine.config.train import TrainConfig
+from drt_engine.model.drt import DRT
+from drt_engine.model.weights import save_model
+from drt_engine.tokenizer import Tokenizer
+from drt_engine.train.metrics import Metrics, plot
+from drt_engine.train.optim import make_optimizer, set_rate
+from drt_engine.train.state import find_state, load_state, save_state
+from drt_engine.train.tasks import Tasks
+
+
+class Loop:
+    """One training stage in its run folder."""
+
+    def __init__(self, config: TrainConfig, model: DRT, tokenizer: Tokenizer) -> None:
+        self.config, self.model, self.tokenizer = config, model, tokenizer
+        self.folder = config.run.out
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
+        self.optimizer = make_optimizer(model, config.optim)
+        self.tasks = Tasks(config, model.config, tokenizer)
+        self.metrics = Metrics(self.folder)
+        self.step = 0
+        found = find_state(self.folder)
+        if found is not None:
+            extra = load_state(found, model, self.optimizer)
+            self.step = int(extra["step"])
+            self.tasks.load(extra["tasks"])
+
+    def run(self, *, until: int | None = None) -> list[float]:
+        """Train to the last step (or ``until``), checkpointing as it goes; return the losses of these steps."""
+        last = min(until or self.config.optim.steps, self.config.optim.steps)
+        losses: list[float] = []
+        saved = time.monotonic()
+        try:
+            while self.step < last:
+                losses.append(self._one_step())
+                if self.step % self.config.run.log_every == 0:
+                    row = self.metrics.write(self.step, lr=self.rate)
+                    print(" ".join(f"{k}={v:.4g}" for k, v in row.items()), flush=True)
+                if time.monotonic() - saved > self.config.run.minutes * 60:
+                    self.save()
+                    saved = time.monotonic()
+        finally:
+            self.save()
+        return losses
+
+    def save(self) -> None:
+        """Write the train state and the model as it would be shipped, and draw the losses."""
+        extra = {"step": self.step, "tasks": self.tasks.state()}
+        save_state(self.folder / "state", self.model, self.optimizer, extra)
+        save_model(self.model, self.tokenizer, self.folder / "model")
+        if self.metrics.path.exists():
+            plot(self.folder)
+
+    def _one_step(self) -> float:
+        config = self.config.optim
+        self.rate = set_rate(self.optimizer, config, self.step)
+        total = 0.0
+        for part in range(config.accumulate):
+            rng = random.Random(f"{self.config.run.seed}/{self.step}/{part}")
+            with torch.autocast("cpu", torch.bfloat16, enabled=self.config.run.bf16):
+                loss, values = self.tasks.loss(self.model, rng)
+            (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
+            self.metrics.add(**values)
+            total += float(loss.detach()) / config.accumulate
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
+        if torch.isfinite(norm):
+            self.optimizer.step()
+        self.metrics.add(norm=float(norm))
+        self.optimizer.zero_grad(set_to_none=True)
+        self.step += 1
+        return total
+

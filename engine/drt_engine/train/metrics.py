@@ -1,0 +1,55 @@
+"""Metrics of a run: JSON lines, running means, and the loss plot."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import defaultdict
+from pathlib import Path
+
+
+class Metrics:
+    """Collects values between log lines and appends their means to ``metrics.jsonl``."""
+
+    def __init__(self, run: Path) -> None:
+        self.path = run / "metrics.jsonl"
+        self._sums: dict[str, float] = defaultdict(float)
+        self._counts: dict[str, int] = defaultdict(int)
+        self._start = time.monotonic()
+
+    def add(self, **values: float) -> None:
+        """Add one step's values."""
+        for key, value in values.items():
+            self._sums[key] += value
+            self._counts[key] += 1
+
+    def write(self, step: int, **extra: float) -> dict[str, float]:
+        """Append a line with the means since the last one, and return it."""
+        row = {key: self._sums[key] / self._counts[key] for key in self._sums}
+        row = {"step": step, **{k: round(v, 5) for k, v in (row | extra).items()}}
+        row["seconds"] = round(time.monotonic() - self._start, 1)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        self._sums.clear()
+        self._counts.clear()
+        return row
+
+
+def plot(run: Path) -> Path | None:
+    """Draw the losses of a run to ``loss.png``; returns ``None`` when matplotlib (extra ``plot``) is missing."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return None
+    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    keys = sorted({k for row in rows for k in row} - {"step", "seconds", "lr", "norm"})
+    figure = Figure(figsize=(8, 4.5), layout="constrained")
+    axes = figure.add_subplot()
+    for key in keys:
+        points = [(row["step"], row[key]) for row in rows if key in row]
+        axes.plot([p[0] for p in points], [p[1] for p in points], label=key, linewidth=1)
+    axes.set_xlabel("step")
+    axes.set_ylabel("loss or share")
+    axes.legend(fontsize=8)
+    figure.savefig(run / "loss.png", dpi=110)
+    return run / "loss.png"

@@ -1,0 +1,45 @@
+"""Parameter groups and the learning-rate schedule."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from drt_engine.config.train import OptimConfig
+from drt_engine.model.drt import DRT
+
+
+def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
+    """Return AdamW with the encoder and embeddings at a share of the rate, and no decay on vectors."""
+    groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        scale = config.encoder_scale if name.startswith(("encoder.", "embedding.")) else 1.0
+        decay = config.weight_decay if parameter.dim() > 1 else 0.0
+        groups.setdefault((scale, decay), []).append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": parameters, "weight_decay": decay, "scale": scale}
+            for (scale, decay), parameters in groups.items()
+        ],
+        lr=config.lr,
+        betas=(config.betas[0], config.betas[1]),
+        fused=True,
+    )
+
+
+def rate(config: OptimConfig, step: int) -> float:
+    """Return the share of the full learning rate at ``step``: linear warm-up, then cosine to ``floor``."""
+    warm = max(1, round(config.warm_up * config.steps))
+    if step < warm:
+        return (step + 1) / warm
+    done = min(1.0, (step - warm) / max(1, config.steps - warm))
+    return config.floor + (1 - config.floor) * 0.5 * (1 + math.cos(math.pi * done))
+
+
+def set_rate(optimizer: torch.optim.Optimizer, config: OptimConfig, step: int) -> float:
+    """Set the learning rate of every group for ``step`` and return the full one."""
+    full = config.lr * rate(config, step)
+    for group in optimizer.param_groups:
+        group["lr"] = full * group["scale"]
+    return full

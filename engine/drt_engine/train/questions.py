@@ -1,0 +1,254 @@
+"""Batches of questions on windows of documents: what to read, what to ask, where the evidence is.
+
+A batch shares one pool of chunks: several windows of consecutive chunks, each of one document.
+"""
+
+from __future__ import annotations
+
+import bisect
+import json
+import lzma
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.retrieval.lexical import LexicalIndex
+from drt_engine.tokenizer import Encoding, Tokenizer
+
+
+@dataclass(frozen=True)
+class Item:
+    """A question's token ids, words, answer token ids, and evidence as token spans (inclusive) of its document."""
+
+    text: str
+    ids: list[int]
+    answer: list[int]
+    spans: list[tuple[int, int]]
+    kind: str
+
+
+@dataclass
+class TokenDocument:
+    """A tokenised document with its questions; the BM25 index over its chunks is made on first use."""
+
+    encoding: Encoding
+    text: str
+    source: str
+    items: list[Item] = field(default_factory=list)
+    index: LexicalIndex | None = None
+
+    def lexical(self, chunk: int) -> LexicalIndex:
+        """Return the BM25 index over the document's chunks of ``chunk`` tokens."""
+        if self.index is None:
+            self.index = LexicalIndex(chunk_texts(self.encoding, self.text, chunk))
+        return self.index
+
+
+@dataclass(frozen=True)
+class QuestionBatch:
+    """N questions over a pool of P chunks.
+
+    ``windows``: chunk ids [C_i, S] of each window; ``ids``, ``valid`` [P, S]; ``window_of`` [P]; ``lexical`` [N, P];
+    ``gold`` [N, P] evidence chunks; ``spans`` [N, O, 2] pool token numbers (chunk * S + slot) or -1;
+    ``answerable`` [N]: 1 quoted evidence, 0 not in the document, -1 no exact span known; ``allowed`` [N, P] chunks that
+    a question may retrieve (``None``: all).
+    """
+
+    windows: list[tuple[int, int]]
+    ids: Tensor
+    valid: Tensor
+    window_of: Tensor
+    questions: list[list[int]]
+    answers: list[list[int]]
+    lexical: Tensor
+    gold: Tensor
+    spans: Tensor
+    answerable: Tensor
+    allowed: Tensor | None = None
+
+
+def chunk_texts(encoding: Encoding, text: str, chunk: int) -> list[str]:
+    """Return the slices of ``text`` that partition it at the first token of each chunk."""
+    edges = [0, *encoding.starts[chunk::chunk], len(text)]
+    return [text[a:b] for a, b in zip(edges, edges[1:], strict=False)]
+
+
+def token_span(encoding: Encoding, start: int, end: int) -> tuple[int, int] | None:
+    """Return first and last token (inclusive) that touch characters ``start:end``, or ``None``."""
+    first = bisect.bisect_right(encoding.ends, start)
+    last = bisect.bisect_left(encoding.starts, end) - 1
+    return (first, last) if first <= last else None
+
+
+def read_lines(path: Path) -> Iterator[dict[str, object]]:
+    """Yield the objects of a .jsonl or .jsonl.xz file."""
+    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+class QuestionSource:
+    """Questions of a pair of files in the project's schema, sampled into batches by a seed and a step number."""
+
+    def __init__(
+        self,
+        qa: Path,
+        docs: Path,
+        *,
+        tokenizer: Tokenizer,
+        config: ModelConfig,
+        weights: dict[str, float] | None = None,
+        cap: int = 40,
+    ) -> None:
+        self.config = config
+        self.documents = _load(qa, docs, tokenizer, config.chunk)
+        scale = weights or {}
+        # A document counts by its questions, up to a cap, so that a few articles do not crowd out the rest.
+        self._mass = [min(len(d.items), cap) * scale.get(d.source, 1.0) for d in self.documents]
+
+    def batch(self, rng: random.Random, *, questions: int, window: int, pool: int) -> QuestionBatch:
+        """Return a batch of up to ``questions`` on windows of ``window`` chunks, about ``pool`` chunks in all."""
+        builder = BatchBuilder(self.config, rng)
+        while len(builder.items) < questions and builder.chunks < pool:
+            document = rng.choices(self.documents, self._mass)[0]
+            room = min(questions - len(builder.items), max(4, questions * 2 // 3))
+            chosen = rng.sample(document.items, min(len(document.items), room))
+            builder.add(document, chosen, window)
+        return builder.build()
+
+
+def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> QuestionBatch:
+    """Make about ``share`` of the questions unanswerable: their evidence, with its neighbours, cannot be retrieved."""
+    hidden = torch.tensor([rng.random() < share for _ in batch.questions])
+    hidden &= batch.gold.any(dim=1) & (batch.answerable == 1)
+    near = batch.gold | batch.gold.roll(1, dims=1) | batch.gold.roll(-1, dims=1)
+    rows = hidden[:, None]
+    return replace(
+        batch,
+        allowed=~(near & rows),
+        gold=batch.gold & ~rows,
+        spans=batch.spans.masked_fill(rows[..., None], -1),
+        answers=[[] if gone else a for a, gone in zip(batch.answers, hidden.tolist(), strict=True)],
+        answerable=batch.answerable.masked_fill(hidden, 0),
+    )
+
+
+class BatchBuilder:
+    """Collects windows of documents and questions on them into one batch."""
+
+    def __init__(self, config: ModelConfig, rng: random.Random) -> None:
+        self.config, self.rng = config, rng
+        self.windows: list[tuple[TokenDocument, int, int, int]] = []  # document, first, count, pool offset
+        self.items: list[tuple[Item, int]] = []  # item, window number
+        self.chunks = 0
+
+    def add(self, document: TokenDocument, items: Sequence[Item], window: int) -> None:
+        size = self.config.chunk
+        total = -(-len(document.encoding) // size)
+        count = min(total, window)
+        first = 0
+        if total > window:
+            known = [s[0] // size for item in items for s in item.spans[:1]]
+            around = self.rng.choice(known) if known else self.rng.randrange(total)
+            first = max(0, min(total - window, around - self.rng.randrange(window)))
+        inside = [i for i in items if self._usable(i, first, count)]
+        if not inside:
+            return
+        self.windows.append((document, first, count, self.chunks))
+        self.items += [(item, len(self.windows) - 1) for item in inside]
+        self.chunks += count
+
+    def _usable(self, item: Item, first: int, count: int) -> bool:
+        if item.kind == "unanswerable":
+            return True
+        return any(first <= a // self.config.chunk < first + count for a, _ in item.spans)
+
+    def build(self) -> QuestionBatch:
+        size, count = self.config.chunk, len(self.items)
+        ids = torch.full((self.chunks, size), self.config.pad_id)
+        valid = torch.zeros(self.chunks, size, dtype=torch.bool)
+        window_of = torch.zeros(self.chunks, dtype=torch.long)
+        for number, (document, first, chunks, at) in enumerate(self.windows):
+            tokens = document.encoding.ids[first * size : (first + chunks) * size]
+            ids[at : at + chunks].view(-1)[: len(tokens)] = torch.tensor(tokens)
+            valid[at : at + chunks].view(-1)[: len(tokens)] = True
+            window_of[at : at + chunks] = number
+        gold = torch.zeros(count, self.chunks, dtype=torch.bool)
+        spans = [self._spans(item, window) for item, window in self.items]
+        width = max(1, *(len(s) for s in spans))
+        table = torch.full((count, width, 2), -1)
+        for row, found in enumerate(spans):
+            for column, (a, b) in enumerate(found):
+                table[row, column] = torch.tensor((a, b))
+                gold[row, a // size : b // size + 1] = True
+        kinds = {"extractive": 1, "unanswerable": 0}
+        answerable = torch.tensor([kinds.get(item.kind, -1) for item, _ in self.items])
+        return QuestionBatch(
+            windows=[(at, chunks) for _, _, chunks, at in self.windows],
+            ids=ids,
+            valid=valid,
+            window_of=window_of,
+            questions=[item.ids for item, _ in self.items],
+            answers=[item.answer for item, _ in self.items],
+            lexical=self._lexical(),
+            gold=gold,
+            spans=table,
+            answerable=answerable,
+        )
+
+    def _spans(self, item: Item, window: int) -> list[tuple[int, int]]:
+        """Evidence inside the item's window, in pool token numbers; cut where the window ends."""
+        size = self.config.chunk
+        _, first, count, at = self.windows[window]
+        low, high = first * size, (first + count) * size - 1
+        shift = (at - first) * size
+        return [
+            (a + shift, min(b, high) + shift) for a, b in item.spans if low <= a <= high
+        ][:16]
+
+    def _lexical(self) -> Tensor:
+        table = torch.zeros(len(self.items), self.chunks)
+        for row, (item, _) in enumerate(self.items):
+            for document, first, count, at in self.windows:
+                for chunk, score in document.lexical(self.config.chunk).search(item.text):
+                    if first <= chunk < first + count:
+                        table[row, at + chunk - first] = score
+        return table / table.amax(dim=1, keepdim=True).clamp(min=1e-6)
+
+
+def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
+    questions = list(read_lines(qa))
+    wanted = {q["doc_id"] for q in questions}
+    rows = [row for row in read_lines(docs) if row["doc_id"] in wanted]
+    documents: dict[object, TokenDocument] = {}
+    for row, encoding in zip(rows, tokenizer.encode_batch([str(r["text"]) for r in rows]), strict=True):
+        if len(encoding):
+            documents[row["doc_id"]] = TokenDocument(encoding, str(row["text"]), "")
+    asked = tokenizer.encode_batch([str(q["question"]) for q in questions])
+    answered = tokenizer.encode_batch([_first(q) for q in questions])
+    for q, question, answer in zip(questions, asked, answered, strict=True):
+        document = documents.get(q["doc_id"])
+        if document is None or not question.ids:
+            continue
+        document.source = str(q["source"])
+        evidence = q["evidence"]
+        assert isinstance(evidence, list)
+        found = [token_span(document.encoding, a, b) for a, b in evidence]
+        spans = [s for s in found if s is not None]
+        if q["kind"] != "unanswerable" and not spans:
+            continue
+        room = chunk - 2
+        ids = question.ids[:room]
+        document.items.append(Item(str(q["question"]), ids, answer.ids[: max(0, room - len(ids))], spans, str(q["kind"])))
+    return [d for d in documents.values() if d.items]
+
+
+def _first(question: dict[str, object]) -> str:
+    answers = question["answers"]
+    assert isinstance(answers, list)
+    return str(answers[0]) if answers else ""

@@ -1,0 +1,76 @@
+"""Run one training stage from a configuration file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from drt_engine.config.load import build, load_config
+from drt_engine.config.model import ModelConfig, preset
+from drt_engine.config.train import StartConfig, TrainConfig
+from drt_engine.errors import ConfigError
+from drt_engine.model.drt import DRT
+from drt_engine.model.weights import load_model
+from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
+from drt_engine.train.loop import Loop
+from drt_engine.train.warm_start import warm_start
+
+
+def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
+    """Train the stage that a TOML file describes, resuming what its run folder holds; return that folder."""
+    config = load_config(TrainConfig, config_path, overrides)
+    torch.set_num_threads(config.run.threads)
+    torch.manual_seed(config.run.seed)
+    model, tokenizer = start(config)
+    Loop(config, model, tokenizer).run()
+    return config.run.out
+
+
+def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
+    """Return the model of a stage with its starting parameters, and the tokenizer."""
+    tokenizer = _tokenizer(config.start)
+    model = DRT(model_config(config, tokenizer))
+    if config.start.warm_start is not None:
+        warm_start(model, config.start.warm_start)
+    if config.start.model is not None:
+        _copy_model(model, config.start.model)
+    return model, tokenizer
+
+
+def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
+    """Return the preset of a stage with its changes and the tokenizer's vocabulary."""
+    changes = dict(config.model)
+    base = preset(str(changes.pop("preset", "drt-128m")))
+    encoder = build(type(base.encoder), {**vars(base.encoder), **changes.pop("encoder", {})})
+    merged = build(ModelConfig, {**vars(base), **changes, "encoder": encoder}, "model.")
+    return replace(
+        merged,
+        vocab=tokenizer.vocab_size,
+        pad_id=tokenizer.pad_id,
+        landmark_id=tokenizer.landmark_id,
+        answer_id=tokenizer.answer_id,
+        end_id=tokenizer.end_id,
+    )
+
+
+def _tokenizer(config: StartConfig) -> Tokenizer:
+    if config.model is not None:
+        return Tokenizer.load(config.model / "tokenizer.json")
+    if config.tokenizer is not None:
+        return Tokenizer.load(config.tokenizer)
+    if config.warm_start is not None:
+        return wordpiece_from_bert(config.warm_start / "tokenizer.json")
+    raise ConfigError("start names neither a model, a tokenizer nor a warm start; one of them brings the tokenizer")
+
+
+def _copy_model(model: DRT, folder: Path) -> None:
+    """Copy parameters of the same name; parts that the older stage did not have keep their fresh start."""
+    older, _ = load_model(folder)
+    own = model.state_dict()
+    for name, tensor in older.state_dict().items():
+        if name not in own or own[name].shape != tensor.shape:
+            raise ConfigError(f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not")
+        own[name].copy_(tensor)

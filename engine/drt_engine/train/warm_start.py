@@ -1,0 +1,63 @@
+"""Chunk-encoder weights from a BERT-like folder (``model.safetensors``, ``tokenizer.json``)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from drt_engine.errors import WeightsError
+from drt_engine.model.chunk_encoder import BertBlock
+from drt_engine.model.drt import DRT
+
+# Our special tokens start as the tokens that played the nearest part.
+_STAND_INS = {"landmark_id": 102, "answer_id": 101, "end_id": 102}
+
+
+@torch.no_grad()
+def warm_start(model: DRT, folder: Path) -> None:
+    """Copy embeddings and encoder blocks of a BERT-like model; raises ``WeightsError`` when the shapes differ.
+
+    The encoder then computes exactly what the source computes: token types are folded into the positions.
+    """
+    tensors = load_file(folder / "model.safetensors")
+    prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
+    source = {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
+    blocks = list(model.encoder.blocks)
+    if not all(isinstance(b, BertBlock) for b in blocks):
+        raise WeightsError("a warm start needs encoder.kind = 'bert'")
+    try:
+        _copy_embeddings(model, source)
+        for number, block in enumerate(blocks):
+            _copy_block(block, source, f"encoder.layer.{number}.")
+    except (KeyError, RuntimeError) as error:
+        raise WeightsError(f"{folder} does not fit the encoder: {error}") from error
+
+
+def _copy_embeddings(model: DRT, source: dict[str, Tensor]) -> None:
+    words = source["embeddings.word_embeddings.weight"]
+    model.embedding.weight.copy_(words)
+    for key, stand_in in _STAND_INS.items():
+        model.embedding.weight[getattr(model.config, key)] = words[stand_in]
+    positions = source["embeddings.position_embeddings.weight"]
+    model.encoder.positions.weight.copy_(positions + source["embeddings.token_type_embeddings.weight"][0])
+    _copy(model.encoder.input_norm, source, "embeddings.LayerNorm")
+
+
+def _copy_block(block: torch.nn.Module, source: dict[str, Tensor], at: str) -> None:
+    assert isinstance(block, BertBlock)
+    for part in ("weight", "bias"):
+        own = [source[f"{at}attention.self.{name}.{part}"] for name in ("query", "key", "value")]
+        getattr(block.attention.qkv, part).copy_(torch.cat(own))
+    _copy(block.attention.out, source, at + "attention.output.dense")
+    _copy(block.attention_norm, source, at + "attention.output.LayerNorm")
+    _copy(block.up, source, at + "intermediate.dense")
+    _copy(block.down, source, at + "output.dense")
+    _copy(block.mlp_norm, source, at + "output.LayerNorm")
+
+
+def _copy(module: torch.nn.Module, source: dict[str, Tensor], at: str) -> None:
+    for part in ("weight", "bias"):
+        getattr(module, part).copy_(source[f"{at}.{part}"])

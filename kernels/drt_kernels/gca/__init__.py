@@ -1,0 +1,1 @@
+"""Implementations of grouped cross-attention; ``drt_kernels.gca`` chooses among them."""

@@ -1,0 +1,288 @@
+"""The assistant: reads documents into a library and answers, summarises and converses over it.
+
+Loads the model on first use. Engine work of one assistant is done one call at a time, whichever
+thread asks.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+
+from drt_engine import errors as engine
+
+from . import _convert, _engine
+from ._errors import (
+    DocumentError,
+    LibraryError,
+    QuestionError,
+    engine_errors,
+    translate,
+)
+from ._library import Library, document_name
+from ._session import Session
+from ._stream import AnswerStream
+from ._types import (
+    Answer,
+    AskOptions,
+    DocumentInfo,
+    IngestProgress,
+    IngestReport,
+    Summary,
+    SummaryLength,
+    SummaryMode,
+    Trace,
+)
+
+if TYPE_CHECKING:
+    from drt_engine.answer.ask import AskOptions as EngineOptions
+    from drt_engine.documents import Source
+    from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
+    from drt_engine.runtime import Runtime
+    from drt_engine.session import SessionState
+    from drt_engine.store import Store
+
+Item = TypeVar("Item")
+UNNAMED = "unnamed"  # what the engine calls a conversation until rename() gives it a name
+StrPath = str | os.PathLike[str]
+Progress = Callable[[IngestProgress], None]
+
+
+class Assistant:
+    """Reads documents and answers questions about them.
+
+    library: folder of the library, made by the first reading; `default_library()` by default.
+    model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
+    lock_timeout: seconds to wait for another process that writes to the library.
+    """
+
+    def __init__(
+        self,
+        library: StrPath | None = None,
+        *,
+        model: StrPath = "drt-small-en",
+        device: str = "auto",
+        threads: int | None = None,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        self._library = Library(library, lock_timeout=lock_timeout)
+        self._model = model if isinstance(model, str) else Path(model)
+        self._device = device
+        self._threads = threads
+        self._lock = threading.RLock()
+        self._runtime: Runtime | None = None
+        self._store: Store | None = None
+        self._closed = False
+
+    def __repr__(self) -> str:
+        return f"Assistant({str(self._library.path)!r}, model={str(self._model)!r})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the library once running work of other threads is done; may be called twice."""
+        with self._lock:
+            self._closed = True
+            store, self._store, self._runtime = self._store, None, None
+            if store is not None:
+                store.close()
+
+    @property
+    def library(self) -> Library:
+        """The library without its model: list, show, remove, check."""
+        return self._library
+
+    def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
+        """Reads one document, or "-" for standard input; nothing is done where it is unchanged.
+
+        Raises a `DocumentError` where it cannot be read, or where `path` names several.
+        """
+        found = list(islice(self._steps(_engine.expand(os.fspath(path))), 2))
+        if len(found) != 1:
+            held = "several documents" if found else "no documents"
+            raise DocumentError(
+                f"{os.fspath(path)} holds {held}, one was expected; "
+                "use ingest_many to read a folder or a pattern."
+            )
+        return self._read(found[0], progress)
+
+    def ingest_many(
+        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+    ) -> IngestReport:
+        """Reads files, folders and patterns; a document that cannot be read stops no other."""
+        if isinstance(paths, str | os.PathLike):
+            paths = [paths]
+        began = time.perf_counter()
+        documents: list[DocumentInfo] = []
+        failures: list[tuple[str, str]] = []
+        skipped = 0
+        for path in paths:
+            named = os.fspath(path)
+            before = len(documents) + len(failures)
+            expansion = _engine.expand(named)
+            for found in self._steps(expansion):
+                try:
+                    documents.append(self._read(found, progress))
+                except DocumentError as error:
+                    source = named if isinstance(found, engine.DocumentError) else found.name
+                    failures.append((source, str(error)))
+            skipped += expansion.skipped
+            if len(documents) + len(failures) == before:
+                failures.append((named, f"{named} holds no file that can be read as a document."))
+        return IngestReport(
+            documents=tuple(documents),
+            failures=tuple(failures),
+            tokens=sum(document.tokens for document in documents if document.new),
+            seconds=time.perf_counter() - began,
+            skipped=skipped,
+        )
+
+    def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
+        """Answers a question about the library; `AskOptions` says what can be set."""
+        return self._ask(question, options)
+
+    def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
+        """Answers piece by piece; the stream's `answer` holds the whole once it has ended."""
+        return self._stream(question, options)
+
+    def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
+        """What the model retrieves to answer a question, and with which probabilities."""
+        trace = self._ask(question, options).trace
+        assert trace is not None
+        return trace
+
+    def summarize(
+        self,
+        document: str | os.PathLike[str] | DocumentInfo,
+        *,
+        length: SummaryLength = "short",
+        mode: SummaryMode = "auto",
+        focus: str | None = None,
+    ) -> Summary:
+        """Summarises a document of the library by name, or a file (a `Path`), read first."""
+        if isinstance(document, os.PathLike):
+            document = self.ingest(document)
+        with self._working() as (runtime, store):
+            began = time.perf_counter()
+            name = store.document(document_name(document)).id
+            result = _engine.summarize(runtime, store, name, length=length, mode=mode, focus=focus)
+            seconds = time.perf_counter() - began
+            return _convert.summary(result, seconds=seconds, model=runtime.name)
+
+    def session(self, name: str | None = None) -> Session:
+        """The conversation stored under `name`, begun where there is none; unnamed, not kept."""
+        with self._working() as (runtime, store):
+            known = name is not None and any(one.name == name for one in store.sessions())
+            make = _engine.restore_session if known else _engine.new_session
+            return Session(self, make(runtime, store, name or UNNAMED), name=name)
+
+    def _ask(
+        self, question: str, options: AskOptions, *, session: SessionState | None = None
+    ) -> Answer:
+        self._expect_library()
+        with self._working() as (runtime, store):
+            began = time.perf_counter()
+            resolved = self._options(store, options)
+            result = _engine.ask(runtime, store, question, options=resolved, session=session)
+            seconds = time.perf_counter() - began
+            return _convert.answer(result, seconds=seconds, model=runtime.name)
+
+    def _stream(
+        self,
+        question: str,
+        options: AskOptions,
+        *,
+        session: SessionState | None = None,
+        finished: Callable[[], None] | None = None,
+    ) -> AnswerStream:
+        self._expect_library()
+        with self._working() as (runtime, store):
+            resolved = self._options(store, options)
+            pieces = _engine.stream(runtime, store, question, options=resolved, session=session)
+            return AnswerStream(self._steps(pieces), model=runtime.name, finished=finished)
+
+    def _save_session(self, state: SessionState) -> None:
+        with self._working():
+            state.save()
+
+    def _read(
+        self, found: Source | engine.DocumentError, progress: Progress | None
+    ) -> DocumentInfo:
+        if isinstance(found, engine.DocumentError):
+            raise translate(found)
+        with self._working() as (runtime, store):
+            try:
+                row, new = _engine.ingest(
+                    runtime, store, found, progress=progress and _report(progress)
+                )
+            finally:
+                found.close()
+            return _convert.document(row, new=new)
+
+    def _options(self, store: Store, options: AskOptions) -> EngineOptions:
+        """Engine options, with documents as ids."""
+        values = dict(options)
+        named = options.get("documents")
+        if named is not None:
+            listed = [named] if isinstance(named, str | DocumentInfo) else named
+            names = [document_name(one) for one in listed]
+            values["documents"] = tuple(store.document(name).id for name in names)
+        return _engine.ask_options(**values)
+
+    def _expect_library(self) -> None:
+        """Refuses a question to a library that was never made, before seconds go into a model."""
+        if not self._library.exists():
+            raise QuestionError(
+                f"the library at {self._library.path} holds no documents; read one first."
+            )
+
+    def _steps(self, items: Iterator[Item]) -> Iterator[Item]:
+        """Takes each item under the lock, so that none is held while the caller works with it."""
+        while True:
+            with self._open():
+                try:
+                    item = next(items)
+                except StopIteration:
+                    return
+            yield item
+
+    @contextmanager
+    def _open(self) -> Iterator[None]:
+        with self._lock, engine_errors():
+            if self._closed:
+                raise LibraryError("this Assistant was closed; make a new one to go on.")
+            yield
+
+    @contextmanager
+    def _working(self) -> Iterator[tuple[Runtime, Store]]:
+        with self._open():
+            if self._runtime is None:
+                self._runtime = _engine.load_runtime(
+                    self._model, device=self._device, threads=self._threads
+                )
+            if self._store is None:
+                self._store = _engine.open_library(
+                    self._library.path, self._runtime, lock_timeout=self._library.lock_timeout
+                )
+            yield self._runtime, self._store
+
+
+def _report(progress: Progress) -> Callable[[EngineProgress], None]:
+    """A callback for the engine that hands its numbers on as the SDK's."""
+    return lambda step: progress(_convert.progress(step))

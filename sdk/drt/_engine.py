@@ -1,0 +1,179 @@
+"""The one door to the engine: each function imports what it calls on first use.
+
+Most of the engine brings torch, which takes seconds to import; listing a library must not.
+Tests replace these functions.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drt_engine.answer.ask import AnswerResult, AskOptions
+    from drt_engine.documents import PathExpansion, Source
+    from drt_engine.ingest.pipeline import IngestProgress
+    from drt_engine.runtime import Runtime
+    from drt_engine.session import SessionState
+    from drt_engine.store import DocumentRow, Store
+    from drt_engine.summarize import SummaryResult
+
+
+def load_runtime(model: str | Path, *, device: str, threads: int | None) -> Runtime:
+    """A loaded model, by name or folder."""
+    _import_torch()
+    from drt_engine.runtime import Runtime
+
+    return Runtime.load(model, device=device, threads=threads)
+
+
+def open_catalogue(path: Path, *, lock_timeout: float) -> Store:
+    """The library at `path` as far as it can be used without a model."""
+    from drt_engine.store import Store
+
+    return Store.open(path, lock_timeout=lock_timeout)
+
+
+def open_library(path: Path, runtime: Runtime, *, lock_timeout: float) -> Store:
+    """The library at `path` for `runtime`'s model, made where there is none."""
+    from drt_engine.store import Store
+
+    return Store.open(
+        path,
+        fingerprint=runtime.fingerprint,
+        layout=runtime.layout,
+        create=True,
+        lock_timeout=lock_timeout,
+    )
+
+
+def expand(argument: str) -> PathExpansion:
+    """The documents an argument names: a file, a folder, a glob, or "-" for standard input."""
+    from drt_engine.documents import expand_paths
+
+    return expand_paths([argument])
+
+
+def ingest(
+    runtime: Runtime,
+    store: Store,
+    source: Source,
+    *,
+    progress: Callable[[IngestProgress], None] | None,
+) -> tuple[DocumentRow, bool]:
+    """Reads one document; the flag says whether anything was read."""
+    from drt_engine.ingest.pipeline import ingest_source
+
+    return ingest_source(runtime, store, source, progress=progress)
+
+
+def ask_options(**options: Any) -> AskOptions:
+    """Checked options of a question."""
+    from drt_engine.answer.ask import AskOptions
+
+    return AskOptions(**options)
+
+
+def ask(
+    runtime: Runtime,
+    store: Store,
+    question: str,
+    *,
+    options: AskOptions,
+    session: SessionState | None = None,
+) -> AnswerResult:
+    """Answers one question."""
+    from drt_engine.answer.ask import ask
+
+    return ask(runtime, store, question, options, session=session)
+
+
+def stream(
+    runtime: Runtime,
+    store: Store,
+    question: str,
+    *,
+    options: AskOptions,
+    session: SessionState | None = None,
+) -> Iterator[str | AnswerResult]:
+    """Answers one question piece by piece; the result comes last."""
+    from drt_engine.answer.ask import stream
+
+    return stream(runtime, store, question, options, session=session)
+
+
+def summarize(runtime: Runtime, store: Store, document: str, **options: Any) -> SummaryResult:
+    """Summarises one document, by its id."""
+    from drt_engine.summarize import SummaryOptions, summarize
+
+    return summarize(runtime, store, document, SummaryOptions(**options))
+
+
+def new_session(runtime: Runtime, store: Store, name: str) -> SessionState:
+    """An empty conversation, stored under `name` once it is saved."""
+    from drt_engine.session import SessionState
+
+    return SessionState.new(runtime, store, name)
+
+
+def restore_session(runtime: Runtime, store: Store, name: str) -> SessionState:
+    """A stored conversation, as it was when it was saved."""
+    from drt_engine.session import SessionState
+
+    return SessionState.restore(runtime, store, name)
+
+
+def train(config: Path, overrides: Sequence[str]) -> Path:
+    """Trains from a config file; returns the run folder."""
+    _import_torch()
+    from drt_engine.train.run import train
+
+    return train(config, overrides)
+
+
+def train_tokenizer(corpus: Sequence[Path], out: Path, *, vocab_size: int) -> Path:
+    """Makes a byte-level BPE tokenizer; returns its file."""
+    from drt_engine.train.tokenizer import train_tokenizer
+
+    return train_tokenizer(corpus, out, vocab_size)
+
+
+def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
+    """Runs one evaluation; returns its documented JSON."""
+    from drt_engine.evaluate.run import evaluate
+
+    return evaluate(runtime, task, options)
+
+
+def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
+    """Runs one benchmark; returns its documented JSON."""
+    _import_torch()
+    from drt_engine.evaluate.bench import bench
+
+    return bench(name, options)
+
+
+def report_table(result: dict[str, Any]) -> str:
+    """An evaluation's or benchmark's JSON as a table."""
+    from drt_engine.evaluate.report import BenchReport, BenchRow, EvalReport
+
+    if "task" in result:
+        return EvalReport(**result).as_table()
+    rows = [BenchRow(**row) for row in result["rows"]]
+    return BenchReport(**(result | {"rows": rows})).as_table()
+
+
+def weights_folder() -> Path:
+    """Where the models that come with the package are."""
+    import drt_engine
+
+    return Path(drt_engine.__path__[0]) / "weights"
+
+
+def _import_torch() -> None:
+    """Imports torch without its warning that NumPy, which drt does not need, is not there."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+        import torch  # noqa: F401  (only so that the warning falls here)

@@ -1,0 +1,130 @@
+"""The SDK's error tree and the one place where engine errors become SDK errors.
+
+    DrtError
+    |-- ConfigError                  a setting is not allowed
+    |-- ModelError                   a model is missing, broken, or not what its files say
+    |-- LibraryError                 a library cannot be used as asked
+    |   |-- LibraryBusyError         another process writes to it
+    |   |-- LibraryCorruptError      a file does not hold what the catalogue says
+    |   |-- LibraryModelMismatchError  it was made with another model
+    |   `-- StorageFullError         the disk has no room left
+    |-- DocumentError                a document cannot be read
+    |   |-- UnsupportedFormatError   no reader knows this type of file
+    |   |-- MissingExtraError        a reader needs a package that is not installed
+    |   |-- EmptyDocumentError       it holds no words
+    |   `-- UnreadableDocumentError  it is missing, unreadable, or not what its name says
+    |-- QuestionError                a question cannot be asked as it stands
+    |-- SessionError                 a session cannot be restored or continued
+    `-- NotFoundError                no document or session has this name
+
+Every message is one sentence: what was seen, what was expected, what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from drt_engine import errors as engine
+
+
+class DrtError(Exception):
+    """Anything drt refuses to do; its text is one sentence for the user."""
+
+
+class ConfigError(DrtError):
+    """A setting is not allowed."""
+
+
+class ModelError(DrtError):
+    """A model is missing, broken, or not what its files say."""
+
+
+class LibraryError(DrtError):
+    """A library cannot be used as asked."""
+
+
+class LibraryBusyError(LibraryError):
+    """Another process writes to the library."""
+
+
+class LibraryCorruptError(LibraryError):
+    """A file of the library does not hold what its catalogue says."""
+
+
+class LibraryModelMismatchError(LibraryError):
+    """The library was made with another model."""
+
+
+class StorageFullError(LibraryError):
+    """The disk has no room left."""
+
+
+class DocumentError(DrtError):
+    """A document cannot be read."""
+
+
+class UnsupportedFormatError(DocumentError):
+    """No reader knows this type of file."""
+
+
+class MissingExtraError(DocumentError):
+    """A reader needs a package that is not installed."""
+
+
+class EmptyDocumentError(DocumentError):
+    """A document holds no words."""
+
+
+class UnreadableDocumentError(DocumentError):
+    """A file is missing, unreadable, or not what its name says."""
+
+
+class QuestionError(DrtError):
+    """A question cannot be asked as it stands."""
+
+
+class SessionError(DrtError):
+    """A session cannot be restored or continued."""
+
+
+class NotFoundError(DrtError):
+    """No document or session has this name."""
+
+
+ENGINE_TO_SDK: dict[type[engine.EngineError], type[DrtError]] = {
+    engine.EngineError: DrtError,
+    engine.ConfigError: ConfigError,
+    engine.TokenizerError: ModelError,
+    engine.WeightsError: ModelError,
+    engine.StoreError: LibraryError,
+    engine.FingerprintMismatch: LibraryModelMismatchError,
+    engine.LockTimeout: LibraryBusyError,
+    engine.CorruptStore: LibraryCorruptError,
+    engine.StorageFull: StorageFullError,
+    engine.DocumentError: DocumentError,
+    engine.UnsupportedFormat: UnsupportedFormatError,
+    engine.MissingExtra: MissingExtraError,
+    engine.EmptyDocument: EmptyDocumentError,
+    engine.UnreadableDocument: UnreadableDocumentError,
+    engine.QuestionError: QuestionError,
+    engine.SessionError: SessionError,
+    engine.NotFound: NotFoundError,
+}
+
+
+def translate(error: engine.EngineError) -> DrtError:
+    """The SDK error for `error`, by its nearest mapped class, with the same sentence."""
+    for kind in type(error).__mro__:
+        if kind in ENGINE_TO_SDK:
+            return ENGINE_TO_SDK[kind](str(error))
+    return DrtError(str(error))
+
+
+@contextmanager
+def engine_errors() -> Iterator[None]:
+    """Turns any engine error raised inside into its SDK error, keeping it as the cause."""
+    try:
+        yield
+    except engine.EngineError as error:
+        raise translate(error) from error

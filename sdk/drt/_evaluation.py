@@ -1,0 +1,59 @@
+"""Evaluations and benchmarks from Python: options in, the documented JSON out as a dict."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from . import _engine
+from ._errors import engine_errors
+
+EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary"]
+BenchName = Literal["ingest", "ask", "retrieve"]
+
+
+def evaluate(
+    task: EvaluationTask,
+    *,
+    model: str | os.PathLike[str] = "drt-small-en",
+    device: str = "auto",
+    threads: int | None = None,
+    **options: object,
+) -> dict[str, Any]:
+    """Measures a model on one task, beside the task's baselines.
+
+    Options: qa and retrieval take qa, docs, limit, source, retriever and reread; needle takes
+    corpus, lengths, needles, hops and seed; ppl takes corpus and length; summary takes data.
+    """
+    with engine_errors():
+        runtime = _engine.load_runtime(_named(model), device=device, threads=threads)
+        return _engine.evaluate(runtime, task, _given(options))
+
+
+def bench(
+    name: BenchName,
+    *,
+    model: str | os.PathLike[str] = "drt-small-en",
+    device: str = "auto",
+    threads: int | None = None,
+    **options: object,
+) -> dict[str, Any]:
+    """Times one part of the program, always beside something timed in the same run."""
+    shared: dict[str, object] = {"model": _named(model), "device": device, "threads": threads}
+    with engine_errors():
+        return _engine.bench(name, shared | _given(options))
+
+
+def report_table(result: dict[str, Any]) -> str:
+    """What `evaluate` or `bench` returned, as a table for a reader."""
+    return _engine.report_table(result)
+
+
+def _named(model: str | os.PathLike[str]) -> str | Path:
+    return model if isinstance(model, str) else Path(model)
+
+
+def _given(options: dict[str, object]) -> dict[str, object]:
+    """The options that were set: None stands for the engine's own default."""
+    return {key: value for key, value in options.items() if value is not None}

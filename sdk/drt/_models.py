@@ -1,0 +1,57 @@
+"""The models on this machine: those in the package, and any folder with the same files.
+
+Lists and shows without torch; `verify_model` loads.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from . import _engine
+from ._errors import ModelError, engine_errors
+from ._types import ModelInfo
+
+
+def models() -> list[ModelInfo]:
+    """The models that come with the package."""
+    folder = _engine.weights_folder()
+    found = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [_describe(one) for one in found if (one / "config.json").is_file()]
+
+
+def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
+    """One model by name or folder, with its card; `ModelError` where there is none."""
+    for folder in (Path(model), _engine.weights_folder() / model):
+        if (folder / "config.json").is_file():
+            return _describe(folder)
+    known = ", ".join(one.name for one in models()) or "none"
+    raise ModelError(
+        f"there is no model {os.fspath(model)!r}; "
+        f"name a folder with a config.json or one of the models here: {known}."
+    )
+
+
+def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
+    """Loads a model on the CPU, which checks its files against its configuration."""
+    info = model_info(model)
+    with engine_errors():
+        runtime = _engine.load_runtime(Path(info.path), device="cpu", threads=None)
+        return ModelInfo(
+            name=info.name,
+            path=info.path,
+            bytes=info.bytes,
+            card=info.card,
+            parameters=sum(one.numel() for one in runtime.model.parameters()),
+            fingerprint=runtime.fingerprint,
+        )
+
+
+def _describe(folder: Path) -> ModelInfo:
+    card = folder / "MODEL_CARD.md"
+    return ModelInfo(
+        name=folder.name,
+        path=str(folder),
+        bytes=sum(one.stat().st_size for one in folder.iterdir() if one.is_file()),
+        card=card.read_text(encoding="utf-8") if card.is_file() else "",
+    )

@@ -1,0 +1,71 @@
+"""A conversation over a library that can be continued another day.
+
+Knows the transcript only through the engine's session state; threads take turns at the
+assistant's lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Unpack
+
+from . import _convert
+from ._errors import SessionError
+from ._stream import AnswerStream
+from ._types import Answer, AskOptions, Turn
+
+if TYPE_CHECKING:
+    from drt_engine.session import SessionState
+
+    from ._assistant import Assistant
+
+
+class Session:
+    """A conversation, made by `Assistant.session`; a named one is saved after every turn."""
+
+    def __init__(self, assistant: Assistant, state: SessionState, *, name: str | None) -> None:
+        self._assistant = assistant
+        self._state = state
+        self._name = name
+
+    def __repr__(self) -> str:
+        return f"Session({self._name!r}, turns={len(self._state.turns)})"
+
+    @property
+    def name(self) -> str | None:
+        """The name it is stored under, None for a conversation that is not kept."""
+        return self._name
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What was said so far."""
+        return _convert.turns(self._state.turns)
+
+    def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
+        """Asks as `Assistant.ask` does, remembering the turns before."""
+        answer = self._assistant._ask(question, options, session=self._state)
+        self._autosave()
+        return answer
+
+    def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
+        """Asks as `Assistant.stream` does, remembering the turns before."""
+        return self._assistant._stream(
+            question, options, session=self._state, finished=self._autosave
+        )
+
+    def save(self) -> None:
+        """Stores the conversation in the library; `SessionError` where it has no name."""
+        if self._name is None:
+            raise SessionError("this conversation has no name; rename() gives it one and saves it.")
+        self._assistant._save_session(self._state)
+
+    def rename(self, name: str) -> None:
+        """Gives the conversation another name, or its first one, and stores it."""
+        if self._name is not None:
+            self._assistant.library.rename_session(self._name, name)
+        self._state.name = name
+        self._name = name
+        self.save()
+
+    def _autosave(self) -> None:
+        if self._name is not None:
+            self.save()

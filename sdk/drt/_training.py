@@ -1,0 +1,29 @@
+"""Training from Python: a config in, a run folder out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from . import _engine
+from ._errors import engine_errors
+
+
+def train(config: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Path:
+    """Trains as a TOML config says, changed by "key=value" overrides; returns the run folder."""
+    with engine_errors():
+        return _engine.train(Path(config), overrides)
+
+
+def train_tokenizer(
+    corpus: Iterable[str | os.PathLike[str]],
+    out: str | os.PathLike[str],
+    *,
+    vocab_size: int = 16384,
+) -> Path:
+    """Makes a byte-level BPE tokenizer from corpus files; returns what was written."""
+    with engine_errors():
+        return _engine.train_tokenizer(
+            [Path(one) for one in corpus], Path(out), vocab_size=vocab_size
+        )

@@ -1,0 +1,190 @@
+"""`drt ask`: what a reader sees, what a program gets, and the exit codes."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from drt_engine import errors
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+PLACE = "handbook.txt, page 3, Part > Terms, characters 11-17, probability 0.50"
+
+
+def test_a_quote_with_its_place_and_its_sentence(drt: Drt, handbook: Path) -> None:
+    result = drt("ask", "Which period?", handbook)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        '"period"',
+        f"  {PLACE}",
+        "  The notice «period» is thirty days.",
+        "",
+        "confidence 0.75",
+    ]
+
+
+def test_further_quotes_follow(drt: Drt, handbook: Path) -> None:
+    handbook.write_text("One period. Another period.")
+    lines = drt("ask", "Which period?", handbook).out.splitlines()
+    assert [line for line in lines if line.startswith('"')] == ['"period"', '"period"']
+    assert "  Another «period»." in lines
+
+
+def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
+    result = drt("ask", "Which zeppelin?", handbook)
+    assert result.code == 0
+    lines = result.out.splitlines()
+    assert lines[0] == "The document does not say."
+    assert lines[2:4] == ["Closest passage:", '"the"']
+    assert lines[-1] == "confidence 0.12"
+
+
+def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
+    result = drt("ask", "--json", "Which period?", handbook)
+    keys = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds"]
+    assert list(result.json) == [*keys, "model"]
+    assert list(result.json["citations"][0]) == [
+        "document",
+        "title",
+        "source",
+        "start",
+        "end",
+        "quote",
+        "page",
+        "section",
+        "probability",
+    ]
+    assert result.json["answer"] == "period"
+
+
+def test_json_of_not_found_has_an_empty_answer(drt: Drt, handbook: Path) -> None:
+    found = drt("ask", "--json", "Which zeppelin?", handbook).json
+    assert (found["answer"], found["found"], len(found["citations"])) == ("", False, 1)
+
+
+def test_paths_restrict_the_question(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    other = handbook.with_name("other.txt")
+    other.write_text("The period of a pendulum.")
+    assert drt("ingest", other, handbook).code == 0
+    id = drt("library", "show", "--json", "handbook.txt").json["id"]
+    drt("ask", "Which period?", handbook)
+    assert engine.asked[-1]["documents"] == (id,)
+    drt("ask", "Which period?", "--doc", "other.txt", handbook)
+    assert len(engine.asked[-1]["documents"]) == 2
+    drt("ask", "Which period?")
+    assert "documents" not in engine.asked[-1] or engine.asked[-1]["documents"] is None
+
+
+def test_options_reach_the_engine(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    drt("ingest", handbook)
+    options = ["--mode", "free", "--top-k", "3", "--retriever", "landmark", "--no-reread"]
+    drt("ask", "Which period?", *options, "--threshold", "0.4", "--max-tokens", "9")
+    assert engine.asked[-1] == {
+        "question": "Which period?",
+        "documents": None,
+        "mode": "free",
+        "top_k": 3,
+        "retriever": "landmark",
+        "reread": False,
+        "threshold": 0.4,
+        "max_tokens": 9,
+    }
+
+
+def test_free_text_comes_before_its_evidence(drt: Drt, handbook: Path) -> None:
+    lines = drt("ask", "--mode", "free", "Which period?", handbook).out.splitlines()
+    assert lines[:3] == ["period", "", '"period"']
+
+
+def test_a_stream_prints_the_same_answer(drt: Drt, handbook: Path) -> None:
+    lines = drt("ask", "--stream", "--mode", "free", "Which period?", handbook).out.splitlines()
+    assert lines[:3] == ["period", "", '"period"']
+    lines = drt("ask", "--stream", "Which zeppelin?", handbook).out.split("\n")
+    assert "The document does not say." in lines
+    assert drt("ask", "--stream", "--json", "Which?", handbook).code == 2
+
+
+def test_explain_adds_the_trace(drt: Drt, handbook: Path) -> None:
+    result = drt("ask", "--explain", "Which period?", handbook)
+    assert "trace of Which period?" in result.out
+    as_json = drt("ask", "--explain", "--json", "Which period?", handbook)
+    assert as_json.json["found"] and "trace of Which period?" in as_json.err
+
+
+def test_a_session_is_continued(drt: Drt, handbook: Path) -> None:
+    drt("ask", "--session", "review", "Which period?", handbook)
+    drt("ask", "--session", "review", "Which keeper?")
+    turns = drt("session", "show", "--json", "review").json["turns"]
+    assert [turn["question"] for turn in turns] == ["Which period?", "Which keeper?"]
+
+
+def test_one_bad_path_of_several_is_partly_done(drt: Drt, handbook: Path) -> None:
+    missing = handbook.with_name("missing.txt")
+    result = drt("ask", "Which period?", handbook, missing)
+    assert result.code == 3
+    assert result.err == f"drt: {missing} does not exist; check the path.\n"
+    assert '"period"' in result.out
+    only = drt("ask", "Which period?", missing)
+    assert (only.code, only.out) == (1, "")
+
+
+def test_text_cannot_drive_the_terminal(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    handbook.write_text("Before \x9b31mperiod\x9b0m and \u202eafter the period.")
+    result = drt("ask", "Which period?", handbook)
+    assert "\x9b" not in result.out and "\u202e" not in result.out
+    assert "\\x9b31m" in result.out or "31m" in result.out
+    assert "\\u202eafter" in result.out
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    [
+        (errors.QuestionError("the question is longer than 20 chunks."), "20 chunks."),
+        (errors.CorruptStore("segment 7 is damaged."), "segment 7 is damaged."),
+        (errors.StorageFull("no room is left."), "no room is left."),
+    ],
+)
+def test_an_engine_error_is_one_line(
+    drt: Drt, engine: FakeEngine, handbook: Path, error: Exception, sentence: str
+) -> None:
+    drt("ingest", handbook)
+    engine.raises["ask"] = error
+    result = drt("ask", "Which period?")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("drt: ") and result.err.endswith(f"{sentence}\n")
+    assert result.err.count("\n") == 1
+
+
+def test_an_empty_library_and_a_missing_model_are_sentences(
+    drt: Drt, engine: FakeEngine, tmp_path: Path, handbook: Path
+) -> None:
+    result = drt("ask", "Which period?")
+    empty = f"drt: the library at {tmp_path / 'library'} holds no documents; read one first.\n"
+    assert (result.code, result.err) == (1, empty)
+    engine.raises["load_runtime"] = errors.WeightsError("no model folder nowhere.")
+    assert drt("--model", "nowhere", "ask", "Q", handbook).err == "drt: no model folder nowhere.\n"
+
+
+def test_another_models_library_is_a_sentence(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    drt("ingest", handbook)
+    engine.fingerprint = "fake-2"
+    result = drt("ask", "Which period?")
+    assert result.code == 1
+    assert "fake-1" in result.err and "fake-2" in result.err and result.err.count("\n") == 1
+
+
+def test_a_terminal_shows_the_quote_underlined(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    drt("ask", "Which period?", handbook)
+    assert "The notice \x1b[4mperiod\x1b[24m is thirty days." in screen.getvalue()

@@ -1,0 +1,110 @@
+"""`drt ingest` and `drt summarize`: reading, its exit codes, and being interrupted."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+
+def test_reading_says_what_was_read_and_what_was_not(drt: Drt, handbook: Path) -> None:
+    first = drt("ingest", handbook)
+    assert first.code == 0
+    assert first.out.startswith("read  ") and "handbook.txt" in first.out
+    assert "tokens in" in first.err
+    again = drt("ingest", handbook)
+    assert again.out.startswith("unchanged  ")
+    assert (again.code, again.err) == (0, "")
+
+
+def test_json_is_one_object(drt: Drt, handbook: Path) -> None:
+    report = drt("ingest", "--json", handbook, handbook.with_name("missing.txt")).json
+    assert list(report) == ["documents", "failures", "skipped", "tokens", "seconds"]
+    assert report["documents"][0]["new"] is True
+    assert report["failures"][0]["source"].endswith("missing.txt")
+
+
+def test_exit_codes(drt: Drt, handbook: Path) -> None:
+    empty = handbook.with_name("empty.txt")
+    empty.touch()
+    partly = drt("ingest", empty, handbook)
+    assert (partly.code, partly.err.startswith("drt: ")) == (3, True)
+    assert drt("ingest", empty).code == 1
+    assert drt("ingest").code == 2
+
+
+def test_standard_input_is_a_document(drt: Drt) -> None:
+    assert drt("ingest", "-", stdin="Letters came by sea.").code == 0
+    assert '"Letters"' in drt("ask", "Which Letters?").out
+
+
+def test_quiet_is_quiet(drt: Drt, handbook: Path) -> None:
+    assert drt("ingest", "--quiet", handbook).err == ""
+
+
+def test_files_passed_over_are_counted(drt: Drt, handbook: Path) -> None:
+    handbook.with_name("picture.bin").write_bytes(bytes(range(256)))
+    result = drt("ingest", handbook.parent)
+    assert result.code == 0
+    assert "Passed over, of types no reader knows: 1 file(s)." in result.err
+
+
+def test_an_interruption_is_quiet_and_says_that_reading_continues(
+    drt: Drt, engine: FakeEngine, handbook: Path
+) -> None:
+    engine.raises["ingest"] = KeyboardInterrupt()
+    result = drt("ingest", handbook)
+    assert (result.code, result.out) == (130, "")
+    assert "continues there" in result.err and "Traceback" not in result.err
+    del engine.raises["ingest"]
+    assert drt("ingest", handbook).code == 0
+
+
+def test_an_interrupted_question_is_quiet(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    drt("ingest", handbook)
+    engine.raises["ask"] = KeyboardInterrupt()
+    result = drt("ask", "Which period?")
+    assert (result.code, result.out, result.err.strip()) == (130, "", "")
+
+
+def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    result = drt("summarize", handbook, "--length", "long", "--focus", "notice", "--cite")
+    assert result.out.splitlines() == [
+        "The notice period is thirty days.",
+        "  handbook.txt, page 3, characters 0-33, probability 0.50",
+    ]
+    assert engine.calls[-1][1] == {"length": "long", "mode": "auto", "focus": "notice"}
+    keys = ["summary", "mode", "sentences", "tokens_read", "seconds", "model"]
+    assert list(drt("summarize", "--json", "handbook.txt").json) == keys
+
+
+def test_summaries_of_nothing_are_a_sentence(drt: Drt, handbook: Path) -> None:
+    drt("ingest", handbook)
+    result = drt("summarize", "handbuch.txt")
+    assert result.code == 1
+    assert "handbuch.txt" in result.err and result.err.count("\n") == 1
+    handbook.with_name("empty.txt").touch()
+    assert drt("summarize", handbook.with_name("empty.txt")).code == 1
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_terminal_sees_progress_with_rate_and_time_left(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    drt("ingest", handbook)
+    drawn = screen.getvalue()
+    assert "50%" in drawn and "4 tokens/s" in drawn and "left" in drawn
+    screen.truncate(0)
+    drt("ingest", "--quiet", handbook.rename(handbook.with_name("moved.txt")))
+    assert "left" not in screen.getvalue()

@@ -1,0 +1,99 @@
+"""`drt library`, `drt session`, `drt chat` and `drt trace`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import HANDBOOK, Drt
+from tests.sdk.fakes import FakeEngine
+
+
+@pytest.fixture
+def read(drt: Drt, handbook: Path, engine: FakeEngine) -> Drt:
+    """`drt` on a library that holds the handbook, with the model not yet loaded again."""
+    drt("ingest", handbook)
+    engine.loads.clear()
+    return drt
+
+
+def test_listing_needs_no_model(read: Drt, engine: FakeEngine, handbook: Path) -> None:
+    listed = read("library", "list")
+    assert "handbook.txt" in listed.out and str(handbook) in listed.out
+    (document,) = read("library", "list", "--json").json["documents"]
+    assert document["characters"] == len(HANDBOOK)
+    assert engine.loads == []
+
+
+def test_an_empty_library_says_where_it_looked(drt: Drt, tmp_path: Path) -> None:
+    result = drt("library", "list")
+    assert (result.code, result.out) == (0, "")
+    assert str(tmp_path / "library") in result.err
+    assert drt("library", "stats").code == 1
+    assert drt("session", "list", "--json").json == {"sessions": []}
+
+
+def test_show_prints_the_text_that_citations_count_in(read: Drt) -> None:
+    assert read("library", "show", "handbook.txt", "--text").out == HANDBOOK
+    cut = read("library", "show", "handbook.txt", "--text", "--start", 11, "--end", 17)
+    assert cut.out == "period"
+    assert "characters" in read("library", "show", "handbook.txt").out
+    assert read("library", "show", "nobook").code == 1
+
+
+def test_check_stats_and_remove(read: Drt, tmp_path: Path) -> None:
+    assert read("library", "check", "--json").json == {"findings": []}
+    assert read("library", "check").code == 0
+    assert read("library", "stats", "--json").json["documents"] == 1
+    assert "documents" in read("library", "stats").out
+    segment = next((tmp_path / "library" / "segments").iterdir())
+    segment.write_bytes(segment.read_bytes()[:-9])
+    damaged = read("library", "check")
+    assert damaged.code == 1 and damaged.out.startswith("error: ")
+    assert read("library", "remove", "handbook.txt").out.startswith("removed  ")
+    assert read("library", "list", "--json").json["documents"] == []
+
+
+def test_sessions_are_shown_renamed_exported_and_deleted(read: Drt, tmp_path: Path) -> None:
+    read("ask", "--session", "review", "Which period?")
+    read("ask", "--session", "review", "Which zeppelin?")
+    assert "review  2 turns" in read("session", "list").out
+    shown = read("session", "show", "review").out.splitlines()
+    assert shown[:2] == ["> Which period?", "period"]
+    assert "The document does not say." in shown
+    assert read("session", "rename", "review", "audit").code == 0
+    assert read("session", "export", "audit").out.startswith("# audit\n\n## Which period?\n")
+    file = tmp_path / "audit.md"
+    read("session", "export", "audit", "--output", file)
+    assert file.read_text(encoding="utf-8") == read("session", "export", "audit").out
+    assert read("session", "delete", "audit").code == 2, "deleted unasked"
+    assert read("session", "delete", "audit", "--yes").code == 0
+    assert read("session", "show", "audit").code == 1
+
+
+def test_chat_answers_and_knows_its_commands(read: Drt) -> None:
+    lines = "/quote\n\nWhich period?\n/sources\n/quote\n?!\n/nothing\n/help\n/quit\nWhich keeper?\n"
+    result = read("chat", "--session", "talk", stdin=lines)
+    assert result.code == 0
+    assert '"period"' in result.out and '"keeper"' not in result.out
+    assert "The notice «period» is thirty days. The keeper" in result.out
+    assert "/sources  where" in result.out
+    for sentence in ("nothing was asked yet", "no words", "no command /nothing"):
+        assert sentence in result.err
+    again = read("chat", "--session", "talk", stdin="Which keeper?\n")
+    assert again.code == 0, "the end of input ends the conversation"
+    assert "turns so far: 1." in again.err
+    assert read("session", "list", "--json").json["sessions"][0]["turns"] == 2
+
+
+def test_an_unnamed_chat_is_not_kept(read: Drt) -> None:
+    read("chat", stdin="Which period?\n")
+    assert read("session", "list", "--json").json == {"sessions": []}
+
+
+def test_trace_as_text_and_json(read: Drt) -> None:
+    assert read("trace", "Which period?").out.startswith("trace of Which period?")
+    trace = read("trace", "--json", "Which period?").json
+    assert list(trace) == ["question", "groups"]
+    assert trace["groups"][0]["entries"][0]["probability"] == 0.5

@@ -1,0 +1,108 @@
+"""`drt model`, `train`, `eval`, `bench` and `completion`: what reaches the engine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt import _engine
+from drt_cli.commands.evaluate import _length
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    file = tmp_path / "data.jsonl"
+    file.touch()
+    return file
+
+
+def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path) -> None:
+    files = ["--qa", data, "--docs", data]
+    drt("--threads", 1, "eval", "qa", *files, "--limit", 3, "--source", "SQuAD", "--no-reread")
+    asked = {"qa": str(data), "docs": str(data), "limit": 3, "source": "SQuAD", "reread": False}
+    assert engine.calls[-1] == ("evaluate", "qa", asked)
+    assert engine.loads[-1]["threads"] == 1
+    drt("eval", "retrieval", *files, "--retriever", "lexical")
+    assert engine.calls[-1][2]["retriever"] == "lexical"
+    drt("eval", "needle", "--corpus", data, "--lengths", "4k,16k,100", "--hops", 2, "--seed", 7)
+    assert engine.calls[-1][2] == {
+        "corpus": str(data),
+        "lengths": [4096, 16384, 100],
+        "hops": 2,
+        "seed": 7,
+    }
+    drt("eval", "ppl", data, "--length", "2k")
+    assert engine.calls[-1] == ("evaluate", "ppl", {"corpus": str(data), "length": 2048})
+    drt("eval", "summary", data, "--limit", 2)
+    assert engine.calls[-1] == ("evaluate", "summary", {"data": str(data), "limit": 2})
+
+
+def test_eval_prints_a_table_or_the_documented_json(drt: Drt, data: Path) -> None:
+    files = ["--qa", data, "--docs", data]
+    result = drt("eval", "qa", "--json", *files).json
+    assert list(result) == ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
+    table = drt("eval", "qa", *files).out
+    assert "hybrid hit@8" in table and "bm25" in table
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["qa", "--qa", "missing", "--docs", "missing"],
+        ["needle", "--corpus", __file__, "--lengths", "4x"],
+        ["needle", "--corpus", __file__, "--hops", "3"],
+        ["nothing"],
+    ],
+)
+def test_wrong_eval_usage_is_2(drt: Drt, arguments: list[str]) -> None:
+    result = drt("eval", *arguments)
+    assert (result.code, result.out) == (2, "")
+
+
+def test_lengths_have_units() -> None:
+    assert [_length(one) for one in ("1m", "64k", "500")] == [1 << 20, 1 << 16, 500]
+
+
+def test_bench_prints_a_table_or_the_documented_json(drt: Drt, engine: FakeEngine) -> None:
+    result = drt("bench", "ask", "--json", "--repetitions", 5).json
+    assert list(result) == ["bench", "rows", "calibration", "seconds", "model"]
+    assert engine.calls[-1][2]["repetitions"] == 5
+    assert "matmul" in drt("bench", "ingest").out
+    assert drt("bench", "kernels").code == 2
+
+
+def test_train_takes_a_config_or_a_tokenizers_corpus(
+    drt: Drt, engine: FakeEngine, data: Path, tmp_path: Path
+) -> None:
+    result = drt("train", data, "optim.steps=3", "name=x")
+    assert result.out.strip() == str(Path("runs/fake"))
+    assert engine.calls[-1] == ("train", data, ("optim.steps=3", "name=x"))
+    drt("train", "tokenizer", data, "--out", tmp_path, "--vocab-size", 600)
+    assert engine.calls[-1] == ("train_tokenizer", (data,), tmp_path, 600)
+    assert drt("train", data, "fast").code == 2
+    assert drt("train", tmp_path / "missing.toml").code == 2
+
+
+def test_models_are_listed_described_and_verified(
+    drt: Drt, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = tmp_path / "weights" / "drt-small-en"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "MODEL_CARD.md").write_text("# A small model\n")
+    monkeypatch.setattr(_engine, "weights_folder", lambda: folder.parent)
+    assert drt("model", "list").out.startswith("drt-small-en")
+    assert drt("model", "list", "--json").json["models"][0]["name"] == "drt-small-en"
+    assert "# A small model" in drt("model", "info").out
+    assert drt("model", "info", "--json", folder).json["bytes"] == 18
+    assert "20 parameters" in drt("model", "verify").out
+    assert drt("model", "info", "nothing").code == 1
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_completion_scripts(drt: Drt, shell: str) -> None:
+    assert "_DRT_COMPLETE" in drt("completion", shell).out
+    assert drt("completion", "tcsh").code == 2

@@ -1,0 +1,35 @@
+"""Document text on its way to a terminal."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drt_cli._text import marked, one_line, printable, shortened
+
+
+def test_controls_become_escapes() -> None:
+    assert printable("a\x1b[31mb\x07\x9b\u202e\r") == "a\\x1b[31mb\\x07\\x9b\\u202e\\r"
+    assert printable("tabs\tand\nlines, é, 日本, 👩‍🚒") == "tabs\tand\nlines, é, 日本, 👩‍🚒"
+
+
+@given(st.text())
+def test_nothing_unsafe_is_left(text: str) -> None:
+    assert not any(
+        (ord(letter) < 32 and letter not in "\t\n") or 127 <= ord(letter) < 160
+        for letter in printable(text)
+    )
+    assert "\n" not in one_line(text)
+
+
+@given(st.text(), st.integers(min_value=4, max_value=30))
+def test_shortened_fits(text: str, limit: int) -> None:
+    assert len(shortened(text, limit)) <= limit
+
+
+def test_the_quote_is_marked_across_lines() -> None:
+    context = "The notice\nperiod is  thirty days."
+    line = marked(context, "notice\nperiod", begin="[", end="]")
+    assert line == "The [notice period] is thirty days."
+    assert marked("Other words.", "notice", begin="[", end="]") == "Other words."
+    assert marked("Other words.", " ", begin="[", end="]") == "Other words."

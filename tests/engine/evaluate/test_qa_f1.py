@@ -1,0 +1,68 @@
+"""Answer scores equal those of SQuAD 2.0's script on its known cases."""
+
+from __future__ import annotations
+
+import pytest
+
+from drt_engine.evaluate.qa_f1 import (
+    AnswerScore,
+    exact_match,
+    f1,
+    mean_score,
+    normalize_answer,
+    score_answer,
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The  Cat", "cat"),
+        ("an apple, a day!", "apple day"),
+        ("theatre and banana", "theatre and banana"),
+        ("U.S.A.", "usa"),
+        ("ten-year", "tenyear"),
+        ("the", ""),
+        # Punctuation goes before articles, and only ASCII punctuation goes.
+        ("a-b", "ab"),
+        ("“the” end", "“ ” end"),
+    ],
+)
+def test_normalisation(text: str, expected: str) -> None:
+    assert normalize_answer(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("prediction", "reference", "em", "overlap"),
+    [
+        ("the cat sat", "Cat sat.", 1.0, 1.0),
+        ("a black cat", "black dog", 0.0, 0.5),
+        ("b b c", "b c c", 0.0, 2 / 3),
+        ("one", "one two three four", 0.0, 0.4),
+        ("", "", 1.0, 1.0),
+        ("the", "", 1.0, 1.0),
+        ("", "cat", 0.0, 0.0),
+        ("cat", "", 0.0, 0.0),
+        ("cat", "dog", 0.0, 0.0),
+    ],
+)
+def test_pairs(prediction: str, reference: str, em: float, overlap: float) -> None:
+    assert exact_match(prediction, reference) == em
+    assert f1(prediction, reference) == pytest.approx(overlap)
+
+
+def test_best_reference_counts_for_each_measure() -> None:
+    assert score_answer("black cat", ["dog", "the black cat", "black"]) == AnswerScore(1.0, 1.0)
+
+
+def test_no_references_means_that_the_empty_answer_is_right() -> None:
+    assert score_answer("", []) == AnswerScore(1.0, 1.0)
+    assert score_answer("cat", []) == AnswerScore(0.0, 0.0)
+    # References of articles alone are dropped, as in the script.
+    assert score_answer("", ["the"]) == AnswerScore(1.0, 1.0)
+    assert score_answer("", ["the", "cat"]) == AnswerScore(0.0, 0.0)
+
+
+def test_mean() -> None:
+    assert mean_score([AnswerScore(1.0, 1.0), AnswerScore(0.0, 0.5)]) == AnswerScore(0.5, 0.75)
+    assert mean_score([]) is None

@@ -1,0 +1,59 @@
+"""Run by test_crash.py: at every line on stdin, fork a writer that works until it is killed.
+
+Forking saves importing torch for every kill.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import sys
+from pathlib import Path
+
+from tests.engine.store.helpers import INT8, document_id, make_batch, make_texts, open_durable
+
+SEGMENTS = 3
+CHUNKS = 2  # per segment
+
+
+def pieces(number: int) -> list[str]:
+    """The text of document `number`."""
+    return [f"document {number} chunk {i} 😀. " for i in range(SEGMENTS * CHUNKS)]
+
+
+def write_forever(path: Path) -> None:
+    """Read one document after the other, saying what was committed after each step."""
+    with open_durable(path) as store:
+        for number in itertools.count(1):
+            # every third takes the place of the one before it
+            source = f"source {number - (number % 3 == 0)}"
+            done = (document_id(number), document_id(number + (number % 3 == 2)))
+            if any(store.document_by_id(id) is not None for id in done):
+                continue
+            with store.begin_document(
+                id=document_id(number), title="T", source=source, media_type="text/plain"
+            ) as writer:
+                for begin in range(writer.committed_chunks, SEGMENTS * CHUNKS, CHUNKS):
+                    part = pieces(number)[begin : begin + CHUNKS]
+                    batch = make_batch(INT8, [4] * CHUNKS, seed=number)
+                    writer.append(batch, make_texts(part, start=writer.committed_characters))
+                    say(f"{number} {writer.committed_chunks}")
+                writer.finish(places=[])
+
+
+def say(line: str) -> None:
+    os.write(1, f"{line}\n".encode())
+
+
+def main() -> None:
+    for _ in sys.stdin:
+        child = os.fork()
+        if child == 0:
+            write_forever(Path(sys.argv[1]))
+        say(f"pid {child}")
+        os.waitpid(child, 0)
+        say("dead")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""A fake model at the SDK's seam: real documents and a real store, answers by looking words up.
+
+`FakeEngine` replaces the functions of `drt._engine` that would load a model; what it stores is
+a valid library whose chunk memory is zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from drt_engine import errors
+from drt_engine.documents import Source, open_document
+from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, RecordLayout, Store
+
+LAYOUT = RecordLayout(chunk_tokens=16, kv_heads=1, head_size=2, landmark_size=4)
+REPLACED = (
+    "load_runtime",
+    "ingest",
+    "ask_options",
+    "ask",
+    "stream",
+    "summarize",
+    "new_session",
+    "restore_session",
+    "train",
+    "train_tokenizer",
+    "evaluate",
+    "bench",
+)
+
+
+@dataclass(frozen=True)
+class FakeCitation:
+    document: str
+    title: str
+    source: str
+    start: int
+    end: int
+    quote: str
+    page: int | None
+    section: str | None
+    probability: float
+    context: str
+
+
+@dataclass(frozen=True)
+class FakeTrace:
+    question: str
+    groups: tuple[SimpleNamespace, ...]
+
+    def as_text(self) -> str:
+        lines = [f"trace of {self.question}"]
+        lines += [entry.text for group in self.groups for entry in group.entries]
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class FakeAnswer:
+    text: str
+    found: bool
+    confidence: float
+    mode: str
+    citations: tuple[FakeCitation, ...]
+    tokens_read: int
+    trace: FakeTrace
+
+
+@dataclass(frozen=True)
+class FakeSummary:
+    text: str
+    mode: str
+    sentences: tuple[FakeCitation, ...]
+    tokens_read: int
+
+
+@dataclass
+class FakeSession:
+    store: Store
+    name: str
+    turns: list[dict[str, Any]]
+
+    def save(self) -> None:
+        self.store.save_session(self.name, transcript=self.turns, meta={}, state=b"")
+
+
+@dataclass
+class FakeEngine:
+    """Records what it was asked; `raises` names functions that raise instead."""
+
+    loads: list[dict[str, Any]] = field(default_factory=list)
+    asked: list[dict[str, Any]] = field(default_factory=list)
+    calls: list[tuple[Any, ...]] = field(default_factory=list)
+    raises: dict[str, BaseException] = field(default_factory=dict)
+    fingerprint: str = "fake-1"
+
+    def install(self, replace: Callable[[str, Any], None]) -> None:
+        for name in REPLACED:
+            replace(name, getattr(self, name))
+
+    def _enter(self, name: str) -> None:
+        if name in self.raises:
+            raise self.raises[name]
+
+    def load_runtime(self, model: str | Path, *, device: str, threads: int | None) -> Any:
+        self._enter("load_runtime")
+        self.loads.append({"model": model, "device": device, "threads": threads})
+        parameter = SimpleNamespace(numel=lambda: 10)
+        return SimpleNamespace(
+            name="fake",
+            fingerprint=self.fingerprint,
+            layout=LAYOUT,
+            model=SimpleNamespace(parameters=lambda: [parameter, parameter]),
+        )
+
+    def ingest(
+        self, runtime: Any, store: Store, source: Source, *, progress: Any
+    ) -> tuple[DocumentRow, bool]:
+        self._enter("ingest")
+        with open_document(source) as opened:
+            text = "".join(block.text for block in opened.blocks)
+            title, media_type = opened.title, opened.media_type
+        id = hashlib.sha256(text.encode()).hexdigest()[:16]
+        known = store.document_by_id(id)
+        if known is not None:
+            return known, False
+        texts = list(_chunks(text))
+        with store.begin_document(
+            id=id, title=title, source=source.location, media_type=media_type
+        ) as writer:
+            writer.append(_zeros([len(one.text.split()) for one in texts]), texts)
+            if progress is not None:
+                step = {"source": source.name, "tokens": 8, "seconds": 2.0}
+                half = len(text) // 2
+                progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
+            return writer.finish(places=[(0, 3, "Part > Terms")]), True
+
+    def ask_options(self, **options: Any) -> dict[str, Any]:
+        return options
+
+    def ask(
+        self,
+        runtime: Any,
+        store: Store,
+        question: str,
+        *,
+        options: dict[str, Any],
+        session: FakeSession | None = None,
+    ) -> FakeAnswer:
+        self._enter("ask")
+        self.asked.append({"question": question, **options})
+        if not re.search(r"\w", question):
+            raise errors.QuestionError("the question holds no words; ask with some.")
+        if not store.documents():
+            raise errors.QuestionError("there is no document to ask; read one first.")
+        ids = options.get("documents") or [row.id for row in store.documents()]
+        word = max(re.findall(r"\w+", question), key=len)
+        citations = tuple(one for id in ids for one in _find(store, id, word))
+        found = bool(citations)
+        closest = citations or _find(store, ids[0], "the")
+        mode = options.get("mode", "quote")
+        groups = (SimpleNamespace(group=0, chunk=0, entries=(_entry(closest[0]),)),)
+        answer = FakeAnswer(
+            text=citations[0].quote if found else "nothing like it",
+            found=found,
+            confidence=0.75 if found else 0.125,
+            mode=mode,
+            citations=citations if found else closest[:1],
+            tokens_read=sum(store.document(id).tokens for id in ids),
+            trace=FakeTrace(question, groups),
+        )
+        if session is not None:
+            session.turns.append(
+                {
+                    "question": question,
+                    "answer": answer.text,
+                    "found": found,
+                    "confidence": answer.confidence,
+                    "mode": mode,
+                    "citations": [asdict(one) for one in answer.citations],
+                }
+            )
+        return answer
+
+    def stream(self, runtime: Any, store: Store, question: str, **rest: Any) -> Iterator[Any]:
+        answer = self.ask(runtime, store, question, **rest)
+        if answer.found:
+            yield from (answer.text[:3], answer.text[3:])
+        yield answer
+
+    def summarize(self, runtime: Any, store: Store, document: str, **options: Any) -> FakeSummary:
+        self._enter("summarize")
+        self.calls.append(("summarize", options))
+        row = store.document(document)
+        first = store.text(document, 0, row.characters).split(".")[0] + "."
+        sentence = FakeCitation(
+            row.id, row.title, row.source, 0, len(first), first, 3, None, 0.5, first
+        )
+        return FakeSummary(first, "extractive", (sentence,), row.tokens)
+
+    def new_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
+        if not name:
+            raise errors.SessionError("'' cannot name a session.")
+        return FakeSession(store, name, [])
+
+    def restore_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
+        return FakeSession(store, name, store.load_session(name).transcript)
+
+    def train(self, config: Path, overrides: Sequence[str]) -> Path:
+        self.calls.append(("train", config, tuple(overrides)))
+        return Path("runs") / "fake"
+
+    def train_tokenizer(self, corpus: Sequence[Path], out: Path, *, vocab_size: int) -> Path:
+        self.calls.append(("train_tokenizer", tuple(corpus), out, vocab_size))
+        return out / "tokenizer.json"
+
+    def evaluate(self, runtime: Any, task: str, options: dict[str, object]) -> dict[str, Any]:
+        self.calls.append(("evaluate", task, options))
+        return {
+            "task": task,
+            "data": "fake data",
+            "n": 4,
+            "metrics": {"all": {"f1": 0.5, "hybrid": {"hit@8": 0.75}}},
+            "baselines": {"bm25": {"all": {"f1": 0.25}}},
+            "seconds": 1.5,
+            "model": "fake",
+        }
+
+    def bench(self, name: str, options: dict[str, object]) -> dict[str, Any]:
+        self.calls.append(("bench", name, options))
+        row = {"median": 2.0, "iqr": 0.1, "unit": "s", "against": "matmul", "ratio": 0.5}
+        return {
+            "bench": name,
+            "rows": [{"name": "read", **row}],
+            "calibration": {"matmul": 4.0},
+            "seconds": 1.5,
+            "model": "fake",
+        }
+
+
+def _chunks(text: str) -> Iterator[ChunkText]:
+    """Slices of at most 16 words that join to the whole text."""
+    ends = [found.end() for found in re.finditer(r"\S+", text)]
+    cuts = [0, *ends[LAYOUT.chunk_tokens - 1 :: LAYOUT.chunk_tokens], len(text)]
+    for start, end in zip(cuts, cuts[1:], strict=False):
+        if end > start:
+            yield ChunkText(start, text[start:end], page=3, section="Part > Terms")
+
+
+def _zeros(lengths: list[int]) -> ChunkBatch:
+    import torch
+
+    count, slots = len(lengths), LAYOUT.chunk_tokens
+    numbers = torch.zeros(count, slots, dtype=torch.int32)
+    memory = torch.zeros(count, slots, LAYOUT.kv_heads, LAYOUT.head_size)
+    return ChunkBatch(
+        ids=numbers,
+        starts=numbers,
+        ends=numbers,
+        lengths=torch.tensor(lengths, dtype=torch.int32),
+        keys=memory,
+        values=memory,
+        landmarks=torch.zeros(count, LAYOUT.landmark_size),
+    )
+
+
+def _find(store: Store, id: str, word: str) -> list[FakeCitation]:
+    """Every place of a word in a document, with the sentence around it."""
+    row = store.document(id)
+    text = store.text(id, 0, row.characters)
+    found = []
+    for match in re.finditer(rf"\b{re.escape(word)}\b", text):
+        first = text.rfind(".", 0, match.start()) + 1
+        last = text.find(".", match.end()) + 1 or len(text)
+        found.append(
+            FakeCitation(
+                document=id,
+                title=row.title,
+                source=row.source,
+                start=match.start(),
+                end=match.end(),
+                quote=match.group(),
+                page=3,
+                section="Part > Terms",
+                probability=0.5,
+                context=text[first:last].strip(),
+            )
+        )
+    return found
+
+
+def _entry(citation: FakeCitation) -> SimpleNamespace:
+    return SimpleNamespace(
+        chunk_id=1,
+        document=citation.document,
+        title=citation.title,
+        start=citation.start,
+        text=citation.context,
+        score=1.5,
+        probability=citation.probability,
+        source="both",
+    )
