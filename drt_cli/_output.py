@@ -57,10 +57,12 @@ def place(citation: Citation) -> str:
     parts = [one_line(citation.title)]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
-    if citation.section:
-        parts.append(one_line(citation.section))
+    # A heading path mostly begins with the title, which stands there already.
+    section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
+    if section:
+        parts.append(one_line(section))
     parts.append(f"characters {citation.start}-{citation.end}")
-    parts.append(f"probability {citation.probability:.2f}")
+    parts.append(f"retrieved with {citation.probability:.0%}")
     return ", ".join(parts)
 
 

@@ -1,4 +1,4 @@
-"""Tokenizers made in the test: one that knows only bytes, one WordPiece as BERT's folders hold it."""
+"""Tokenizers made in the test: one of bytes, and WordPiece as BERT's folders hold it."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def write_bert_tokenizer(folder: Path) -> Path:
     vocabulary = bert_vocabulary()
     special = [t for t in BERT_SPECIAL if "unused" not in t]
     kind = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-    added = [
-        {"id": vocabulary.index(t), "content": t, "special": True, **kind} for t in special
-    ]
+    added = [{"id": vocabulary.index(t), "content": t, "special": True, **kind} for t in special]
     normalizer = {
         "type": "BertNormalizer",
         "clean_text": True,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import click
 
@@ -15,14 +15,19 @@ from drt_cli._text import printable
 @click.command("bench")
 @click.argument("name", type=click.Choice(["ingest", "ask", "retrieve"]))
 @click.option("--repetitions", type=click.IntRange(min=1), help="How often each part is timed.")
+@click.option("--tokens", type=click.IntRange(min=64), help="Tokens of made-up text.")
+@click.option(
+    "--file", type=click.Path(exists=True, dir_okay=False), help="A document instead of made-up text."
+)
+@click.option("--question", metavar="TEXT", help="What is asked.")
 @json_option
 @click.pass_obj
 def command(
     settings: Settings,
     /,
     name: Literal["ingest", "ask", "retrieve"],
-    repetitions: int | None,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Time reading, asking and retrieving.
 
@@ -30,7 +35,7 @@ def command(
     """
     from drt import bench, report_table
 
-    result = bench(name, repetitions=repetitions, **settings.runtime())
+    result = bench(name, **options, **settings.runtime())
     if as_json:
         print_json(result)
     else:

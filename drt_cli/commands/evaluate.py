@@ -26,6 +26,11 @@ def _lengths(ctx: click.Context, parameter: click.Parameter, value: str | None) 
     return None if value is None else [_length(part) for part in value.split(",")]
 
 
+def _one_length(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """A token count such as 16k."""
+    return None if value is None else _length(value)
+
+
 def _length(text: str) -> int:
     units = {"k": 1024, "m": 1024 * 1024}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
@@ -37,14 +42,13 @@ def _length(text: str) -> int:
 def _questions(function: Function) -> Function:
     """Options of the evaluations on questions."""
     for decorate in (
-        click.option("--reread/--no-reread", default=True, help="Re-reading, or none."),
         click.option(
             "--retriever",
             type=click.Choice(["hybrid", "landmark", "lexical"]),
             help="Where candidate chunks come from.",
         ),
         click.option("--source", metavar="NAME", help="Only questions of this data source."),
-        click.option("--limit", type=click.IntRange(min=1), help="At most this many questions."),
+        click.option("--limit", type=click.IntRange(min=1), help="At most this many of each source."),
         click.option("--docs", required=True, type=FILE, help="Documents, .jsonl or .jsonl.xz."),
         click.option("--qa", required=True, type=FILE, help="Questions, .jsonl or .jsonl.xz."),
     ):
@@ -55,6 +59,9 @@ def _questions(function: Function) -> Function:
 @with_global_options()
 @command.command("qa")
 @_questions
+@click.option("--reread/--no-reread", default=True, help="Re-reading, or none.")
+@click.option("--both", is_flag=True, default=None, help="With and without re-reading.")
+@click.option("--given-chunk", is_flag=True, default=None, help="Also given the right chunk.")
 @json_option
 @click.pass_obj
 def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -82,9 +89,10 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
     show_default=True,
     help="Document lengths in tokens.",
 )
-@click.option("--needles", type=click.IntRange(min=1), help="Documents of each length.")
+@click.option("--needles", type=click.IntRange(min=1), help="Needles hidden at each length.")
 @click.option("--hops", type=click.IntRange(1, 2), default=1, show_default=True, help="Hops.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
+@click.option("--reread/--no-reread", default=None, help="Re-reading (default), or none.")
 @json_option
 @click.pass_obj
 def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -95,25 +103,47 @@ def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @with_global_options()
 @command.command("ppl")
 @click.argument("corpus", type=FILE)
-@click.option("--length", callback=_lengths, help="Tokens of each document to read.")
+@click.option("--length", callback=_one_length, help="Tokens read in one go.")
+@click.option("--limit", callback=_one_length, help="At most this many tokens in all.")
 @json_option
 @click.pass_obj
-def ppl(settings: Settings, /, corpus: str, length: list[int] | None, as_json: bool) -> None:
+def ppl(settings: Settings, /, as_json: bool, **options: Any) -> None:
     """Measure perplexity with retrieval and without."""
-    options = {"corpus": corpus, "length": length[0] if length else None}
     _run("ppl", settings, options, as_json=as_json)
 
 
 @with_global_options()
 @command.command("summary")
 @click.argument("data", type=FILE)
-@click.option("--limit", type=click.IntRange(min=1), help="At most this many documents.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many of each source.")
 @click.option("--source", metavar="NAME", help="Only documents of this data source.")
+@click.option(
+    "--mode",
+    type=click.Choice(["auto", "extractive", "abstractive"]),
+    help="How summaries are made.",
+)
+@click.option("--both", is_flag=True, default=None, help="Extractive and abstractive.")
 @json_option
 @click.pass_obj
 def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
     """Measure summaries against references: ROUGE."""
     _run("summary", settings, options, as_json=as_json)
+
+
+@with_global_options()
+@command.command("calibrate")
+@_questions
+@click.option(
+    "--out",
+    required=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Model folder that gets calibration.json.",
+)
+@json_option
+@click.pass_obj
+def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
+    """Fit the confidence and the threshold of "not found"; write them to a model."""
+    _run("calibrate", settings, options, as_json=as_json)
 
 
 def _run(task: Any, settings: Settings, options: dict[str, Any], *, as_json: bool) -> None:

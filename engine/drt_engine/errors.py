@@ -1,4 +1,5 @@
-"""The engine's error tree; every message is one sentence: what was seen, what was expected, what to do.
+"""The engine's error tree; every message is one sentence: what was seen, what was expected, what to
+do.
 
 Knows nothing of the SDK or the command line, which map these to their own errors and exit codes.
 """

@@ -1,4 +1,4 @@
-"""A loaded model, ready to read and answer: where it computes, in which type, with how many threads."""
+"""A loaded model, ready to read and answer: where, in which type, and on how many threads."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -28,7 +28,10 @@ _ENCODE_CHUNKS = 64  # encoded at a time: their activations stay in the processo
 
 @dataclass(frozen=True)
 class Calibration:
-    """Turns a found score into a confidence, ``sigmoid(scale * score + shift)``; found from ``threshold`` on."""
+    """Turns a score into a confidence, ``sigmoid(scale * score + shift)``.
+
+    From ``threshold`` on, an answer counts as found.
+    """
 
     scale: float = 1.0
     shift: float = 0.0
@@ -63,42 +66,37 @@ class Runtime:
         threads: int | None = None,
         dtype: Literal["auto", "bf16", "fp32"] = "auto",
     ) -> Runtime:
-        """Load a shipped model by name, or any model folder; raises ``WeightsError`` or ``ConfigError``."""
+        """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``."""
         folder = model_folder(model)
         torch.set_num_threads(threads or usable_cores())
         place = _device(device)
+        compute = _dtype(dtype, place)
         net, tokenizer = load_model(folder)
         config = net.config
         layout = RecordLayout(config.chunk, config.kv_heads, config.head_size, config.width, "int8")
         return cls(
             name=config.name,
             fingerprint=fingerprint(folder),
-            model=net.to(place),
+            model=_settle(net, compute).to(place),
             tokenizer=tokenizer,
             layout=layout,
-            dtype=_dtype(dtype, place),
+            dtype=compute,
             device=place,
             folder=folder,
             calibration=_calibration(folder),
         )
-
-    def with_dtype(self, dtype: Literal["bf16", "fp32"]) -> Runtime:
-        """Return the same model computing in another type."""
-        return replace(self, dtype=_dtype(dtype, self.device))
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
         """Inference without gradients, matrix products in the runtime's type."""
         with (
             torch.inference_mode(),
-            torch.autocast(
-                self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16
-            ),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16),
         ):
             yield
 
     def read(self, ids: Tensor, valid: Tensor, *, skip: int) -> ChunkMemory:
-        """Read consecutive chunks [C, S]; return the memory of all but the first ``skip``, on the CPU, fp32 or bf16."""
+        """Read consecutive chunks [C, S]; return, on the CPU, the memory of all after ``skip``."""
         config, model = self.config, self.model
         ids = torch.nn.functional.pad(ids, (0, 1), value=config.landmark_id).to(self.device)
         valid = torch.nn.functional.pad(valid, (0, 1), value=True).to(self.device)
@@ -118,15 +116,16 @@ class Runtime:
 
 
 def model_folder(model: str | Path) -> Path:
-    """Return the folder of a shipped model by name, or the folder itself; raises ``WeightsError`` if there is none."""
-    path = Path(model)
-    if path.is_dir():
-        return path
+    """Return a shipped model's folder by its name, or the folder itself; ``WeightsError``."""
     shipped = shipped_models()
-    if str(model) in shipped:
-        return shipped[str(model)]
+    if isinstance(model, str) and model in shipped:
+        return shipped[model]
+    if Path(model).is_dir():
+        return Path(model)
     known = ", ".join(shipped) or "none"
-    raise WeightsError(f"no model or model folder is called {str(model)!r}; shipped models: {known}")
+    raise WeightsError(
+        f"no model or model folder is called {str(model)!r}; shipped models: {known}"
+    )
 
 
 def shipped_models() -> dict[str, Path]:
@@ -147,7 +146,7 @@ def _device(name: str) -> torch.device:
     if name not in ("cpu", "cuda"):
         raise ConfigError(f"device is {name!r}, expected auto, cpu or cuda")
     if name == "cuda" and not torch.cuda.is_available():
-        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device here; use --device cpu")
+        raise ConfigError("device is 'cuda', but PyTorch finds no CUDA device; use --device cpu")
     return torch.device(name)
 
 
@@ -162,6 +161,17 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
+def _settle(model: DRT, dtype: torch.dtype) -> DRT:
+    """Keep large weights in the type they are multiplied in; landmark scores stay in fp32."""
+    if dtype == torch.float32:
+        return model
+    scorer = set(model.scorer.modules())
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear | torch.nn.Embedding) and module not in scorer:
+            module.to(dtype)
+    return model
+
+
 def _calibration(folder: Path) -> dict[str, Calibration]:
     path = folder / "calibration.json"
     if not path.exists():
@@ -169,5 +179,5 @@ def _calibration(folder: Path) -> dict[str, Calibration]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         return {name: Calibration(**values) for name, values in data.items()}
-    except (json.JSONDecodeError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError) as error:
         raise WeightsError(f"{path} is not a calibration: {error}; get the model again") from error

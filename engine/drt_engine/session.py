@@ -1,9 +1,13 @@
-"""A conversation over a library: its turns, and the decoder's window and own chunks, saved so that it continues alike."""
+"""A conversation over a library: its turns, and the decoder's window and own chunks.
+
+Saved so that it continues with the same numbers as one that never stopped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 from safetensors import SafetensorError
@@ -13,12 +17,14 @@ from torch import Tensor
 from drt_engine.errors import SessionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory
-from drt_engine.retrieval.sources import Source, join_memories
+from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult
+
+_LONGEST_NAME = 200
 
 
 @dataclass
@@ -34,28 +40,47 @@ class SessionState:
 
     @classmethod
     def new(cls, runtime: Runtime, store: Store, name: str) -> SessionState:
-        """Return an empty conversation; raises ``SessionError`` for an unusable name."""
-        if not name.strip() or any(ord(c) < 32 for c in name) or len(name) > 200:
-            raise SessionError(f"{name!r} cannot name a session; use 1 to 200 printable characters")
+        """Return an empty conversation; raises ``SessionError`` for an unusable name.
+
+        An empty name makes one that is not to be kept: it cannot be saved.
+        """
+        if name and (not name.strip() or not name.isprintable() or len(name) > _LONGEST_NAME):
+            raise SessionError(
+                f"{name[:_LONGEST_NAME]!r} cannot name a session; "
+                f"use 1 to {_LONGEST_NAME} printable characters"
+            )
         return cls(runtime, store, name)
 
     @classmethod
     def restore(cls, runtime: Runtime, store: Store, name: str) -> SessionState:
         """Return a saved conversation as it was; raises ``NotFound`` or ``SessionError``."""
         row = store.load_session(name)
-        made_with = row.meta.get("fingerprint")
-        if made_with != runtime.fingerprint:
+        made_with, this = row.meta.get("fingerprint"), model_fingerprint(runtime)
+        if made_with != this:
             raise SessionError(
-                f"session {name!r} was made with another model ({made_with}), this one is "
-                f"{runtime.fingerprint}; start a new session or use its model"
+                f"session {name!r} was made with another model ({row.meta.get('model')}, "
+                f"{made_with}), this one is {this}; start a new session or use its model"
             )
+        session = cls(runtime, store, name, list(row.transcript))
         try:
-            tensors = load(row.state)
-        except SafetensorError as error:
-            raise SessionError(f"session {name!r} is damaged: {error}; start a new one") from error
-        own = _unpack(tensors, int(row.meta.get("chunks", 0)))
-        state = {k.removeprefix("decoder."): v for k, v in tensors.items() if k.startswith("decoder.")}
-        return cls(runtime, store, name, list(row.transcript), own, state or None)
+            session._take(load(row.state))
+        except (SafetensorError, ValueError) as error:
+            raise SessionError(
+                f"session {name!r} is damaged ({error}); delete it or start another"
+            ) from error
+        return session
+
+    def _take(self, tensors: dict[str, Tensor]) -> None:
+        """Take over saved tensors; raises ``ValueError`` when they are not this model's."""
+        state, own = (
+            {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
+            for part in ("decoder.", "own.")
+        )
+        if not tensors and not self.turns:
+            return  # saved before the first question
+        fresh = Decoder(self.runtime.model, StreamSource(1), dtype=self.runtime.dtype)
+        self._state = _like(state, fresh.state())
+        self.own = _unpack(own, self.runtime)
 
     def decoder(self, source: Source) -> Decoder:
         """Return a decoder that continues this conversation, finding chunks through ``source``."""
@@ -65,11 +90,16 @@ class SessionState:
         return decoder
 
     def record(
-        self, question: str, answer: AnswerResult, decoder: Decoder, own: Sequence[ChunkMemory]
+        self, question: str, answer: AnswerResult, decoder: Decoder, own: list[ChunkMemory]
     ) -> None:
-        """Add a turn: the decoder reads the answer, and its last chunk is closed, so the next turn starts a chunk."""
-        if answer.mode == "quote" and answer.text:
-            decoder.feed(self.runtime.tokenizer.encode(answer.text).ids)
+        """Add a turn: the decoder reads the answer and ends its chunk; the next turn starts one.
+
+        ``own`` is the list that the decoder adds its chunks to.
+        """
+        said = answer.text if answer.mode == "quote" else ""  # free text was fed as it was written
+        ids = self.runtime.tokenizer.encode(said).ids
+        if ids:
+            decoder.feed(ids)
         decoder.close(retrieve=False)
         self.own = list(own)
         self._state = {k: v.clone() for k, v in decoder.state().items()}
@@ -86,15 +116,27 @@ class SessionState:
 
     def save(self) -> None:
         """Write the conversation to the library, replacing its older state."""
+        if not self.name:
+            raise SessionError("this conversation has no name; give it one to save it")
         tensors = {f"decoder.{k}": v.contiguous().clone() for k, v in (self._state or {}).items()}
         tensors |= _pack(self.own)
         meta = {
-            "fingerprint": self.runtime.fingerprint,
+            "fingerprint": model_fingerprint(self.runtime),
             "model": self.runtime.name,
-            "chunks": len(self.own),
             "documents": [row.id for row in self.store.documents()][:10_000],
         }
         self.store.save_session(self.name, transcript=self.turns, meta=meta, state=save(tensors))
+
+
+def model_fingerprint(runtime: Runtime) -> str:
+    """Return a short hash that any other model has differently, the layers that answer included.
+
+    A library's fingerprint leaves those out. One-dimensional weights stand for all of them: they
+    are few, and no training leaves them as they were.
+    """
+    weights = runtime.model.state_dict()
+    few = {name: t.detach().cpu().contiguous() for name, t in weights.items() if t.dim() <= 1}
+    return hashlib.sha256(runtime.fingerprint.encode() + save(few)).hexdigest()[:16]
 
 
 def _pack(own: Sequence[ChunkMemory]) -> dict[str, Tensor]:
@@ -104,9 +146,32 @@ def _pack(own: Sequence[ChunkMemory]) -> dict[str, Tensor]:
     return {f"own.{k}": v.contiguous() for k, v in vars(joined).items()}
 
 
-def _unpack(tensors: dict[str, Tensor], count: int) -> list[ChunkMemory]:
-    if not count:
-        return []
-    parts = [tensors[f"own.{k}"] for k in ("keys", "values", "mask", "landmarks")]
-    return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(count)]
+def _unpack(tensors: dict[str, Tensor], runtime: Runtime) -> list[ChunkMemory]:
+    """One memory for each chunk; raises ``ValueError`` when the tensors do not fit the model."""
+    names = [field.name for field in fields(ChunkMemory)]
+    _expect_names(tensors, names)
+    parts = [tensors[name] for name in names]
+    config, mask = runtime.config, tensors["mask"]
+    tokens = (*mask.shape, config.kv_heads, config.head_size)
+    shapes = (tokens, tokens, (*mask.shape[:1], mask.shape[-1]), (*mask.shape[:1], config.width))
+    for name, part, shape in zip(names, parts, shapes, strict=True):
+        _expect_shape(f"own.{name}", part, shape)
+    return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(len(mask))]
 
+
+def _like(saved: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Saved tensors in the types of ``fresh``; raises ``ValueError`` for other names or shapes."""
+    _expect_names(saved, fresh)
+    for name, tensor in fresh.items():
+        _expect_shape(name, saved[name], tensor.shape)
+    return {name: saved[name].to(tensor.dtype) for name, tensor in fresh.items()}
+
+
+def _expect_names(tensors: Iterable[str], expected: Iterable[str]) -> None:
+    if set(tensors) != set(expected):
+        raise ValueError(f"it holds {sorted(tensors)}, expected {sorted(expected)}")
+
+
+def _expect_shape(name: str, tensor: Tensor, expected: Sequence[int]) -> None:
+    if tuple(tensor.shape) != tuple(expected):
+        raise ValueError(f"{name} is {list(tensor.shape)}, expected {list(expected)}")

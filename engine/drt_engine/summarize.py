@@ -1,30 +1,32 @@
-"""Summaries: sentences picked by the causal-retrieval graph over landmarks, or text written from the best chunks.
+"""Summaries: sentences picked by the causal-retrieval graph over landmarks, or written text.
 
-Extractive works for any length: the document is cut into parts, the graph of each part is scored, and the picks of
-all parts compete for the wanted length.
+Extractive works for any length: the document is cut into parts, the graph of each part is scored,
+and the picks of all parts compete for the wanted length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from drt_engine.answer.ask import feed_question, question_ids
 from drt_engine.answer.citations import CitationResult, cite
-from drt_engine.answer.support import UNSUPPORTED, support
+from drt_engine.answer.support import Evidence
 from drt_engine.errors import ConfigError, EmptyDocument
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
-from drt_engine.text_units import content_words, is_heading, sentence_spans
+from drt_engine.text_units import content_words, is_heading, sentence_spans, split_sentences
 
 WORDS = {"short": 60, "medium": 150, "long": 400}
 _PART = 1024  # chunks whose graph is scored together
+_LONGEST_PART = 96  # tokens written for one prompt
 _ABSTRACT_QUESTION = "What is this text about?"
 
 
@@ -55,7 +57,10 @@ class SummaryOptions:
 
 @dataclass(frozen=True)
 class SummaryResult:
-    """A summary and, in order, the sentences it is made of or rests on."""
+    """A summary and, in order, the sentences it is made of or rests on.
+
+    Their probability is the share of the document's retrievals that goes to their chunk.
+    """
 
     text: str
     mode: str
@@ -70,18 +75,23 @@ class _Candidate:
     words: frozenset[str]
     length: int
     score: float
+    share: float
+    prose: bool
 
 
 def summarize(
     runtime: Runtime, store: Store, document_id: str, options: SummaryOptions
 ) -> SummaryResult:
-    """Summarise one document of the library; raises ``ConfigError``, ``NotFound`` or ``EmptyDocument``."""
+    """Summarise one document of the library.
+
+    Raises ``NotFound`` for an unknown document, ``QuestionError`` for a focus without words or too
+    long, ``EmptyDocument`` where there is no sentence to take.
+    """
     document = store.document(document_id)
     # Extractive is the default for every length: it measured best (see the model card).
-    if options.mode == "abstractive":
-        return _abstractive(runtime, store, document, options)
+    make = _abstractive if options.mode == "abstractive" else _extractive
     with runtime.computing():
-        return _extractive(runtime, store, document, options)
+        return make(runtime, store, document, options)
 
 
 def _extractive(
@@ -90,7 +100,7 @@ def _extractive(
     chosen = _pick(_candidates(runtime, store, document, options.focus), options.budget)
     if not chosen:
         raise EmptyDocument(f"{document.title!r} holds no sentences, expected text to summarise")
-    cited = tuple(cite(store, document, c.start, c.end, c.score) for c in chosen)
+    cited = tuple(cite(store, document, c.start, c.end, c.share) for c in chosen)
     text = " ".join(" ".join(c.quote.split()) for c in cited)
     return SummaryResult(text, "extractive", cited, document.tokens)
 
@@ -99,24 +109,33 @@ def _candidates(
     runtime: Runtime, store: Store, document: DocumentRow, focus: str | None
 ) -> list[_Candidate]:
     ids = store.chunk_ids([document.id])
-    landmarks = torch.cat([part.float() for _, part in store.scan_landmarks([document.id])])
+    with torch.autocast("cpu", enabled=False):  # which cannot join the store's fp16 under bf16
+        landmarks = torch.cat([part.float() for _, part in store.scan_landmarks([document.id])])
     wanted = None if focus is None else _focus_scores(runtime, store, document, focus, ids)
     out: list[_Candidate] = []
+    totals: list[float] = []
     for at in range(0, len(ids), _PART):
         part = slice(at, at + _PART)
         score = centrality(runtime, landmarks[part])
         if wanted is not None:
             score = score * wanted[part]
+        totals.append(float(score.sum()))
         rows = store.chunk_rows(ids[part])
-        out += _sentences(rows, score, first=at == 0)
-    return out
+        found = _sentences(rows, score, first=at == 0)
+        # A sentence at the border of two parts was cut by it.
+        out += found[int(at > 0) : len(found) - int(at + _PART < len(ids))]
+    total = sum(totals)
+    out = [replace(c, share=c.share / total) for c in out]
+    # A document of tables, headings or scraps is summarised by what it has.
+    return [c for c in out if c.prose] or out
 
 
 def centrality(runtime: Runtime, landmarks: Tensor) -> Tensor:
-    """Landmarks [C, E] of consecutive chunks -> how much later chunks retrieve each, and how much it retrieves, [C].
+    """Landmarks [C, E] of consecutive chunks -> how much the others retrieve each, [C], mean 1.
 
-    Each chunk retrieves among all others with the model's temperature; the scores are the stationary shares of a
-    reader that follows retrievals (PageRank with restart), so what much of the text leans on comes first.
+    Each chunk retrieves among all others with the model's temperature; the scores are the
+    stationary shares of a reader that follows retrievals (PageRank with restart), so what much of
+    the text leans on comes first.
     """
     count = len(landmarks)
     if count < 3:
@@ -138,15 +157,11 @@ def _focus_scores(
     runtime: Runtime, store: Store, document: DocumentRow, focus: str, ids: Sequence[int]
 ) -> Tensor:
     """How much the focus, asked as a question, retrieves each chunk: 0..1 of the best."""
-    encoded = runtime.tokenizer.encode(focus).ids[: runtime.config.chunk]
-    if not encoded:
-        raise ConfigError("focus has no words, expected a topic or question")
+    encoded = question_ids(runtime, focus, what="focus")
     source = LibrarySource(
         runtime, store, focus, encoded, documents=(document.id,), count=64, reread=False
     )
-    decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
-    decoder.feed(encoded)
-    decoder.close()
+    feed_question(Decoder(runtime.model, source, dtype=runtime.dtype), encoded)
     place = {chunk: i for i, chunk in enumerate(ids)}
     wanted = torch.full((len(ids),), 1e-3)
     best = max(p.score for p in source.passages[-1])
@@ -156,7 +171,7 @@ def _focus_scores(
 
 
 def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[_Candidate]:
-    """Sentences of consecutive chunks with the score of the chunks they stand in, those that open a text favoured."""
+    """Sentences of consecutive chunks with their chunks' scores; a text's first are favoured."""
     text = "".join(row.text for row in rows)
     base = rows[0].start
     edges = torch.tensor([row.start - base for row in rows])
@@ -165,12 +180,12 @@ def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[
         sentence = text[start:end]
         words = content_words(sentence)
         length = len(sentence.split())
-        if length < 6 or length > 60 or is_heading(sentence) or not _is_prose(sentence):
-            continue
+        prose = 6 <= length <= 60 and not is_heading(sentence) and _is_prose(sentence)
         chunk = int(torch.searchsorted(edges, torch.tensor(start), right=True)) - 1
         position = 1 + 2.0 / (1 + number) if first else 1.0
-        value = float(score[chunk]) * position
-        out.append(_Candidate(start + base, end + base, frozenset(words), length, value))
+        share = float(score[chunk])
+        place = (start + base, end + base)
+        out.append(_Candidate(*place, frozenset(words), length, share * position, share, prose))
     return out
 
 
@@ -180,24 +195,23 @@ def _is_prose(sentence: str) -> bool:
 
 
 def _pick(candidates: Sequence[_Candidate], budget: int) -> list[_Candidate]:
-    """Choose sentences up to ``budget`` words, best first, against repetition; return them in document order.
+    """Choose sentences of at most ``budget`` words, best first; return them in document order.
 
-    A sentence is worth its chunk's score times the share of its words that are not yet said, weighed by how common
-    they are in the document.
+    A sentence is worth its chunk's score times the share of its words that are not yet said,
+    weighed by how common they are in the document. Where none is short enough, the shortest.
     """
     weight: dict[str, float] = {}
     for candidate in candidates:
         for word in candidate.words:
             weight[word] = weight.get(word, 0.0) + 1.0
     weight = {word: min(count, 50.0) ** 0.5 for word, count in weight.items() if count > 1}
-    pool = sorted(candidates, key=lambda c: -c.score * _value(c, weight))[:400]
-    chosen: list[_Candidate] = []
+    pool = [c for c in candidates if c.length <= budget]
+    pool = sorted(pool, key=lambda c: -c.score * _value(c, weight))[:400]
+    chosen = [] if pool else sorted(candidates, key=lambda c: c.length)[:1]
     left = budget
-    while pool and left > 0:
+    while pool := [c for c in pool if c.length <= left]:
         best = max(pool, key=lambda c: c.score * _value(c, weight))
         pool.remove(best)
-        if best.length > left and chosen:
-            continue
         chosen.append(best)
         left -= best.length
         for word in best.words:
@@ -212,16 +226,23 @@ def _value(candidate: _Candidate, weight: dict[str, float]) -> float:
 def _abstractive(
     runtime: Runtime, store: Store, document: DocumentRow, options: SummaryOptions
 ) -> SummaryResult:
-    """Write section by section from what a question about the text retrieves; the decoder's words, marked if unsupported."""
+    """Write part by part what the decoder says about the sentences an extract would take.
+
+    Written sentences that nothing in the document supports are left out; where none is left, the
+    summary is extractive.
+    """
     question = options.focus or _ABSTRACT_QUESTION
+    evidence = Evidence(store, lambda _: document)
     pieces: list[str] = []
-    cited: list[CitationResult] = []
-    with runtime.computing():
-        for topic in _topics(runtime, store, document, options):
-            text, found = _write_part(runtime, store, document, f"{question} {topic}", options.budget)
-            pieces.append(text)
-            cited += found
-    return SummaryResult(" ".join(p for p in pieces if p), "abstractive", tuple(cited), document.tokens)
+    for topic in _topics(runtime, store, document, options):
+        left = options.budget - sum(len(piece.split()) for piece in pieces)
+        if left <= 0:
+            break
+        prompt = f"{question} {topic}"
+        pieces += _write_part(runtime, store, document, prompt, words=left, evidence=evidence)
+    if not pieces:  # a decoder that has nothing to say leaves it to the document
+        return _extractive(runtime, store, document, options)
+    return SummaryResult(" ".join(pieces), "abstractive", evidence.citations, document.tokens)
 
 
 def _topics(
@@ -234,24 +255,29 @@ def _topics(
 
 
 def _write_part(
-    runtime: Runtime, store: Store, document: DocumentRow, prompt: str, budget: int
-) -> tuple[str, tuple[CitationResult, ...]]:
-    config = runtime.config
-    ids = runtime.tokenizer.encode(prompt).ids[: config.chunk]
+    runtime: Runtime,
+    store: Store,
+    document: DocumentRow,
+    prompt: str,
+    *,
+    words: int,
+    evidence: Evidence,
+) -> list[str]:
+    """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
+    ids = question_ids(runtime, prompt, what="focus")
     source = LibrarySource(
-        runtime, store, prompt, ids, documents=(document.id,), reread=config.reread
+        runtime, store, prompt, ids, documents=(document.id,), reread=runtime.config.reread
     )
     decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
-    decoder.feed(ids)
-    encoded = decoder.close()
-    added = None
-    if runtime.model.question_map is not None:
-        states = runtime.model.question_map(encoded.states[0])
-        added = torch.cat([states, states.new_zeros(1, states.shape[-1])])
-    state = decoder.feed([*ids, config.answer_id], added)[-1]
-    passages = source.passages[-1]
-    sources = [p.row.text for p in passages]
-    sampling = SamplingConfig(max_tokens=min(96, 2 * budget))
-    text = "".join(write(runtime, decoder, state, sampling, sources=sources))
-    judged = support(text, store, {document.id: document}, passages)
-    return judged.text.replace(f" {UNSUPPORTED}", ""), judged.citations
+    state = feed_question(decoder, ids)
+    texts = [p.row.text for p in source.passages[-1]]
+    sampling = SamplingConfig(max_tokens=min(_LONGEST_PART, 2 * words))
+    text = "".join(write(runtime, decoder, state, sampling, sources=texts))
+    for passages in source.passages:
+        evidence.add(passages)
+    kept: list[str] = []
+    for sentence in split_sentences(text):
+        words -= len(sentence.text.split())
+        if words >= 0 and evidence.supports(sentence.text):
+            kept.append(sentence.text)
+    return kept

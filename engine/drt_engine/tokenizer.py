@@ -1,11 +1,14 @@
-"""Text to token ids with character offsets and back, for any `tokenizers` JSON that has the project's special tokens.
+"""Text to token ids with character offsets and back, for any `tokenizers` JSON that has the
+project's special tokens.
 
-Special tokens live in the vocabulary only, never among the added tokens, so no document text can produce them.
+Special tokens live in the vocabulary only, never among the added tokens, so no document text can
+produce them.
 """
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +43,13 @@ class Tokenizer:
         ids = [inner.token_to_id(token) for token in SPECIAL_TOKENS]
         missing = [t for t, i in zip(SPECIAL_TOKENS, ids, strict=True) if i is None]
         if missing:
-            raise TokenizerError(f"the tokenizer lacks {', '.join(missing)}; make one with `drt train tokenizer`")
+            raise TokenizerError(
+                f"the tokenizer lacks {', '.join(missing)}; make one with `drt train tokenizer`"
+            )
         if inner.get_added_tokens_decoder():
-            raise TokenizerError("the tokenizer has added tokens, which document text could imitate; remove them")
+            raise TokenizerError(
+                "the tokenizer has added tokens, which document text could imitate; remove them"
+            )
         self.pad_id, self.landmark_id, self.answer_id, self.end_id = ids
         self.vocab_size: int = inner.get_vocab_size()
 
@@ -52,7 +59,9 @@ class Tokenizer:
         try:
             inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
-            raise TokenizerError(f"{path} does not exist, expected a tokenizers JSON file") from None
+            raise TokenizerError(
+                f"{path} does not exist, expected a tokenizers JSON file"
+            ) from None
         except Exception as error:  # the library raises bare Exception for broken JSON
             raise TokenizerError(f"{path} is not a tokenizers JSON file: {error}") from error
         return cls(inner)
@@ -63,12 +72,12 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Return ids and character offsets of all tokens of ``text``."""
-        return self._convert(self._inner.encode(text, add_special_tokens=False))
+        return self._convert(self._inner.encode(text, add_special_tokens=False), text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the encodings of several texts, in order."""
         batch = self._inner.encode_batch(list(texts), add_special_tokens=False)
-        return [self._convert(encoding) for encoding in batch]
+        return [self._convert(e, text) for e, text in zip(batch, texts, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of some tokens; special tokens give nothing."""
@@ -76,9 +85,21 @@ class Tokenizer:
         return self._inner.decode([i for i in ids if i not in special], skip_special_tokens=False)
 
     @staticmethod
-    def _convert(encoding: tokenizers.Encoding) -> Encoding:
+    def _convert(encoding: tokenizers.Encoding, text: str) -> Encoding:
         offsets = encoding.offsets
-        return Encoding(encoding.ids, [start for start, _ in offsets], [end for _, end in offsets])
+        starts, ends = [start for start, _ in offsets], [end for _, end in offsets]
+        if not text.isascii():
+            _keep_marks(text, starts, ends)
+        return Encoding(encoding.ids, starts, ends)
+
+
+def _keep_marks(text: str, starts: list[int], ends: list[int]) -> None:
+    """Extend tokens over the combining marks that WordPiece strips from their last letter."""
+    for number, following in enumerate([*starts[1:], len(text)][: len(ends)]):
+        end = ends[number]
+        while end < following and unicodedata.category(text[end]) == "Mn":
+            end += 1
+        ends[number] = end
 
 
 def wordpiece_from_bert(path: Path) -> Tokenizer:
@@ -86,8 +107,11 @@ def wordpiece_from_bert(path: Path) -> Tokenizer:
 
     Raises ``TokenizerError`` when the file is no WordPiece JSON with unused slots.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
-    vocab: dict[str, int] = data["model"]["vocab"]
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        vocab: dict[str, int] = data["model"]["vocab"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise TokenizerError(f"{path} is not a WordPiece tokenizers JSON file: {error}") from error
     renamed = {"[PAD]": PAD, "[unused0]": LANDMARK, "[unused1]": ANSWER, "[unused2]": END}
     if data["model"].get("type") != "WordPiece" or not renamed.keys() <= vocab.keys():
         raise TokenizerError(f"{path} is not a WordPiece vocabulary with unused slots")

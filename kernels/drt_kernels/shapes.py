@@ -1,8 +1,8 @@
 """Shape letters of the project, and the argument checks that every implementation shares.
 
-``B`` batch, ``T`` tokens (of one chunk, for GCA), ``C`` chunks, ``S`` tokens per chunk memory, ``R`` retrieved chunks
-(the paper's K), ``H`` query heads, ``Hk`` key/value heads, ``D`` head size, ``E`` model width, ``V`` vocabulary,
-``P`` chunks in a pool.
+``B`` batch, ``T`` tokens (of one chunk, for GCA), ``C`` chunks, ``S`` tokens per chunk memory,
+``R`` retrieved chunks (the paper's K), ``H`` query heads, ``Hk`` key/value heads, ``D`` head size,
+``E`` model width, ``V`` vocabulary, ``P`` chunks in a pool.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from torch import Tensor
 
 
 def check_gca(
-    query: Tensor, keys: Tensor, values: Tensor, *, mask: Tensor, index: Tensor, probabilities: Tensor
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    mask: Tensor,
+    index: Tensor,
+    probabilities: Tensor,
 ) -> None:
     """Raise ``ValueError`` unless the shapes of one ``gca`` call fit together."""
     if query.dim() != 5:

@@ -7,16 +7,23 @@ from torch import Tensor
 
 
 def assert_close(name: str, reference: Tensor, actual: Tensor, ratio: float) -> None:
-    """Raise ``AssertionError`` when the relative error in norm of ``actual`` is above ``ratio`` or it is not finite."""
+    """Raise ``AssertionError`` when the relative error in norm of ``actual`` is above ``ratio`` or
+    it is not finite.
+    """
     if reference.shape != actual.shape:
-        raise AssertionError(f"{name}: shape {tuple(actual.shape)}, expected {tuple(reference.shape)}")
+        raise AssertionError(
+            f"{name}: shape {tuple(actual.shape)}, expected {tuple(reference.shape)}"
+        )
     if not torch.isfinite(actual).all():
         raise AssertionError(f"{name}: not finite")
     difference = (reference.double() - actual.double()).flatten()
     error = (difference.norm() / reference.double().flatten().norm().clamp(min=1e-12)).item()
     if error > ratio:
         largest = difference.abs().max().item()
-        raise AssertionError(f"{name}: relative error {error:.2e} above {ratio:.0e}, largest difference {largest:.2e}")
+        raise AssertionError(
+            f"{name}: relative error {error:.2e} above {ratio:.0e}, "
+            f"largest difference {largest:.2e}"
+        )
 
 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:

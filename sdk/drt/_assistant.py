@@ -120,7 +120,7 @@ class Assistant:
                 f"{os.fspath(path)} holds {held}, one was expected; "
                 "use ingest_many to read a folder or a pattern."
             )
-        return self._read(found[0], progress)
+        return self._read(found[0], progress)[0]
 
     def ingest_many(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
@@ -128,7 +128,7 @@ class Assistant:
         """Reads files, folders and patterns; a document that cannot be read stops no other."""
         if isinstance(paths, str | os.PathLike):
             paths = [paths]
-        began = time.perf_counter()
+        seconds = 0.0
         documents: list[DocumentInfo] = []
         failures: list[tuple[str, str]] = []
         skipped = 0
@@ -138,7 +138,9 @@ class Assistant:
             expansion = _engine.expand(named)
             for found in self._steps(expansion):
                 try:
-                    documents.append(self._read(found, progress))
+                    document, spent = self._read(found, progress)
+                    documents.append(document)
+                    seconds += spent
                 except DocumentError as error:
                     source = named if isinstance(found, engine.DocumentError) else found.name
                     failures.append((source, str(error)))
@@ -149,7 +151,7 @@ class Assistant:
             documents=tuple(documents),
             failures=tuple(failures),
             tokens=sum(document.tokens for document in documents if document.new),
-            seconds=time.perf_counter() - began,
+            seconds=seconds,
             skipped=skipped,
         )
 
@@ -223,17 +225,19 @@ class Assistant:
 
     def _read(
         self, found: Source | engine.DocumentError, progress: Progress | None
-    ) -> DocumentInfo:
+    ) -> tuple[DocumentInfo, float]:
+        """Reads one document; the seconds are the reading's, without the loading of the model."""
         if isinstance(found, engine.DocumentError):
             raise translate(found)
         with self._working() as (runtime, store):
+            began = time.perf_counter()
             try:
                 row, new = _engine.ingest(
                     runtime, store, found, progress=progress and _report(progress)
                 )
             finally:
                 found.close()
-            return _convert.document(row, new=new)
+            return _convert.document(row, new=new), time.perf_counter() - began
 
     def _options(self, store: Store, options: AskOptions) -> EngineOptions:
         """Engine options, with documents as ids."""

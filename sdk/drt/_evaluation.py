@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import _engine
 from ._errors import engine_errors
 
-EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary"]
+EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary", "calibrate"]
 BenchName = Literal["ingest", "ask", "retrieve"]
 
 
@@ -23,8 +23,10 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measures a model on one task, beside the task's baselines.
 
-    Options: qa and retrieval take qa, docs, limit, source, retriever and reread; needle takes
-    corpus, lengths, needles, hops and seed; ppl takes corpus and length; summary takes data.
+    Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
+    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json;
+    needle takes corpus, lengths, needles, hops, seed, retriever and reread; ppl takes corpus,
+    length and limit; summary takes data, limit, source, mode and both.
     """
     with engine_errors():
         runtime = _engine.load_runtime(_named(model), device=device, threads=threads)
@@ -39,7 +41,10 @@ def bench(
     threads: int | None = None,
     **options: object,
 ) -> dict[str, Any]:
-    """Times one part of the program, always beside something timed in the same run."""
+    """Times one part of the program, always beside something timed in the same run.
+
+    Options: repetitions, tokens of made-up text, or file, a document to read, and question.
+    """
     shared: dict[str, object] = {"model": _named(model), "device": device, "threads": threads}
     with engine_errors():
         return _engine.bench(name, shared | _given(options))

@@ -83,7 +83,7 @@ class IngestReport:
     """What reading several paths gave.
 
     `failures` pairs a source with its sentence; `skipped` counts files found in folders and by
-    patterns that no reader knows; `tokens` counts what was read now.
+    patterns that no reader knows; `tokens` counts what was read now, in `seconds` of reading.
     """
 
     documents: tuple[DocumentInfo, ...]

@@ -12,7 +12,7 @@ from drt_engine import errors
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
-PLACE = "handbook.txt, page 3, Part > Terms, characters 11-17, probability 0.50"
+PLACE = "handbook.txt, page 3, Part > Terms, characters 11-17, retrieved with 50%"
 
 
 def test_a_quote_with_its_place_and_its_sentence(drt: Drt, handbook: Path) -> None:

@@ -76,7 +76,7 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
     result = drt("summarize", handbook, "--length", "long", "--focus", "notice", "--cite")
     assert result.out.splitlines() == [
         "The notice period is thirty days.",
-        "  handbook.txt, page 3, characters 0-33, probability 0.50",
+        "  handbook.txt, page 3, characters 0-33, retrieved with 50%",
     ]
     assert engine.calls[-1][1] == {"length": "long", "mode": "auto", "focus": "notice"}
     keys = ["summary", "mode", "sentences", "tokens_read", "seconds", "model"]

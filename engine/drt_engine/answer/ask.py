@@ -1,26 +1,27 @@
-"""One question: lay out the prompt, retrieve, re-read, then quote or write; everything the SDK's ``ask`` needs."""
+"""One question: lay out the prompt, retrieve, re-read, then quote or write an answer."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
-from drt_engine.answer.citations import CitationResult, cite_span
+from drt_engine.answer.citations import CitationResult, cite, cite_span
 from drt_engine.answer.quote import Quotes, best_quotes
-from drt_engine.answer.support import SupportedText, support
+from drt_engine.answer.support import Evidence, marked
 from drt_engine.answer.trace import Trace, make_trace
-from drt_engine.errors import ConfigError, QuestionError
+from drt_engine.errors import ConfigError, NotFound, QuestionError, StoreError
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
-from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
 from drt_engine.runtime import Calibration, Runtime
 from drt_engine.store import DocumentRow, Store
 
@@ -52,14 +53,17 @@ class AskOptions:
         if not 1 <= self.top_k <= 64:
             raise ConfigError(f"top_k is {self.top_k}, expected 1 to 64")
         if self.threshold is not None and not 0 <= self.threshold <= 1:
-            raise ConfigError(f"threshold is {self.threshold}, expected a share from 0 to 1")
+            raise ConfigError(f"threshold is {self.threshold}, expected a number from 0 to 1")
         if self.max_tokens < 1:
             raise ConfigError(f"max_tokens is {self.max_tokens}, expected 1 or more")
 
 
 @dataclass(frozen=True)
 class AnswerResult:
-    """An answer with its evidence; when ``found`` is false, ``citations`` holds the closest passage."""
+    """An answer with its evidence.
+
+    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage.
+    """
 
     text: str
     found: bool
@@ -80,7 +84,8 @@ def ask(
 ) -> AnswerResult:
     """Answer one question from the library.
 
-    Raises ``QuestionError`` for a question without words or too long, or a library without documents.
+    Raises ``QuestionError`` for a question without words or too long, or a library without
+    documents, ``NotFound`` for a document that is not there, ``StoreError`` for a damaged library.
     """
     *_, result = stream(runtime, store, question, options, session=session)
     assert isinstance(result, AnswerResult)
@@ -95,22 +100,35 @@ def stream(
     *,
     session: SessionState | None = None,
 ) -> Iterator[str | AnswerResult]:
-    """Yield the answer's text in pieces as it is known, then the result."""
-    with runtime.computing():
-        prepared = _Asked(runtime, store, question, options, session)
-        quotes = prepared.quotes()
-        if options.mode == "quote":
-            result = prepared.quote_result(quotes)
-            if result.text:
-                yield result.text
-        else:
-            pieces: list[str] = []
-            for piece in prepared.write():
-                pieces.append(piece)
-                yield piece
-            result = prepared.free_result("".join(pieces), quotes)
-        if session is not None:
-            session.record(question, result, prepared.decoder, prepared.source.own)
+    """Yield the answer's text in pieces as it is known, then the result; raises as ``ask`` does."""
+    steps = _steps(runtime, store, question, options, session=session)
+    while True:
+        # Never held while the caller has the turn: these settings are its thread's, too.
+        with runtime.computing():
+            step = next(steps, None)
+        if step is None:
+            return
+        yield step
+
+
+def _steps(
+    runtime: Runtime,
+    store: Store,
+    question: str,
+    options: AskOptions,
+    *,
+    session: SessionState | None,
+) -> Iterator[str | AnswerResult]:
+    asked = _Asked(runtime, store, question, options, session)
+    quotes = asked.quotes()
+    if options.mode == "quote":
+        result = asked.quote_result(quotes)
+        if result.text:
+            yield result.text
+    else:
+        result = yield from asked.write(quotes)
+    if session is not None:
+        session.record(question, result, asked.decoder, asked.source.own)
     yield result
 
 
@@ -126,18 +144,16 @@ class _Asked:
         session: SessionState | None,
     ) -> None:
         self.runtime, self.store, self.question, self.options = runtime, store, question, options
-        rows = store.documents()
-        self.documents: dict[str, DocumentRow] = {
-            row.id: row
-            for row in rows
-            if options.documents is None or row.id in options.documents
-        }
-        if not self.documents:
+        self.documents = {row.id: row for row in store.documents()}
+        wanted = options.documents
+        missing = [one for one in wanted or () if one not in self.documents]
+        if missing:
+            raise NotFound(f"no document has the id {missing[0]!r}; it was removed or replaced")
+        if not self.documents or wanted == ():
             raise QuestionError(
                 "there is no document to ask; read one first with `drt ingest PATH`"
             )
         ids = question_ids(runtime, question)
-        wanted = None if options.documents is None else tuple(self.documents)
         self.source = LibrarySource(
             runtime,
             store,
@@ -147,38 +163,34 @@ class _Asked:
             count=options.top_k,
             retriever=options.retriever,
             reread=options.reread and runtime.config.reread,
-            own=session.own if session is not None else [],
+            # A copy: a question that fails must leave the conversation as it was.
+            own=list(session.own) if session is not None else [],
             use_own=session is not None and options.mode == "free",
         )
         if session is not None:
             self.decoder = session.decoder(self.source)
         else:
             self.decoder = Decoder(runtime.model, self.source, dtype=runtime.dtype)
-        self.answer_state = self._prompt(ids)
+        self.answer_state = feed_question(self.decoder, ids)
         self.prompt_tokens = 2 * len(ids) + 2
 
-    def _prompt(self, ids: list[int]) -> Tensor:
-        """Feed query chunks, the restated question and ``<answer>``; return the state of the latter, [E]."""
-        model, config = self.runtime.model, self.runtime.config
-        at, known = 0, []
-        lengths = query_slots(len(ids), config.chunk)
-        for number, length in enumerate(lengths):
-            self.decoder.feed(ids[at : at + length])
-            encoded = self.decoder.close(retrieve=number + 1 == len(lengths))
-            known.append(encoded.states[0])
-            at += length
-        added = None
-        if model.question_map is not None:
-            states = model.question_map(torch.cat(known))
-            added = torch.cat([states, states.new_zeros(1, states.shape[-1])])
-        return self.decoder.feed([*ids, config.answer_id], added)[-1]
+    @property
+    def passages(self) -> list[Passage]:
+        """What the last group retrieved last."""
+        return self.source.passages[-1] if self.source.passages else []
+
+    def document(self, id: str) -> DocumentRow:
+        """A document that something was retrieved from; it may have come or gone meanwhile."""
+        row = self.documents.get(id) or self.store.document_by_id(id)
+        if row is None:
+            raise StoreError(f"document {id} was removed while it was asked; ask again")
+        return row
 
     def quotes(self) -> Quotes:
         """Return the best spans over what the last group retrieved."""
-        head, found = self.runtime.model.quote_head, self.decoder.found[-1]
-        if head is None or found is None or not self.source.passages:
+        head, found, passages = self.runtime.model.quote_head, self.decoder.found[-1], self.passages
+        if head is None or found is None or not passages:
             return Quotes((), float("-inf"))
-        passages = self.source.passages[-1]
         count = len(passages)
         retrieved = found.retrieved
         scores = retrieved.scores[0, :, :count]
@@ -192,35 +204,62 @@ class _Asked:
     def quote_result(self, quotes: Quotes) -> AnswerResult:
         """Return the answer in quote mode."""
         found, confidence = self._found(quotes)
-        spans = quotes.spans if found else quotes.spans[:1]
-        citations = tuple(cite_span(self.store, self.documents[s.document], s) for s in spans)
-        text = citations[0].quote if found and citations else ""
-        return self._result(text, found, confidence, citations)
+        cited = self._cited(quotes)
+        if found and cited:
+            return self._result(cited[0].quote, True, confidence, cited)
+        return self._result("", False, confidence, cited[:1] or self._closest())
 
-    def write(self) -> Iterator[str]:
-        """Write an answer token by token."""
-        config = SamplingConfig(max_tokens=self.options.max_tokens)
-        passages = self.source.passages[-1] if self.source.passages else []
-        yield from write(
-            self.runtime,
-            self.decoder,
-            self.answer_state,
-            config,
-            sources=[p.row.text for p in passages],
-        )
+    def write(self, quotes: Quotes) -> Generator[str, None, AnswerResult]:
+        """Write an answer, every sentence backed by a citation or marked; return it in the end.
 
-    def free_result(self, text: str, quotes: Quotes) -> AnswerResult:
-        """Return the answer in free mode: each sentence is backed by a quote or marked as unsupported."""
+        Nothing is written where the documents do not say it. A model without a quote head cannot
+        know that before: then an answer without any backed sentence is not found.
+        """
         found, confidence = self._found(quotes)
-        passages = self.source.passages[-1] if self.source.passages else []
-        judged: SupportedText = support(text, self.store, self.documents, passages)
-        citations = judged.citations
-        if not citations:
-            citations = tuple(
-                cite_span(self.store, self.documents[s.document], s) for s in quotes.spans[:1]
-            )
-        found = found and bool(judged.citations)
-        return self._result(judged.text, found, confidence, citations)
+        judges = self.runtime.model.quote_head is not None
+        if judges and not found:
+            return self.quote_result(quotes)
+        evidence = Evidence(self.store, self.document)
+        pieces: list[str] = []
+        for piece in marked(self._written(), partial(self._supports, evidence)):
+            pieces.append(piece)
+            if judges:
+                yield piece
+        text = "".join(pieces)
+        if not judges:
+            if not evidence.citations:
+                return self._result("", False, 0.0, self._closest())
+            yield text
+            confidence = max(c.probability for c in evidence.citations)
+        cited = evidence.citations or self._cited(quotes)
+        if judges and cited and not text:  # the decoder had nothing to say, the quote head has
+            text = cited[0].quote
+            self.decoder.feed(self.runtime.tokenizer.encode(text).ids)
+            yield text
+        return self._result(text, bool(text), confidence, cited)
+
+    def _written(self) -> Iterator[str]:
+        config = SamplingConfig(max_tokens=self.options.max_tokens)
+        sources = [p.row.text for p in self.passages]
+        return write(self.runtime, self.decoder, self.answer_state, config, sources=sources)
+
+    def _supports(self, evidence: Evidence, sentence: str) -> bool:
+        evidence.add(self.passages)  # those of the chunk that is being written
+        return evidence.supports(sentence)
+
+    def _cited(self, quotes: Quotes) -> tuple[CitationResult, ...]:
+        cited = (cite_span(self.store, self.document(s.document), s) for s in quotes.spans)
+        # Grown to whole words, two spans may have become one; punctuation alone says nothing.
+        distinct = {(c.document, c.start): c for c in cited if re.search(r"\w", c.quote)}
+        return tuple(distinct.values())
+
+    def _closest(self) -> tuple[CitationResult, ...]:
+        """The best passage as a whole, where no span of it can be named."""
+        best = max(self.passages, key=lambda p: p.probability, default=None)
+        if best is None:
+            return ()
+        row, document = best.row, self.document(best.row.document_id)
+        return (cite(self.store, document, row.start, row.start + len(row.text), best.probability),)
 
     def _found(self, quotes: Quotes) -> tuple[bool, float]:
         key = "reread" if self.source.reread else "stored"
@@ -233,7 +272,7 @@ class _Asked:
         return confidence >= limit, confidence
 
     def _result(
-        self, text: str, found: bool, confidence: float, citations: tuple[CitationResult, ...]
+        self, text: str, found: bool, confidence: float, citations: Sequence[CitationResult]
     ) -> AnswerResult:
         titles = {row.id: row.title for row in self.documents.values()}
         groups = self.runtime.config.groups
@@ -242,21 +281,37 @@ class _Asked:
             found=found,
             confidence=confidence,
             mode=self.options.mode,
-            citations=citations,
+            citations=tuple(citations),
             tokens_read=self.prompt_tokens + self.source.tokens_read,
             trace=make_trace(self.question, self.source.passages, titles, groups),
         )
 
 
-def question_ids(runtime: Runtime, question: str) -> list[int]:
-    """Return the question's tokens; raises ``QuestionError`` when it has no words or is too long."""
-    if not re.search(r"\w", question):
-        raise QuestionError("the question has no words, expected a question in plain language")
+def feed_question(decoder: Decoder, ids: Sequence[int]) -> Tensor:
+    """Feed query chunks, the restated question and ``<answer>``; return the latter's state, [E]."""
+    model, config = decoder.model, decoder.model.config
+    at, known = 0, []
+    lengths = query_slots(len(ids), config.chunk)
+    for number, length in enumerate(lengths):
+        decoder.feed(ids[at : at + length])
+        known.append(decoder.close(retrieve=number + 1 == len(lengths)).states[0])
+        at += length
+    added = None
+    if model.question_map is not None:
+        states = model.question_map(torch.cat(known))
+        added = torch.cat([states, states.new_zeros(1, states.shape[-1])])
+    return decoder.feed([*ids, config.answer_id], added)[-1]
+
+
+def question_ids(runtime: Runtime, question: str, *, what: str = "question") -> list[int]:
+    """Return the question's tokens; ``QuestionError`` when it has no words or is too long."""
     ids = runtime.tokenizer.encode(question).ids
+    if not ids or not re.search(r"\w", question):
+        raise QuestionError(f"the {what} has no words, expected plain language")
     most = MOST_QUESTION_CHUNKS * runtime.config.chunk
     if len(ids) > most:
         raise QuestionError(
-            f"the question has {len(ids)} tokens, expected at most {most}; "
-            "read a long text with `drt ingest -` and ask a shorter question about it"
+            f"the {what} has {len(ids)} tokens, expected at most {most}; make it shorter, "
+            "or read the long text as a document with `drt ingest`"
         )
     return ids

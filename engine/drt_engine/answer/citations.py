@@ -1,4 +1,7 @@
-"""From spans to citations: document, page or section, characters, the sentence around; every quote is a slice."""
+"""From spans to citations: document, page or section, characters, the sentence around.
+
+Every quote is a slice of its document's text.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,12 @@ from drt_engine.text_units import sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
+_LONGEST_WORD = 40
 
 
 @dataclass(frozen=True)
 class CitationResult:
-    """Where a quote stands: ``start``, ``end`` are characters of the document's text, and ``quote`` is that slice."""
+    """Where a quote stands: it is the slice ``start:end`` of the document's text, in characters."""
 
     document: str
     title: str
@@ -28,8 +32,17 @@ class CitationResult:
     context: str
 
 
-def cite(store: Store, document: DocumentRow, start: int, end: int, probability: float) -> CitationResult:
-    """Return the citation of characters ``start:end`` of a document."""
+def cite(
+    store: Store, document: DocumentRow, start: int, end: int, probability: float
+) -> CitationResult:
+    """Return the citation of characters ``start:end`` of a document, less white space around them.
+
+    The quote is empty where there is nothing else.
+    """
+    text = store.text(document.id, start, end)
+    quote = text.strip()
+    start += len(text) - len(text.lstrip()) if quote else 0
+    end = start + len(quote)
     page, section = store.place(document.id, start)
     return CitationResult(
         document=document.id,
@@ -37,7 +50,7 @@ def cite(store: Store, document: DocumentRow, start: int, end: int, probability:
         source=document.source,
         start=start,
         end=end,
-        quote=store.text(document.id, start, end),
+        quote=quote,
         page=page,
         section=section,
         probability=probability,
@@ -46,12 +59,37 @@ def cite(store: Store, document: DocumentRow, start: int, end: int, probability:
 
 
 def cite_span(store: Store, document: DocumentRow, span: QuoteSpan) -> CitationResult:
-    """Return the citation of a quoted span; its probability is the retrieval probability of its passage."""
-    return cite(store, document, span.start, span.end, span.passage.probability)
+    """Return the citation of a quoted span, with the retrieval probability of its passage.
+
+    A span that begins or ends inside a word or a number is grown to the whole of it.
+    """
+    low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
+    text = store.text(document.id, low, high)
+    start, end = whole_words(text, span.start - low, span.end - low)
+    return cite(store, document, low + start, low + end, span.passage.probability)
+
+
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Grow ``start:end`` so that it cuts no word and no number such as 6,120 or 07:45 or 8.5."""
+    while start > 0 and _joined(text, start):
+        start -= 1
+    while end < len(text) and _joined(text, end):
+        end += 1
+    return start, end
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters before and after a border belong to one word or number."""
+    before, after = text[at - 1 : at], text[at : at + 1]
+    if before.isalnum() and after.isalnum():
+        return True
+    if before.isdigit() and after in ",.:/" and after:
+        return text[at + 1 : at + 2].isdigit()
+    return after.isdigit() and before in ",.:/" and bool(before) and text[at - 2 : at - 1].isdigit()
 
 
 def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -> str:
-    """Return the sentence or sentences that hold ``start:end``, cut to a readable length around it."""
+    """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
     text = store.text(document.id, low, high)
     a, b = start - low, end - low

@@ -1,4 +1,4 @@
-"""Quotes from the quote head: the best spans over retrieved tokens, joined over chunk borders; found or not."""
+"""Quotes from the quote head: the best spans over retrieved tokens, joined over chunk borders."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
 
 LONGEST_QUOTE = 48  # tokens
-_RUNNER_UP = 0.1  # a further quote has at least this share of the best one's probability
+_RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have
 
 
 @dataclass(frozen=True)
 class QuoteSpan:
-    """A span of a document, in characters, with its probability and the passage it was read from."""
+    """A span of a document, in characters, with its probability and the passage it is from."""
 
     document: str
     start: int
@@ -28,7 +28,7 @@ class QuoteSpan:
 
 @dataclass(frozen=True)
 class Quotes:
-    """The best spans, best first, and the score for "the document says it" (0: as likely as not)."""
+    """The best spans, best first, and the score for "the document says it" (0: even odds)."""
 
     spans: tuple[QuoteSpan, ...]
     score: float
@@ -45,7 +45,10 @@ class _Token:
 def best_quotes(
     logits: QuoteLogits, passages: Sequence[Passage], *, most: int = 3, longest: int = LONGEST_QUOTE
 ) -> Quotes:
-    """Return up to ``most`` distinct spans; ``logits`` over [1, R, U] belong to ``passages`` in order."""
+    """Return up to ``most`` spans that share no character, best first.
+
+    ``logits`` over [1, R, U] belong to ``passages`` in order.
+    """
     null = logits.null[0].float()
     count = len(passages)
     start = _normalise(logits.start[0, :count].float(), null)
@@ -54,15 +57,17 @@ def best_quotes(
     for run in _runs(_merge(start, end, passages)):
         found += _spans(run, longest, most)
     found.sort(key=lambda item: -item[0])
+    if not found:
+        return Quotes((), float("-inf"))
+    score, best = found[0]
     chosen: list[QuoteSpan] = []
-    for score, span in found:
-        if len(chosen) == most or (chosen and span.probability < _RUNNER_UP * chosen[0].probability):
+    for _, span in found:
+        if len(chosen) == most or (chosen and span.probability < _RUNNER_UP * best.probability):
             break
         if not any(_touch(span, other) for other in chosen):
             chosen.append(span)
-    best = found[0][0] if found else float("-inf")
     nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], null))
-    return Quotes(tuple(chosen), (best - nothing) / 2)
+    return Quotes(tuple(chosen), (score - nothing) / 2)
 
 
 def _normalise(logits: Tensor, null: Tensor) -> Tensor:
@@ -79,7 +84,8 @@ def _merge(
     """Tokens by document and number; a token seen in two passages keeps its better reading."""
     tokens: dict[tuple[str, int], _Token] = {}
     for row, passage in enumerate(passages):
-        numbers, firsts, lasts = (t.tolist() for t in (passage.tokens, passage.starts, passage.ends))
+        places = (passage.tokens, passage.starts, passage.ends)
+        numbers, firsts, lasts = (t.tolist() for t in places)
         opens, closes = start[row].tolist(), end[row].tolist()
         for slot, number in enumerate(numbers):
             if number < 0:
@@ -89,7 +95,8 @@ def _merge(
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
-                new = _Token(max(new.start, old.start), max(new.end, old.end), new.characters, better.passage)
+                opens_at, closes_at = max(new.start, old.start), max(new.end, old.end)
+                new = _Token(opens_at, closes_at, new.characters, better.passage)
             tokens[key] = new
     return tokens
 

@@ -1,53 +1,81 @@
-"""Which sentence of free text is supported by what: shared content words with a sentence of a retrieved passage."""
+"""Which sentence of free text is supported: by the words it shares with a retrieved sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from drt_engine.answer.citations import CitationResult, cite
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import DocumentRow, Store
-from drt_engine.text_units import content_words, sentence_spans, split_sentences
+from drt_engine.text_units import content_words, sentence_spans
 
 _ENOUGH = 0.6  # share of a sentence's content words that its source must hold
 UNSUPPORTED = "[unsupported]"
 
-
-@dataclass(frozen=True)
-class SupportedText:
-    """Text whose unsupported sentences are marked, and the sentences that back the others."""
-
-    text: str
-    citations: tuple[CitationResult, ...]
+Judge = Callable[[str], bool]
 
 
-def support(
-    text: str, store: Store, documents: dict[str, DocumentRow], passages: Sequence[Passage]
-) -> SupportedText:
-    """Mark each sentence of ``text`` by the retrieved sentence that holds most of its content words."""
-    sources = [
-        (passage, passage.row.start + a, passage.row.start + b, set(content_words(passage.row.text[a:b])))
-        for passage in passages
-        for a, b in sentence_spans(passage.row.text)
-    ]
-    parts: list[str] = []
-    citations: dict[tuple[str, int], CitationResult] = {}
-    for sentence in split_sentences(text):
-        wanted = set(content_words(sentence.text))
-        best, share = None, 0.0
-        for source in sources:
-            common = len(wanted & source[3]) / len(wanted) if wanted else 0.0
-            if common > share:
-                best, share = source, common
-        if best is None or share < _ENOUGH:
-            parts.append(f"{sentence.text} {UNSUPPORTED}")
-            continue
-        parts.append(sentence.text)
-        passage, start, end, _ = best
-        row = passage.row
-        key = (row.document_id, start)
-        if key not in citations:
-            document = documents[row.document_id]
-            citations[key] = cite(store, document, start, end, passage.probability)
-    return SupportedText(" ".join(parts), tuple(citations.values()))
+class Evidence:
+    """The sentences of retrieved passages, and citations of those that backed something."""
+
+    def __init__(self, store: Store, document: Callable[[str], DocumentRow]) -> None:
+        self._store, self._document = store, document
+        self._sources: dict[tuple[str, int], tuple[Passage, int, set[str]]] = {}
+        self._cited: dict[tuple[str, int], CitationResult] = {}
+
+    @property
+    def citations(self) -> tuple[CitationResult, ...]:
+        """What backed the supported sentences, in their order."""
+        return tuple(self._cited.values())
+
+    def add(self, passages: Sequence[Passage]) -> None:
+        """Take the sentences of further passages."""
+        for passage in passages:
+            row = passage.row
+            for a, b in sentence_spans(row.text):
+                words = set(content_words(row.text[a:b]))
+                key = (row.document_id, row.start + a)
+                self._sources.setdefault(key, (passage, row.start + b, words))
+
+    def supports(self, sentence: str) -> bool:
+        """Say whether one source holds most of the sentence's content words, and cite the best."""
+        wanted = set(content_words(sentence))
+        if not wanted or not self._sources:
+            return False
+        key, (passage, end, words) = max(
+            self._sources.items(), key=lambda item: len(wanted & item[1][2])
+        )
+        if len(wanted & words) / len(wanted) < _ENOUGH:
+            return False
+        if key not in self._cited:
+            document = self._document(key[0])
+            self._cited[key] = cite(self._store, document, key[1], end, passage.probability)
+        return True
+
+
+def marked(pieces: Iterable[str], judge: Judge) -> Iterator[str]:
+    """Pass text on piece by piece, with a mark after each sentence that ``judge`` does not accept.
+
+    A sentence is judged as soon as the next one begins. White space between sentences becomes one
+    space, and none is left at the ends.
+    """
+    open_, shown = "", 0  # the sentence being written, and how much of it was passed on
+    for piece in pieces:
+        open_ = (open_ + piece).lstrip() if not open_ else open_ + piece
+        spans = sentence_spans(open_)
+        for (start, end), (following, _) in zip(spans, spans[1:], strict=False):
+            yield open_[shown:end] + _mark(open_[start:end], judge) + " "
+            shown = following
+        if len(spans) > 1:
+            open_, shown = open_[spans[-1][0] :], shown - spans[-1][0]
+        # White space waits, as it may turn out to be the end.
+        ready = len(open_.rstrip())
+        if ready > shown:
+            yield open_[shown:ready]
+            shown = ready
+    if open_.strip():
+        yield _mark(open_.strip(), judge)
+
+
+def _mark(sentence: str, judge: Judge) -> str:
+    return "" if judge(sentence) else f" {UNSUPPORTED}"

@@ -11,7 +11,7 @@ from drt_engine.retrieval.library import Passage
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """One retrieved chunk: ``start`` is its first character, ``source`` which candidate list it came from."""
+    """One retrieved chunk: ``start`` is its first character, ``source`` the list it came from."""
 
     chunk_id: int
     document: str
@@ -60,7 +60,9 @@ class Trace:
 def make_trace(
     question: str, found: Sequence[Sequence[Passage]], titles: dict[str, str], groups: int
 ) -> Trace:
-    """Build the trace from passages in the order of retrieval: all groups of one border, then the next border."""
+    """Build the trace from passages in the order of retrieval: the groups of one border, then
+    those of the next.
+    """
     out = []
     for number, passages in enumerate(found):
         entries = tuple(

@@ -20,7 +20,8 @@ T = TypeVar("T")
 def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     """Return ``kind`` from a TOML file, ``section.key=value`` overrides merged over it.
 
-    Raises ``ConfigError`` for a missing or broken file, an unknown key (naming the nearest), or a wrong type.
+    Raises ``ConfigError`` for a missing or broken file, an unknown key (naming the nearest), or a
+    wrong type.
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -62,6 +63,8 @@ def _override(data: dict[str, Any], override: str) -> None:
     *path, last = key.split(".")
     for part in path:
         data = data.setdefault(part, {})
+        if not isinstance(data, dict):
+            raise ConfigError(f"override {override!r}: {part} is a value and has no keys")
     try:
         data[last] = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
@@ -85,7 +88,9 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return Path(value).expanduser()
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
+    if hint is int and isinstance(value, bool):
+        raise ConfigError(f"{where} is {value!r}, expected int")
     if hint is Any or (isinstance(hint, type) and isinstance(value, hint)):
         return value
-    name = getattr(hint, "__name__", str(hint))
+    name = f"one of {args}" if origin is typing.Literal else getattr(hint, "__name__", str(hint))
     raise ConfigError(f"{where} is {value!r}, expected {name}")

@@ -10,7 +10,9 @@ from drt_engine.errors import ConfigError
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Shape of the chunk encoder; ``bert`` is post-norm LayerNorm and GELU with biases and learnt positions."""
+    """Shape of the chunk encoder; ``bert`` is post-norm LayerNorm and GELU with biases and learnt
+    positions.
+    """
 
     kind: Literal["llama", "bert"] = "llama"
     layers: int = 2
@@ -19,7 +21,9 @@ class EncoderConfig:
     positions: int = 512
 
     def __post_init__(self) -> None:
-        _positive("encoder", layers=self.layers, heads=self.heads, mlp=self.mlp, positions=self.positions)
+        _positive(
+            "encoder", layers=self.layers, heads=self.heads, mlp=self.mlp, positions=self.positions
+        )
         if self.kind not in ("llama", "bert"):
             raise ConfigError(f"encoder.kind is {self.kind!r}, expected 'llama' or 'bert'")
 
@@ -28,7 +32,8 @@ class EncoderConfig:
 class ModelConfig:
     """Everything that fixes the parameters and the computation of one DRT (DESIGN: the model).
 
-    Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values that do not fit together.
+    Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values that do not fit
+    together.
     """
 
     name: str = "drt-128m"
@@ -77,11 +82,15 @@ class ModelConfig:
         if self.lower_layers < 0 or self.reread_margin < 0:
             raise ConfigError("lower_layers and reread_margin must be 0 or more")
         if self.width % self.heads or self.width % self.encoder.heads:
-            raise ConfigError(f"width {self.width} must be a multiple of heads and of encoder.heads")
+            raise ConfigError(
+                f"width {self.width} must be a multiple of heads and of encoder.heads"
+            )
         if self.heads % self.kv_heads:
             raise ConfigError(f"heads {self.heads} must be a multiple of kv_heads {self.kv_heads}")
         if self.upper_layers % self.groups:
-            raise ConfigError(f"upper_layers {self.upper_layers} must be a multiple of groups {self.groups}")
+            raise ConfigError(
+                f"upper_layers {self.upper_layers} must be a multiple of groups {self.groups}"
+            )
         if self.reread and not self.quote_head:
             raise ConfigError("reread needs quote_head = true, which reads the spans off")
         for key, allowed in _CHOICES.items():
@@ -180,7 +189,9 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str, **changes: object) -> ModelConfig:
-    """Return the preset of this name with some fields changed; raises ``ConfigError`` for an unknown name."""
+    """Return the preset of this name with some fields changed; raises ``ConfigError`` for an
+    unknown name.
+    """
     if name not in PRESETS:
         raise ConfigError(f"no preset is called {name!r}; the presets are {', '.join(PRESETS)}")
     return replace(PRESETS[name], **changes)  # type: ignore[arg-type]

@@ -11,7 +11,9 @@ from drt_engine.errors import ConfigError
 
 @dataclass(frozen=True)
 class StartConfig:
-    """Where the parameters come from: a BERT-like folder, a model folder, both (model first), or nothing."""
+    """Where the parameters come from: a BERT-like folder, a model folder, both (model first), or
+    nothing.
+    """
 
     warm_start: Path | None = None
     model: Path | None = None
@@ -20,7 +22,8 @@ class StartConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW with warm-up and cosine; ``encoder_scale`` is the encoder's share of the learning rate."""
+    """AdamW with warm-up and cosine; ``encoder_scale`` is the encoder's share of the learning rate.
+    """
 
     steps: int = 1000
     lr: float = 3e-4
@@ -43,8 +46,8 @@ class OptimConfig:
 class QuestionsConfig:
     """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
 
-    ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become unanswerable. The
-    weights of the parts hold for needles too.
+    ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become
+    unanswerable. The weights of the parts hold for needles too.
     """
 
     share: float = 0.0
@@ -112,4 +115,6 @@ class TrainConfig:
     def __post_init__(self) -> None:
         shares = [self.questions.share, self.needles.share, self.stream.share]
         if min(shares) < 0 or sum(shares) <= 0:
-            raise ConfigError("at least one of questions.share, needles.share, stream.share must be above 0")
+            raise ConfigError(
+                "at least one of questions.share, needles.share, stream.share must be above 0"
+            )

@@ -1,7 +1,8 @@
-"""The step loop: tokens go through the lower and upper stacks with window caches; retrieval happens at chunk borders.
+"""The step loop: tokens go through the lower and upper stacks with window caches; retrieval happens
+at chunk borders.
 
-Computes what ``DRT.forward`` computes, a few tokens at a time. Knows nothing of text or libraries: a ``Source`` finds
-chunks.
+Computes what ``DRT.forward`` computes, a few tokens at a time. Knows nothing of text or libraries:
+a ``Source`` finds chunks.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Decoder:
         self.position = 0
         self._states: list[Tensor] = []  # lower-stack states of the open chunk
         sizes = (config.kv_heads, config.head_size)
-        room = {"window": config.window, "room": _TOKENS_AT_ONCE, "dtype": dtype}
+        room = {"window": config.window, "room": max(_TOKENS_AT_ONCE, config.chunk), "dtype": dtype}
         self.lower = WindowCache(max(config.lower_layers, 1), *sizes, **room)
         self.upper = WindowCache(config.upper_layers, *sizes, **room)
 
@@ -38,7 +39,8 @@ class Decoder:
         return sum(s.shape[1] for s in self._states)
 
     def feed(self, ids: Sequence[int], added: Tensor | None = None) -> Tensor:
-        """Add tokens, closing every chunk that fills up before the next token; return upper states [T, E].
+        """Add tokens, closing every chunk that fills up before the next token; return upper states
+        [T, E].
 
         ``added`` [T, E] is added to the tokens' states at the entry of the upper stack.
         """
@@ -53,8 +55,8 @@ class Decoder:
         return torch.cat(out)
 
     def close(self, *, retrieve: bool = True) -> Encoded:
-        """End the open chunk with a landmark: encode it, retrieve for the next chunk (unless told not to), and
-        make it retrievable.
+        """End the open chunk with a landmark: encode it, retrieve for the next chunk (unless told
+        not to), and make it retrievable.
         """
         model, config = self.model, self.model.config
         lower = self._lower([config.landmark_id])
@@ -108,7 +110,9 @@ class Decoder:
         return self.model.norm(x)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the window, the open chunk and the position as tensors; retrieved memory is the session's to keep."""
+        """Return the window, the open chunk and the position as tensors; retrieved memory is the
+        session's to keep.
+        """
         out = {f"lower.{k}": v for k, v in self.lower.state().items()}
         out |= {f"upper.{k}": v for k, v in self.upper.state().items()}
         out["position"] = torch.tensor(self.position)

@@ -1,4 +1,4 @@
-"""Which tokens may come next: an interface, and the filter that only lets verbatim spans of some texts continue."""
+"""Which tokens may come next: an interface, and the filter that allows only verbatim spans."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Protocol
 
 import torch
 from torch import Tensor
+
+_Places = list[tuple[int, int]]  # a sequence and how many of its tokens a span has reached
 
 
 class TokenFilter(Protocol):
@@ -17,35 +19,46 @@ class TokenFilter(Protocol):
 
 
 class VerbatimFilter:
-    """Allows a token only if it continues a span of the given token sequences, at least ``shortest`` tokens long.
+    """Lets through only spans of the given token sequences, one after the other.
 
-    A span may end, and another begin, only after a token of ``stops`` or after ``shortest`` tokens of the span.
+    A span may end, and another one or nothing follow it, once it has ``shortest`` tokens or has
+    reached the end of its sequence.
     """
 
-    def __init__(self, sequences: Sequence[Sequence[int]], vocab: int, end: int, *, shortest: int = 6) -> None:
+    def __init__(
+        self, sequences: Sequence[Sequence[int]], vocab: int, end: int, *, shortest: int = 6
+    ) -> None:
         self._vocab, self._end, self._shortest = vocab, end, shortest
         self._sequences = [list(s) for s in sequences]
+        self._first: dict[int, _Places] = {}
+        for number, sequence in enumerate(self._sequences):
+            for at, token in enumerate(sequence):
+                self._first.setdefault(token, []).append((number, at + 1))
 
     def mask(self, written: Sequence[int]) -> Tensor | None:
-        """Allow what follows any occurrence of the longest tail of ``written`` that stands in the sequences."""
+        """Allow what continues the span that ``written`` ends in, or a new one where it may end."""
         allowed = torch.zeros(self._vocab, dtype=torch.bool)
-        follow, length = self._followers(written)
-        allowed[list(follow)] = True
-        if length == 0 or length >= self._shortest or not follow:
-            allowed[self._end] = bool(written)
-            if not follow or not written:
-                allowed[list({t for s in self._sequences for t in s})] = True
+        places, length = self._open_span(written)
+        allowed[list(self._followers(places))] = True
+        if self._may_end(places, length):
+            allowed[list(self._first)] = True
+            allowed[self._end] = bool(written) or not self._first
         return allowed
 
-    def _followers(self, written: Sequence[int]) -> tuple[set[int], int]:
-        for length in range(min(len(written), 24), 0, -1):
-            tail = list(written[-length:])
-            found = {
-                s[i + length]
-                for s in self._sequences
-                for i in range(len(s) - length)
-                if s[i : i + length] == tail
-            }
-            if found:
-                return found, length
-        return set(), 0
+    def _open_span(self, written: Sequence[int]) -> tuple[_Places, int]:
+        """Where the span that ``written`` ends in stands, and its length; a span is never cut
+        short where it could go on.
+        """
+        places: _Places = []
+        length = 0
+        for token in written:
+            on = [(n, at + 1) for n, at in places if self._sequences[n][at : at + 1] == [token]]
+            places, length = (on, length + 1) if on else (self._first.get(token, []), 1)
+        return places, length
+
+    def _followers(self, places: _Places) -> set[int]:
+        return {token for n, at in places for token in self._sequences[n][at : at + 1]}
+
+    def _may_end(self, places: _Places, length: int) -> bool:
+        at_an_end = any(at == len(self._sequences[n]) for n, at in places)
+        return length == 0 or length >= self._shortest or at_an_end or not places

@@ -1,4 +1,7 @@
-"""From logits to the next token, with repetition control, and from tokens to text with the sources' own case."""
+"""From logits to the next token, with repetition control, and from tokens to text.
+
+A tokenizer that lower-cases gets the case of the sources back.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from drt_engine.runtime import Runtime
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """``temperature`` 0 is greedy; ``repeat`` is how many tokens may recur in order before a token is forbidden."""
+    """``temperature`` 0 is greedy; no run of ``repeat`` tokens is written twice."""
 
     max_tokens: int = 96
     temperature: float = 0.0
@@ -28,21 +31,27 @@ class SamplingConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.temperature < 0 or not 0 < self.top_p <= 1 or self.top_k < 0 or self.repeat < 2:
-            raise ConfigError(
-                "sampling: temperature and top_k must be 0 or more, top_p in 0..1, repeat at least 2"
-            )
+        limits = {
+            "max_tokens": (self.max_tokens >= 1, "1 or more"),
+            "temperature": (0 <= self.temperature < float("inf"), "0 or more"),
+            "top_k": (self.top_k >= 0, "0 (all tokens) or more"),
+            "top_p": (0 < self.top_p <= 1, "above 0, at most 1"),
+            "repeat": (self.repeat >= 2, "2 or more"),
+        }
+        for name, (allowed, expected) in limits.items():
+            if not allowed:
+                raise ConfigError(f"{name} is {getattr(self, name)}, expected {expected}")
 
 
 def next_token(logits: Tensor, config: SamplingConfig, generator: torch.Generator) -> int:
-    """Logits [V] -> a token id: greedy at temperature 0, else sampled from the top-k and top-p of the distribution."""
+    """Logits [V] -> a token id: the best at temperature 0, else a sample.
+
+    Samples come from the ``top_k`` best, and of these from the fewest that hold ``top_p``.
+    """
     if config.temperature == 0:
         return int(logits.argmax())
-    logits = logits / config.temperature
-    if config.top_k:
-        least = logits.topk(min(config.top_k, logits.numel())).values[-1]
-        logits = logits.masked_fill(logits < least, float("-inf"))
-    probabilities, order = torch.softmax(logits, dim=-1).sort(descending=True)
+    order = logits.argsort(descending=True)[: config.top_k or None]
+    probabilities = torch.softmax(logits[order] / config.temperature, dim=-1)
     # The token that crosses top_p still counts, so at least one remains.
     keep = probabilities.cumsum(0) - probabilities < config.top_p
     chosen = torch.multinomial(probabilities * keep, 1, generator=generator)
@@ -61,7 +70,11 @@ def repeated(written: Sequence[int], size: int) -> set[int]:
 def write_tokens(
     decoder: Decoder, state: Tensor, config: SamplingConfig, token_filter: TokenFilter | None = None
 ) -> Iterator[int]:
-    """Yield token ids after ``state`` [E], the upper state of the last token fed, until the end token."""
+    """Yield token ids after ``state`` [E], the upper state of the last token fed.
+
+    Ends at the end token, after ``max_tokens``, or where the filter and the ban on repetition leave
+    nothing; the decoder has then been fed all that was yielded.
+    """
     model = decoder.model.config
     generator = torch.Generator().manual_seed(config.seed)
     forbidden = [model.pad_id, model.landmark_id, model.answer_id]
@@ -72,9 +85,9 @@ def write_tokens(
         allowed = token_filter.mask(written) if token_filter is not None else None
         if allowed is not None:
             logits = logits.masked_fill(~allowed, float("-inf"))
-        again = list(repeated(written, config.repeat))
-        if again and bool(torch.isfinite(logits).sum() > len(again)):
-            logits[again] = float("-inf")
+        logits[list(repeated(written, config.repeat))] = float("-inf")
+        if not bool(torch.isfinite(logits).any()):
+            return  # whatever is allowed would repeat
         token = next_token(logits, config, generator)
         if token == model.end_id:
             return
@@ -93,23 +106,31 @@ def write(
     token_filter: TokenFilter | None = None,
 ) -> Iterator[str]:
     """Yield text as it is written, word by word, with the case that the sources give each word."""
-    case = Recaser(sources)
+    tokenizer = runtime.tokenizer
+    keeps_case = "A" in tokenizer.decode(tokenizer.encode("A").ids)
+    case = None if keeps_case else Recaser(sources)
     ids: list[int] = []
-    shown = 0
+    text, shown = "", 0
     for token in write_tokens(decoder, state, config, token_filter):
         ids.append(token)
-        text = case.apply(runtime.tokenizer.decode(ids))
-        # The last word may still grow, and its case with it.
-        ready = text.rfind(" ") + 1
+        text = tokenizer.decode(ids)
+        text = text if case is None else case.apply(text)
+        ready = _settled(text)
         if ready > shown:
             yield text[shown:ready]
             shown = ready
-    if ids:
-        yield case.apply(runtime.tokenizer.decode(ids))[shown:]
+    if text[shown:]:
+        yield text[shown:]
+
+
+def _settled(text: str) -> int:
+    """How much of the text stays as it is: the last word may grow or be joined to the next."""
+    words = [match.start() for match in re.finditer(r"(?<=\s)(?=\S*\w)", text)]
+    return words[-1] if words else 0
 
 
 class Recaser:
-    """Gives lower-cased words the case they mostly have in the sources; sentence starts are capitalised."""
+    """Gives lower-cased words the case they mostly have in the sources, and sentences a capital."""
 
     def __init__(self, sources: Sequence[str]) -> None:
         seen: dict[str, Counter[str]] = {}
@@ -124,12 +145,8 @@ class Recaser:
 
     def apply(self, text: str) -> str:
         """Return ``text`` with the sources' case and capitals at sentence starts."""
-        if text != text.lower():
-            return text  # the tokenizer keeps case
         text = re.sub(r"\s+([.,;:!?%)\]])", r"\1", text)
         text = re.sub(r"([(\[$#])\s+", r"\1", text)
         text = re.sub(r"(\w)\s*([-’'/])\s*(?=\w)", r"\1\2", text)
         text = re.sub(r"\w+", lambda m: self._case.get(m.group(), m.group()), text)
-        return re.sub(
-            r"(^|[.!?]\s+)(\w)", lambda m: m.group(1) + m.group(2).upper(), text
-        )
+        return re.sub(r"(^|[.!?]\s+)(\w)", lambda m: m.group(1) + m.group(2).upper(), text)

@@ -1,4 +1,7 @@
-"""Blocks of text to chunks of tokens with exact character offsets, streaming; knows no model and no library."""
+"""Blocks of text to chunks of tokens with exact character offsets, streaming.
+
+Knows no model and no library.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ class TextBlock(Protocol):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Token ids of a chunk and their character offsets from ``start``; ``text`` runs to the next chunk's start."""
+    """Token ids of a chunk and their characters from ``start``; ``text`` runs to the next chunk."""
 
     ids: list[int]
     starts: list[int]
@@ -38,7 +41,8 @@ class Chunk:
 class Segmenter:
     """Cuts a stream of blocks into chunks whose texts partition the document's text.
 
-    ``places`` collects (start, page, section) wherever they change, ``characters`` and ``tokens`` the totals so far.
+    ``places`` collects (start, page, section) wherever they change; ``characters`` and ``tokens``
+    are the totals so far.
     """
 
     def __init__(self, tokenizer: Tokenizer, chunk: int) -> None:
@@ -102,16 +106,21 @@ class Segmenter:
             )
 
 
-def safe_cut(text: str) -> int | None:
-    """Return where ``text`` can be cut without changing its tokens: before its last run of white space.
+def _is_space(c: str) -> bool:
+    return c in " \t\n\r" or unicodedata.category(c) == "Zs"
 
-    A long run without white space is cut between characters, never before a combining mark. ``None`` asks for more.
+
+def safe_cut(text: str) -> int | None:
+    """Return where ``text`` can be cut without changing its tokens: before its last white space.
+
+    A long run without white space is cut between characters, never before a combining mark.
+    ``None`` asks for more.
     """
     end = len(text)
     while end > 0 and text[end - 1].isspace():
         end -= 1
     for at in range(end - 1, max(0, end - 4096), -1):
-        if text[at].isspace() and not text[at - 1].isspace():
+        if _is_space(text[at]) and not text[at - 1].isspace():
             return at
     if len(text) < _LONGEST:
         return None

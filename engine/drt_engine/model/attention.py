@@ -1,6 +1,7 @@
 """Causal sliding-window attention with ALiBi over a sequence that may hold padding.
 
-Distances are counted in tokens that exist (``positions``), so padding changes nothing wherever it stands.
+Distances are counted in tokens that exist (``positions``), so padding changes nothing wherever it
+stands.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from drt_engine.model.cache import WindowCache
 from drt_engine.model.layers import RMSNorm, linear
 
 _DENSE_LIMIT = 1040  # above this, blocks cost less than the full square of scores
+_BLOCK = 128
+_BLOCKS_AT_ONCE = 16  # their scores stay in the processor's cache
 
 
 def alibi_slopes(heads: int) -> Tensor:
@@ -21,12 +24,33 @@ def alibi_slopes(heads: int) -> Tensor:
 
 
 def attend(
-    query: Tensor, keys: Tensor, values: Tensor, *, distance: Tensor, allowed: Tensor, slopes: Tensor
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    distance: Tensor,
+    allowed: Tensor,
+    slopes: Tensor,
 ) -> Tensor:
     """Softmax attention with ALiBi: ``query`` [N, T, H, D] over ``keys``, ``values`` [N, U, Hk, D].
 
-    ``distance`` and ``allowed`` are [N, T, U]. A row that may see nothing gives zeros. Returns [N, T, H, D].
+    ``distance`` and ``allowed`` are [N or 1, T, U]. A row that may see nothing gives zeros.
     """
+    bias = _bias(distance, allowed, slopes, groups=keys.shape[2], dtype=query.dtype)
+    out = _weigh(query, keys, values, bias)
+    return out * allowed.any(dim=-1)[:, :, None, None].to(out.dtype)
+
+
+def _bias(
+    distance: Tensor, allowed: Tensor, slopes: Tensor, *, groups: int, dtype: torch.dtype
+) -> Tensor:
+    """[N, T, U] -> what is added to the scores, [N, Hk, heads per group, T, U]."""
+    bias = -slopes.view(1, groups, -1, 1, 1) * distance[:, None, None].to(slopes.dtype)
+    fill = torch.finfo(dtype).min / 2
+    return bias.masked_fill(~allowed[:, None, None], fill).to(dtype)
+
+
+def _weigh(query: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
     n, tokens, heads, size = query.shape
     groups = keys.shape[2]
     shared = heads // groups
@@ -34,14 +58,10 @@ def attend(
     q = q.reshape(n, groups, shared * tokens, size) * size**-0.5
     k, v = keys.permute(0, 2, 3, 1), values.transpose(1, 2)
     scores = (q @ k.to(q.dtype)).view(n, groups, shared, tokens, -1)
-    fill = torch.finfo(scores.dtype).min / 2
-    bias = -slopes.view(1, groups, shared, 1, 1) * distance[:, None, None].to(slopes.dtype)
-    bias = bias.masked_fill(~allowed[:, None, None], fill).to(scores.dtype)
     weights = torch.softmax(scores + bias, dim=-1)
     out = weights.view(n, groups, shared * tokens, -1) @ v.to(weights.dtype)
     out = out.view(n, groups, shared, tokens, size).permute(0, 3, 1, 2, 4)
-    out = out.reshape(n, tokens, heads, size)
-    return out * allowed.any(dim=-1)[:, :, None, None].to(out.dtype)
+    return out.reshape(n, tokens, heads, size)
 
 
 def window_attention(
@@ -57,57 +77,59 @@ def window_attention(
 ) -> Tensor:
     """Causal attention of each token to the ``window`` tokens that end with it.
 
-    ``query`` [B, T, H, D], ``keys``, ``values`` [B, T, Hk, D], ``positions`` [B, T] counting only tokens that exist,
-    ``valid`` [B, T]. ``blocked`` overrides the choice between one square of scores and blocks of it.
+    ``query`` [B, T, H, D], ``keys``, ``values`` [B, T, Hk, D], ``positions`` [B, T] counting only
+    tokens that exist, ``valid`` [B, T]. ``blocked`` overrides the choice between one square of
+    scores and blocks of it.
     """
     length = query.shape[1]
-    if not (length > _DENSE_LIMIT if blocked is None else blocked):
-        distance = positions[:, :, None] - positions[:, None, :]
-        causal = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
-        allowed = causal & valid[:, None, :] & (distance < window)
-        return attend(query, keys, values, distance=distance, allowed=allowed, slopes=slopes)
-    return _blocked(
-        query, keys, values, positions=positions, valid=valid, window=window, slopes=slopes
-    )
+    if length > _DENSE_LIMIT if blocked is None else blocked:
+        if bool(valid.all()):
+            return _blocked(query, keys, values, window=window, slopes=slopes)
+        # Padding behind the tokens that exist is never seen by them: move it there.
+        order = (~valid).long().argsort(dim=1, stable=True)
+        moved = [_reorder(t, order) for t in (query, keys, values)]
+        out = _blocked(moved[0], moved[1], moved[2], window=window, slopes=slopes)
+        return _reorder(out, order.argsort(dim=1))
+    distance = positions[:, :, None] - positions[:, None, :]
+    causal = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
+    allowed = causal & valid[:, None, :] & (distance < window)
+    return attend(query, keys, values, distance=distance, allowed=allowed, slopes=slopes)
 
 
-def _blocked(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    positions: Tensor,
-    valid: Tensor,
-    window: int,
-    slopes: Tensor,
-) -> Tensor:
-    """Each block of queries sees its own block and as many before it as the window and padding can reach."""
+def _reorder(x: Tensor, order: Tensor) -> Tensor:
+    return x.gather(1, order[:, :, None, None].expand_as(x))
+
+
+def _blocked(query: Tensor, keys: Tensor, values: Tensor, *, window: int, slopes: Tensor) -> Tensor:
+    """Each block of queries against its own block of keys and those before it in the window."""
     batch, length, heads, size = query.shape
-    block = 128
-    pad = -length % block
-    n = (length + pad) // block
-    # One chunk of padding may stand inside the window: one more block keeps every real token in reach.
-    back = -(-window // block) + 1
-    q = F.pad(query, (0, 0, 0, 0, 0, pad)).view(batch * n, block, heads, size)
-    spans = [_bands(F.pad(t, (0, 0, 0, 0, 0, pad)), block, back) for t in (keys, values)]
-    place = F.pad(positions, (0, pad))
-    key_place = _bands(place[..., None, None], block, back)[..., 0, 0]
-    key_valid = _bands(F.pad(valid, (0, pad))[..., None, None], block, back)[..., 0, 0]
-    distance = place.view(batch * n, block, 1) - key_place[:, None, :]
-    slot = torch.arange((back + 1) * block, device=query.device)
-    causal = slot[None, :] <= slot[:block, None] + back * block
-    allowed = causal & key_valid[:, None, :] & (distance < window)
-    out = attend(q, spans[0], spans[1], distance=distance, allowed=allowed, slopes=slopes)
-    return out.reshape(batch, n * block, heads, size)[:, :length]
+    pad = -length % _BLOCK
+    count = (length + pad) // _BLOCK
+    back = -(-(window - 1) // _BLOCK)
+    q, k, v = (F.pad(t, (0, 0, 0, 0, 0, pad)) for t in (query, keys, values))
+    slot = torch.arange((back + 1) * _BLOCK, device=query.device)
+    distance = (slot[:_BLOCK, None] + back * _BLOCK - slot[None, :])[None]
+    allowed = (distance >= 0) & (distance < window)
+    bias = _bias(distance, allowed, slopes, groups=keys.shape[2], dtype=query.dtype)
+    parts = []
+    for i in range(min(back, count)):  # the first blocks have fewer keys before them
+        here, seen = slice(i * _BLOCK, (i + 1) * _BLOCK), slice(0, (i + 1) * _BLOCK)
+        near = bias[..., (back - i) * _BLOCK :]
+        parts.append(_weigh(q[:, here], k[:, seen], v[:, seen], near))
+    for i in range(back, count, _BLOCKS_AT_ONCE):
+        some = min(_BLOCKS_AT_ONCE, count - i)
+        here = slice(i * _BLOCK, (i + some) * _BLOCK)
+        reach = slice((i - back) * _BLOCK, (i + some) * _BLOCK)
+        rows = q[:, here].reshape(batch * some, _BLOCK, heads, size)
+        out = _weigh(rows, _bands(k[:, reach], back), _bands(v[:, reach], back), bias)
+        parts.append(out.reshape(batch, some * _BLOCK, heads, size))
+    return torch.cat(parts, dim=1)[:, :length]
 
 
-def _bands(x: Tensor, block: int, back: int) -> Tensor:
-    """[B, n * block, H, D] -> [B * n, (back + 1) * block, H, D]: each block with those before it."""
-    batch, length, heads, size = x.shape
-    n = length // block
-    x = F.pad(x, (0, 0, 0, 0, back * block, 0))
-    bands = x.unfold(1, (back + 1) * block, block)  # [B, n, H, D, (back + 1) * block]
-    return bands.permute(0, 1, 4, 2, 3).reshape(batch * n, (back + 1) * block, heads, size)
+def _bands(x: Tensor, back: int) -> Tensor:
+    """[B, (back + n) * block, H, D] -> [B * n, (back + 1) * block, H, D], overlapping."""
+    bands = x.unfold(1, (back + 1) * _BLOCK, _BLOCK)  # [B, n, H, D, (back + 1) * block]
+    return bands.permute(0, 1, 4, 2, 3).flatten(0, 1)
 
 
 class WindowAttention(nn.Module):
@@ -146,14 +168,13 @@ class WindowAttention(nn.Module):
         )
         return self.out(out.flatten(2))  # type: ignore[no-any-return]
 
-    def step(
-        self, x: Tensor, positions: Tensor, past: WindowCache, layer: int
-    ) -> Tensor:
-        """The same for new tokens [B, T, E] that follow ``past``, which receives their keys and values."""
+    def step(self, x: Tensor, positions: Tensor, past: WindowCache, layer: int) -> Tensor:
+        """The same for new tokens [B, T, E] that follow ``past``, which receives their keys and
+        values.
+        """
         q, k, v = self.project(x)
         keys, values, places, valid = past.extend(layer, k, v)
         distance = positions[:, :, None] - places[:, None, :]
         allowed = valid[:, None, :] & (distance >= 0) & (distance < self.window)
         out = attend(q, keys, values, distance=distance, allowed=allowed, slopes=self.slopes)
         return self.out(out.flatten(2))  # type: ignore[no-any-return]
-

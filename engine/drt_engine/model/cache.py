@@ -1,4 +1,6 @@
-"""Keys and values of the tokens in the window, per layer, in preallocated ring buffers; knows no layers."""
+"""Keys and values of the tokens in the window, per layer, in preallocated ring buffers; knows no
+layers.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from torch import Tensor
 class WindowCache:
     """Window keys and values of ``layers`` layers, for a batch of one stream.
 
-    ``begin`` announces the positions of new tokens once; ``extend`` then stores one layer's keys and values and
-    returns all that this layer may look at. Slots are reused once the window has moved past them.
+    ``begin`` announces the positions of new tokens once; ``extend`` then stores one layer's keys
+    and values and returns all that this layer may look at. Slots are reused once the window has
+    moved past them.
     """
 
     def __init__(
@@ -29,10 +32,16 @@ class WindowCache:
         count = positions.shape[1]
         self._where = (self._head + torch.arange(count)) % self.slots
         self._head = (self._head + count) % self.slots
-        self.positions[:, self._where] = torch.where(valid, positions, torch.full_like(positions, -1))
+        self.positions[:, self._where] = torch.where(
+            valid, positions, torch.full_like(positions, -1)
+        )
 
-    def extend(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Store [1, T, Hk, D] of one layer; return its keys, values, their positions and which exist."""
+    def extend(
+        self, layer: int, keys: Tensor, values: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Store [1, T, Hk, D] of one layer; return its keys, values, their positions and which
+        exist.
+        """
         self.keys[layer][:, self._where] = keys.to(self.keys.dtype)
         self.values[layer][:, self._where] = values.to(self.values.dtype)
         return self.keys[layer], self.values[layer], self.positions, self.positions >= 0
@@ -40,9 +49,9 @@ class WindowCache:
     def state(self) -> dict[str, Tensor]:
         """Return everything needed to continue, as tensors."""
         return {
-            "keys": self.keys,
-            "values": self.values,
-            "positions": self.positions,
+            "keys": self.keys.clone(),
+            "values": self.values.clone(),
+            "positions": self.positions.clone(),
             "head": torch.tensor(self._head),
         }
 

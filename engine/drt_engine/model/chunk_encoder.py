@@ -82,7 +82,9 @@ class ChunkEncoder(nn.Module):
         self.output_norm = nn.Identity() if encoder.kind == "bert" else RMSNorm(width)
 
     def forward(self, states: Tensor, valid: Tensor) -> Tensor:
-        """Lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> token states [N, T, E]."""
+        """Lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> token states [N, T,
+        E].
+        """
         places = valid.long().cumsum(dim=1).clamp(max=self.positions.num_embeddings - 1)
         x = self.input_norm(states + self.positions(places).to(states.dtype))
         if torch.is_autocast_enabled(x.device.type):
@@ -94,7 +96,9 @@ class ChunkEncoder(nn.Module):
         return self.output_norm(x)  # type: ignore[no-any-return]
 
     def landmark(self, states: Tensor, valid: Tensor) -> Tensor:
-        """Token states [N, S+1, E], landmark last -> the vector each chunk is found by, [N, E], fp32."""
+        """Token states [N, S+1, E], landmark last -> the vector each chunk is found by, [N, E],
+        fp32.
+        """
         if self.pooling == "token":
             return states[:, -1].float()
         weight = valid[..., None].to(torch.float32)

@@ -13,7 +13,8 @@ def chunk_count(tokens: int, size: int) -> int:
 
 
 def to_chunks(ids: Tensor, size: int, pad: int) -> tuple[Tensor, Tensor]:
-    """Token ids [.., T] -> chunks [.., C, S] padded at the end, and which tokens exist [.., C, S]."""
+    """Token ids [.., T] -> chunks [.., C, S] padded at the end, and which tokens exist [.., C, S].
+    """
     tokens = ids.shape[-1]
     missing = -tokens % size
     shape = (*ids.shape[:-1], -1, size)
@@ -38,7 +39,8 @@ def shift_chunks(x: Tensor, fill: float | int | bool = 0) -> Tensor:
 def next_token_targets(ids: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     """Chunks of a stream [B, C, S] -> targets and their mask [B, C, S+1], landmarks excluded.
 
-    The target of a chunk's last token is the first token of the next chunk; the landmark has no target.
+    The target of a chunk's last token is the first token of the next chunk; the landmark has no
+    target.
     """
     flat, flat_valid = ids.flatten(1), valid.flatten(1)
     targets = F.pad(flat[:, 1:], (0, 1)).view_as(ids)
@@ -47,5 +49,7 @@ def next_token_targets(ids: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def positions_of(valid: Tensor) -> Tensor:
-    """Which tokens exist [.., T] -> their positions, counting only tokens that exist, from 0; -1 before the first."""
+    """Which tokens exist [.., T] -> their positions, counting only tokens that exist, from 0; -1
+    before the first.
+    """
     return valid.long().cumsum(dim=-1) - 1

@@ -1,6 +1,8 @@
-"""The Differentiable Retrieval-based Transformer: lower stack, chunk encoder, upper groups with GCA.
+"""The Differentiable Retrieval-based Transformer: lower stack, chunk encoder, upper groups with
+GCA.
 
-Knows nothing of text, files or libraries: what is retrieved for a span of tokens is decided by a ``Plan``.
+Knows nothing of text, files or libraries: what is retrieved for a span of tokens is decided by a
+``Plan``.
 """
 
 from __future__ import annotations
@@ -32,20 +34,25 @@ from drt_engine.retrieval.selection import causal_mask, select
 
 @dataclass(frozen=True)
 class Span:
-    """Tokens ``start:stop`` of a flat sequence, ``retrieved.index.shape[1]`` chunks of equal length."""
+    """Tokens ``start:stop`` of a flat sequence, ``retrieved.index.shape[1]`` chunks of equal
+    length.
+    """
 
     start: int
     stop: int
     retrieved: Retrieved
 
 
-# Given a group's number and the states [B, T, E] entering it, says what is retrieved for which tokens.
+# Given a group's number and the states [B, T, E] entering it, says what is retrieved for which
+# tokens.
 Plan = Callable[[int, Tensor], Sequence[Span]]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What the encoder makes of N chunks: token ``states`` [N, S, E], ``landmarks`` [N, E], ``mask`` [N, S]."""
+    """What the encoder makes of N chunks: token ``states`` [N, S, E], ``landmarks`` [N, E],
+    ``mask`` [N, S].
+    """
 
     states: Tensor
     landmarks: Tensor
@@ -157,13 +164,17 @@ class DRT(nn.Module):
         return x
 
     def encode(self, states: Tensor, valid: Tensor) -> Encoded:
-        """Lower-stack states of N chunks with their landmark last, [N, S+1, E] -> what the encoder makes of them."""
+        """Lower-stack states of N chunks with their landmark last, [N, S+1, E] -> what the encoder
+        makes of them.
+        """
         out = self.encoder(states, valid)
         landmarks = self.encoder.landmark(out, valid)
         return Encoded(out[:, :-1], landmarks, valid[:, :-1])
 
     def prompt_states(self, prompt: Prompt) -> tuple[Tensor, list[Encoded]]:
-        """Lower-stack states [N, T, E] of prompts, question states added, and the encoding of each query chunk."""
+        """Lower-stack states [N, T, E] of prompts, question states added, and the encoding of each
+        query chunk.
+        """
         states = self.lower_states(prompt.ids, prompt.valid)
         encoded = [
             self.encode(states[:, a:b], prompt.valid[:, a:b])
@@ -172,7 +183,8 @@ class DRT(nn.Module):
         return self.add_question(states, prompt, encoded), encoded
 
     def add_question(self, states: Tensor, prompt: Prompt, encoded: Sequence[Encoded]) -> Tensor:
-        """Add what the encoder made of the question to its restated tokens, where the option is on."""
+        """Add what the encoder made of the question to its restated tokens, where the option is on.
+        """
         if self.question_map is None:
             return states
         # A landmark slot keeps the slots of the prompt and of the encoded chunks aligned.
@@ -184,7 +196,9 @@ class DRT(nn.Module):
         return states + added.to(states.dtype)
 
     def remember(self, encoded: Encoded) -> ChunkMemory:
-        """Encoded chunks -> the chunk memory that all upper layers share, and the vectors they are found by."""
+        """Encoded chunks -> the chunk memory that all upper layers share, and the vectors they are
+        found by.
+        """
         keys, values = self.project_memory(encoded.states)
         return ChunkMemory(keys, values, encoded.mask, self.scorer.keys(encoded.landmarks))
 
@@ -196,9 +210,11 @@ class DRT(nn.Module):
         return keys, values
 
     def read(self, chunks: Tensor, valid: Tensor, *, skip: int = 0) -> tuple[Tensor, Encoded]:
-        """Read consecutive chunks [B, C, S]; return lower states [B, C, S+1, E] and the encoding of all but ``skip``.
+        """Read consecutive chunks [B, C, S]; return lower states [B, C, S+1, E] and the encoding of
+        all but ``skip``.
 
-        The first ``skip`` chunks only warm the window up. The encoding is of [B * (C - skip)] chunks.
+        The first ``skip`` chunks only warm the window up. The encoding is of [B * (C - skip)]
+        chunks.
         """
         ids = insert_landmarks(chunks, self.config.landmark_id)
         mask = insert_landmarks(valid, True)
@@ -210,10 +226,12 @@ class DRT(nn.Module):
     def reread(
         self, question: Tensor, question_valid: Tensor, tokens: Tensor, mask: Tensor
     ) -> tuple[Reread, ChunkMemory]:
-        """Encode retrieved chunks with the question in front: ``question LMK chunk LMK`` in a fresh window.
+        """Encode retrieved chunks with the question in front: ``question LMK chunk LMK`` in a fresh
+        window.
 
-        ``question``, ``question_valid`` [N, L]; ``tokens``, ``mask`` [N, R, U], a chunk with its margins. Returns the
-        states for the quote head and the chunk memory [N * R, U, Hk, D] that replaces the stored one in GCA.
+        ``question``, ``question_valid`` [N, L]; ``tokens``, ``mask`` [N, R, U], a chunk with its
+        margins. Returns the states for the quote head and the chunk memory [N * R, U, Hk, D] that
+        replaces the stored one in GCA.
         """
         count, retrieved, length = tokens.shape
         landmark = tokens.new_full((count, retrieved, 1), self.config.landmark_id)
@@ -231,7 +249,8 @@ class DRT(nn.Module):
         return Reread(states.unflatten(0, per), mask, out[:, -1].unflatten(0, per)), memory
 
     def upper_states(self, x: Tensor, valid: Tensor, plan: Plan) -> Tensor:
-        """Lower-stack states [B, T, E] -> normalised states after the last upper layer [B, T, E]."""
+        """Lower-stack states [B, T, E] -> normalised states after the last upper layer [B, T, E].
+        """
         positions = positions_of(valid)
         per_group = len(self.upper) // self.config.groups
         for group in range(self.config.groups):
@@ -252,9 +271,11 @@ class DRT(nn.Module):
         generator: torch.Generator | None = None,
         retrieval: bool = True,
     ) -> Tensor:
-        """Streams of chunks [B, C, S] -> states [B, C, S+1, E], each chunk reading what its predecessor retrieved.
+        """Streams of chunks [B, C, S] -> states [B, C, S+1, E], each chunk reading what its
+        predecessor retrieved.
 
-        ``generator`` adds Gumbel noise to the choice; ``retrieval=False`` gives the same model without GCA.
+        ``generator`` adds Gumbel noise to the choice; ``retrieval=False`` gives the same model
+        without GCA.
         """
         states, encoded = self.read(chunks, valid)
         batch, count = chunks.shape[:2]
@@ -267,7 +288,9 @@ class DRT(nn.Module):
     def stream_plan(
         self, encoded: Encoded, batch: int, count: int, generator: torch.Generator | None = None
     ) -> Plan:
-        """Return the plan by which the chunks of each stream retrieve earlier chunks of the same stream."""
+        """Return the plan by which the chunks of each stream retrieve earlier chunks of the same
+        stream.
+        """
         memory = self.remember(encoded)
         width = self.config.width
         landmarks = encoded.landmarks.view(batch, count, width)
@@ -297,7 +320,9 @@ class DRT(nn.Module):
         generator: torch.Generator | None = None,
         retrieval: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """Next-token loss of streams [B, C, S], landmarks excluded: per-token losses [n] and their mask [B, C, S+1]."""
+        """Next-token loss of streams [B, C, S], landmarks excluded: per-token losses [n] and their
+        mask [B, C, S+1].
+        """
         states = self(chunks, valid, generator=generator, retrieval=retrieval)
         targets, mask = next_token_targets(chunks, valid)
         logits = self.logits(states[mask])

@@ -13,7 +13,9 @@ from drt_kernels import gca
 
 @dataclass(frozen=True)
 class ChunkMemory:
-    """What chunks leave behind: ``keys``, ``values`` [P, S, Hk, D], ``mask`` [P, S], ``landmarks`` [P, E] (keys)."""
+    """What chunks leave behind: ``keys``, ``values`` [P, S, Hk, D], ``mask`` [P, S], ``landmarks``
+    [P, E] (keys).
+    """
 
     keys: Tensor
     values: Tensor
@@ -23,7 +25,9 @@ class ChunkMemory:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Chunks retrieved for the tokens of each chunk: ``index``, ``scores``, ``probabilities`` [B, C, R] into a memory."""
+    """Chunks retrieved for the tokens of each chunk: ``index``, ``scores``, ``probabilities`` [B,
+    C, R] into a memory.
+    """
 
     memory: ChunkMemory
     index: Tensor

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 
 
 def linear(inputs: int, outputs: int, *, scale: float = 1.0, bias: bool = False) -> nn.Linear:
-    """Return a linear map with weights of standard deviation ``scale / sqrt(inputs)`` (0 gives zeros)."""
+    """Return a linear map with weights of standard deviation ``scale / sqrt(inputs)`` (0 gives
+    zeros).
+    """
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=scale * inputs**-0.5)
     if bias:
@@ -40,4 +42,3 @@ class SwiGLU(nn.Module):
         """[.., E] -> [.., E]."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up)  # type: ignore[no-any-return]
-

@@ -1,7 +1,9 @@
-"""The one place that lays out a prompt: query chunks, then the question once more, ``<answer>``, and the answer.
+"""The one place that lays out a prompt: query chunks, then the question once more, ``<answer>``,
+and the answer.
 
-The question's tokens are right-aligned in whole chunks, so that a landmark follows its last token. Leading padding is
-cropped: padding changes nothing, so a cropped prompt is the same prompt. Training, evaluation and asking call this.
+The question's tokens are right-aligned in whole chunks, so that a landmark follows its last token.
+Leading padding is cropped: padding changes nothing, so a cropped prompt is the same prompt.
+Training, evaluation and asking call this.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from drt_engine.config.model import ModelConfig
 class Prompt:
     """N prompts of the same layout: ``ids``, ``valid`` [N, T].
 
-    ``borders`` are the slots of landmarks, ``query_borders`` of them close query chunks; ``answer_slot`` [N] is where
-    ``<answer>`` stands; ``restates`` [N, T] holds, for a restated token, the slot of its first mention, else -1.
+    ``borders`` are the slots of landmarks, ``query_borders`` of them close query chunks;
+    ``answer_slot`` [N] is where ``<answer>`` stands; ``restates`` [N, T] holds, for a restated
+    token, the slot of its first mention, else -1.
     """
 
     ids: Tensor
@@ -32,7 +35,9 @@ class Prompt:
 
 
 def query_slots(longest: int, chunk: int) -> list[int]:
-    """Return the lengths of the query chunks for questions of at most ``longest`` tokens, the cropped one first."""
+    """Return the lengths of the query chunks for questions of at most ``longest`` tokens, the
+    cropped one first.
+    """
     full, rest = divmod(longest, chunk)
     return ([rest] if rest else []) + [chunk] * full
 
@@ -40,7 +45,9 @@ def query_slots(longest: int, chunk: int) -> list[int]:
 def lay_out(
     questions: Sequence[Sequence[int]], answers: Sequence[Sequence[int]], config: ModelConfig
 ) -> Prompt:
-    """Lay out questions (token ids, at least one each) and the beginnings of their answers (may be empty)."""
+    """Lay out questions (token ids, at least one each) and the beginnings of their answers (may be
+    empty).
+    """
     lengths = query_slots(max(len(q) for q in questions), config.chunk)
     tails = [[*q, config.answer_id, *a] for q, a in zip(questions, answers, strict=True)]
     tail_chunks = _split(max(len(t) for t in tails), config.chunk)
@@ -59,11 +66,12 @@ def lay_out(
     ids = torch.full(shape, config.pad_id)
     valid = torch.zeros(shape, dtype=torch.bool)
     restates = torch.full(shape, -1)
-    ids[:, borders], valid[:, borders] = config.landmark_id, True
+    ids[:, borders] = config.landmark_id
     answer_slot = torch.zeros(len(questions), dtype=torch.long)
     for row, (question, tail) in enumerate(zip(questions, tails, strict=True)):
         first = torch.tensor(slot_of_query[len(slot_of_query) - len(question) :])
         again = torch.tensor(slot_of_tail[: len(tail)])
+        valid[row, [b for b in borders if b > int(first[0])]] = True
         ids[row, first], valid[row, first] = torch.tensor(list(question)), True
         ids[row, again], valid[row, again] = torch.tensor(tail), True
         restates[row, again[: len(question)]] = first
@@ -76,6 +84,8 @@ def _split(length: int, chunk: int) -> list[int]:
 
 
 def segments(prompt: Prompt) -> list[tuple[int, int]]:
-    """Return start and stop slots of the chunks of a prompt, each with the landmark that closes it, if any."""
+    """Return start and stop slots of the chunks of a prompt, each with the landmark that closes it,
+    if any.
+    """
     edges = [0, *(b + 1 for b in prompt.borders), prompt.ids.shape[1]]
     return [(a, b) for a, b in zip(edges, edges[1:], strict=False) if b > a]

@@ -1,6 +1,8 @@
-"""Start, end and null logits over the tokens of retrieved chunks (DESIGN section 2, the quote head).
+"""Start, end and null logits over the tokens of retrieved chunks (DESIGN section 2, the quote
+head).
 
-Reads the stored chunk memory alone; re-read states, where there are any, add a linear term of their own.
+Reads the stored chunk memory alone; re-read states, where there are any, add a linear term of their
+own.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from drt_engine.model.layers import RMSNorm, linear
 
 @dataclass(frozen=True)
 class QuoteLogits:
-    """Logits of one question each: ``start``, ``end`` [N, R, U] over token positions, ``null`` [N]."""
+    """Logits of one question each: ``start``, ``end`` [N, R, U] over token positions, ``null`` [N].
+    """
 
     start: Tensor
     end: Tensor
@@ -26,9 +29,11 @@ class QuoteLogits:
 
 @dataclass(frozen=True)
 class Reread:
-    """Retrieved chunks encoded with the question in front: ``states`` [N, R, U, E] of the chunk's tokens and margins,
+    """Retrieved chunks encoded with the question in front: ``states`` [N, R, U, E] of the chunk's
+    tokens and margins,
 
-    ``mask`` [N, R, U], and ``border`` [N, R, E], the state of the landmark that closes each sequence.
+    ``mask`` [N, R, U], and ``border`` [N, R, E], the state of the landmark that closes each
+    sequence.
     """
 
     states: Tensor
@@ -69,7 +74,9 @@ class QuoteHead(nn.Module):
         )
 
     def add_reread(self, logits: QuoteLogits, reread: Reread, probability: Tensor) -> QuoteLogits:
-        """Add to logits over re-read memory [N, R, U] the linear term of the re-read states; ``probability`` [N, R]."""
+        """Add to logits over re-read memory [N, R, U] the linear term of the re-read states;
+        ``probability`` [N, R].
+        """
         assert self.reread_span is not None and self.reread_null is not None
         span = self.reread_span(reread.states).float()
         null = self.reread_null(reread.border).float()[..., 0]

@@ -1,4 +1,6 @@
-"""Save and load a model folder: ``config.json``, ``tokenizer.json``, ``model.safetensors``; nothing is ever pickled."""
+"""Save and load a model folder: ``config.json``, ``tokenizer.json``, ``model.safetensors``; nothing
+is ever pickled.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
+from torch.overrides import TorchFunctionMode
 
 from drt_engine.config.model import EncoderConfig, ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
@@ -22,23 +25,34 @@ WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json
 
 
 def config_from_dict(data: dict[str, Any]) -> ModelConfig:
-    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown keys."""
+    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown keys.
+    """
     data = dict(data)
     data["encoder"] = EncoderConfig(**data.get("encoder", {}))
     unknown = data.keys() - {f.name for f in fields(ModelConfig)}
     if unknown:
-        raise ConfigError(f"config.json has unknown keys {sorted(unknown)}; it was made by another version of drt")
+        raise ConfigError(
+            f"config.json has unknown keys {sorted(unknown)}; it was made by another version of drt"
+        )
     return ModelConfig(**data)
 
 
-def save_model(model: DRT, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.bfloat16) -> None:
+def save_model(
+    model: DRT, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.bfloat16
+) -> None:
     """Write a model folder, each file under a new name and then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {name: t.detach().to("cpu", dtype).contiguous() for name, t in model.state_dict().items()}
+    tensors = {
+        # Scalars stay exact: rounding a temperature would move every score.
+        name: t.detach().to("cpu", dtype if t.dim() else torch.float32).contiguous()
+        for name, t in model.state_dict().items()
+    }
     part = folder / (WEIGHTS + ".part")
     save_file(tensors, part, metadata={"format": "pt"})
     part.replace(folder / WEIGHTS)
-    (folder / CONFIG).write_text(json.dumps(asdict(model.config), indent=1) + "\n", encoding="utf-8")
+    (folder / CONFIG).write_text(
+        json.dumps(asdict(model.config), indent=1) + "\n", encoding="utf-8"
+    )
     tokenizer.save(folder / TOKENIZER)
 
 
@@ -53,9 +67,11 @@ def load_config(folder: Path) -> ModelConfig:
 
 
 def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT, Tokenizer]:
-    """Load a model folder; raises ``WeightsError`` when a file is missing, broken or of another shape."""
+    """Load a model folder; raises ``WeightsError`` when a file is missing, broken or of another
+    shape.
+    """
     config = load_config(folder)
-    with torch.device("meta"):
+    with torch.device("meta"), _WithoutInit():
         model = DRT(config)
     try:
         tensors = load_file(folder / WEIGHTS)
@@ -64,7 +80,9 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
     try:
-        model.load_state_dict({k: t.to(dtype) for k, t in tensors.items()}, strict=True, assign=True)
+        model.load_state_dict(
+            {k: t.to(dtype) for k, t in tensors.items()}, strict=True, assign=True
+        )
     except RuntimeError as error:
         first = str(error).splitlines()[-1].strip()
         raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {first}") from error
@@ -75,11 +93,24 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
 def fingerprint(folder: Path) -> str:
     """Return a short hash of the configuration, tokenizer and weights that libraries are bound to.
 
-    Only what reading depends on counts: a model whose lower stack, encoder and maps are equal is the same reader.
+    Only what reading depends on counts: a model whose lower stack, encoder and maps are equal is
+    the same reader.
     """
     digest = hashlib.sha256()
     config = load_config(folder)
-    for key in ("vocab", "width", "lower_layers", "chunk", "window", "heads", "kv_heads", "landmark_pooling"):
+    for key in (
+        "vocab",
+        "width",
+        "lower_layers",
+        "chunk",
+        "window",
+        "heads",
+        "kv_heads",
+        "landmark_pooling",
+        "normalised_scores",
+        "landmark_id",
+        "encoder",
+    ):
         digest.update(f"{key}={getattr(config, key)};".encode())
     digest.update((folder / TOKENIZER).read_bytes())
     for name, raw in _raw_tensors(folder / WEIGHTS):
@@ -87,6 +118,24 @@ def fingerprint(folder: Path) -> str:
             digest.update(name.encode())
             digest.update(raw)
     return digest.hexdigest()[:16]
+
+
+class _WithoutInit(TorchFunctionMode):
+    """Leaves new parameters as they are: they are about to be loaded, and drawing them would import
+    a compiler.
+    """
+
+    def __torch_function__(
+        self,
+        func: Any,
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        name = getattr(func, "__name__", "")
+        if name in ("normal_", "uniform_", "kaiming_uniform_", "_no_grad_normal_"):
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -1,1 +1,2 @@
-"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes from."""
+"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes from.
+"""

@@ -1,4 +1,4 @@
-"""Retrieval over a library: landmark scan and BM25, records from the store, re-reading of what was chosen."""
+"""Retrieval over a library: landmark scan and BM25, records from the store, re-reading."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _LONGEST_FRONT = 256  # question tokens put in front of a chunk that is read aga
 
 @dataclass(frozen=True)
 class Passage:
-    """A retrieved library chunk with its margins: where each memory slot's token stands in the document.
+    """A retrieved library chunk with its margins, and where the token of each slot stands.
 
-    ``tokens`` [U] number the document's tokens (-1: no token), ``starts``, ``ends`` [U] are characters.
+    ``tokens`` [U] number the document's tokens (-1: none), ``starts``, ``ends`` [U] are characters.
     """
 
     row: ChunkRow
@@ -41,7 +41,10 @@ class Passage:
 
 @dataclass
 class LibrarySource:
-    """Finds chunks of some documents of a library for one question, and optionally the session's own chunks."""
+    """Finds chunks of some documents of a library for one question, and the session's own if asked.
+
+    ``passages`` collects what each call of ``find`` took from the library, best first.
+    """
 
     runtime: Runtime
     store: Store
@@ -62,18 +65,21 @@ class LibrarySource:
         self.own.append(memory)
 
     def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
-        """Query vector [E] -> the best chunks of the library (and the stream's own where asked for)."""
+        """Query vector [E] -> the best chunks of the library, and of the stream where asked for."""
         ids, scores = self._scores(query.float().cpu(), scorer)
         own = join_memories(self.own) if self.own and self.use_own else None
         if own is not None:
             scores = torch.cat([scores, scorer.scores(query[None], own.landmarks)[0].cpu()])
         if not len(scores):
+            self.passages.append([])
             return None
         allowed = self._allowed(ids, len(scores))
         picked = select(scores[None], allowed[None], self.count)
         kept = [
             (int(i), float(s), float(p))
-            for i, s, p in zip(picked.index[0], picked.scores[0], picked.probabilities[0], strict=True)
+            for i, s, p in zip(
+                picked.index[0], picked.scores[0], picked.probabilities[0], strict=True
+            )
             if float(p) > 0
         ]
         # Library chunks first: the quote head reads only those.
@@ -83,9 +89,11 @@ class LibrarySource:
     def _scores(self, query: Tensor, scorer: LandmarkScorer) -> tuple[list[int], Tensor]:
         ids: list[int] = []
         parts: list[Tensor] = []
-        for some, landmarks in self.store.scan_landmarks(self.documents):
-            ids += some
-            parts.append(scorer.scores(query[None], landmarks.float())[0])
+        # Autocast on a CPU cannot join tensors of fp16, which is how landmarks are stored.
+        with torch.autocast("cpu", enabled=False):
+            for some, landmarks in self.store.scan_landmarks(self.documents):
+                ids += some
+                parts.append(scorer.scores(query[None], landmarks.float())[0])
         scores = torch.cat(parts) if parts else torch.zeros(0)
         if self.retriever == "landmark" or scorer.lexical is None:
             return ids, scores
@@ -120,11 +128,12 @@ class LibrarySource:
         mine = [k for k in kept if k[0] >= len(ids)]
         memories: list[ChunkMemory] = []
         again: Reread | None = None
+        passages: list[Passage] = []
         if library:
             passages, batch = self._passages(library, ids)
-            self.passages.append(passages)
             memory, again = self._memory(passages, batch)
             memories.append(memory)
+        self.passages.append(passages)
         if mine and own is not None:
             memories.append(_pick(own, [k[0] - len(ids) for k in mine]))
         device = self.runtime.device
@@ -149,10 +158,15 @@ class LibrarySource:
         out = []
         for row, (_, score, probability) in zip(rows, library, strict=True):
             tokens, starts, ends = near.slots(row)
-            by: Literal["landmark", "lexical", "both"] = "both" if row.id in lexical else "landmark"
+            by = self._found_by(row.id in lexical)
             out.append(Passage(row, tokens, starts, ends, score, probability, by))
         self._token_ids = near.token_ids
         return out, near.batch
+
+    def _found_by(self, lexical: bool) -> Literal["landmark", "lexical", "both"]:
+        if not lexical:
+            return "landmark"
+        return "lexical" if self.retriever == "lexical" else "both"
 
     def _memory(
         self, passages: list[Passage], batch: ChunkBatch
@@ -193,7 +207,7 @@ class _Neighbourhood:
         self.token_ids: list[Tensor] = []
 
     def slots(self, row: ChunkRow) -> tuple[Tensor, Tensor, Tensor]:
-        """Document token numbers, character starts and ends [S + 2 margin]; -1 where there is no token."""
+        """Document token numbers, character starts and ends [S + 2 margin]; -1: no token there."""
         size = self.all.ids.shape[1]
         shape = (size + 2 * self.margin,)
         tokens, starts, ends = (torch.full(shape, -1, dtype=torch.long) for _ in range(3))

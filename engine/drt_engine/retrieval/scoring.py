@@ -12,8 +12,8 @@ from drt_engine.config.model import ModelConfig
 class LandmarkScorer(nn.Module):
     """``r = (W_h h)^T (W_l l) / sqrt(E)`` (paper eq. 2), with the options of DESIGN section 7.
 
-    Options: the query adds ``W_e l`` of the asking chunk's own landmark; vectors are normalised and scaled by a learnt
-    temperature; a chunk's BM25 share is added with a learnt weight.
+    Options: the query adds ``W_e l`` of the asking chunk's own landmark; vectors are normalised and
+    scaled by a learnt temperature; a chunk's BM25 share is added with a learnt weight.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -30,10 +30,11 @@ class LandmarkScorer(nn.Module):
         for layer in (*self.state_query, self.key):
             nn.init.normal_(layer.weight, std=width**-0.5)
         if config.landmark_query == "state+landmark":
-            # The warm-started encoder already places questions near their answers: start exactly there.
+            # The warm-started encoder already places questions near their answers: start exactly
+            # there.
             self.landmark_query = nn.Linear(width, width, bias=False)
             for layer in (self.landmark_query, self.key):
-                nn.init.eye_(layer.weight)
+                layer.weight.data.zero_().fill_diagonal_(1.0)
             for layer in self.state_query:
                 nn.init.zeros_(layer.weight)
         if config.normalised_scores:
@@ -48,7 +49,8 @@ class LandmarkScorer(nn.Module):
         return F.normalize(keys, dim=-1) if self.normalised else keys
 
     def queries(self, states: Tensor, landmarks: Tensor, group: int) -> Tensor:
-        """States of landmark tokens entering a group and their chunks' landmarks [.., E] -> queries [.., E], fp32.
+        """States of landmark tokens entering a group and their chunks' landmarks [.., E] -> queries
+        [.., E], fp32.
 
         The scale is part of the query, so a score is a plain dot product with a key.
         """
@@ -61,7 +63,9 @@ class LandmarkScorer(nn.Module):
         return query * states.shape[-1] ** -0.5
 
     def scores(self, queries: Tensor, keys: Tensor, lexical: Tensor | None = None) -> Tensor:
-        """Queries [.., Q, E], keys [.., P, E], BM25 shares [.., Q, P] in 0..1 -> scores [.., Q, P], fp32."""
+        """Queries [.., Q, E], keys [.., P, E], BM25 shares [.., Q, P] in 0..1 -> scores [.., Q, P],
+        fp32.
+        """
         with torch.autocast(queries.device.type, enabled=False):
             scores = queries @ keys.to(queries.dtype).transpose(-1, -2)
         if lexical is not None and self.lexical is not None:

@@ -10,7 +10,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Selection:
-    """Chosen chunks, best first: pool ``index``, clean ``scores`` and ``probabilities``, each [.., R].
+    """Chosen chunks, best first: pool ``index``, clean ``scores`` and ``probabilities``, each [..,
+    R].
 
     Where fewer than R chunks were allowed, the rest has index 0, score -inf and probability 0.
     """
@@ -28,7 +29,7 @@ def causal_mask(chunks: int, device: torch.device | None = None) -> Tensor:
 def gumbel_noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
     """Return standard Gumbel noise, fp32."""
     uniform = torch.rand(shape, generator=generator).clamp(min=1e-20)
-    return -torch.log(-torch.log(uniform).clamp(min=1e-20))
+    return -torch.log((-torch.log(uniform)).clamp(min=1e-20))
 
 
 def select(
@@ -36,7 +37,8 @@ def select(
 ) -> Selection:
     """Keep the ``count`` best of ``scores`` [.., P] among ``allowed`` [.., P] (paper section 3.1).
 
-    With a generator, Gumbel noise decides the choice; the probabilities always come from the clean scores.
+    With a generator, Gumbel noise decides the choice; the probabilities always come from the clean
+    scores.
     """
     with torch.no_grad():
         noisy = scores.detach()
@@ -50,7 +52,9 @@ def select(
 
 
 def selection_of(scores: Tensor, index: Tensor, kept: Tensor) -> Selection:
-    """Return the selection of given chunks: ``index`` [.., R] into ``scores`` [.., P], ``kept`` [.., R]."""
+    """Return the selection of given chunks: ``index`` [.., R] into ``scores`` [.., P], ``kept``
+    [.., R].
+    """
     chosen = scores.gather(-1, index).masked_fill(~kept, float("-inf"))
     safe = chosen.masked_fill(~kept.any(dim=-1, keepdim=True), 0.0)
     probabilities = torch.softmax(safe, dim=-1) * kept.to(scores.dtype)

@@ -1,7 +1,8 @@
 """Where the decoder finds chunks: its own earlier chunks in memory, and a library on disk.
 
-One ``Source`` answers "which chunks, with which probabilities" for one landmark at a time, with the same scoring and
-selection as training. A retrieved chunk is known here by its place in the memory that comes with it.
+One ``Source`` answers "which chunks, with which probabilities" for one landmark at a time, with the
+same scoring and selection as training. A retrieved chunk is known here by its place in the memory
+that comes with it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from drt_engine.retrieval.selection import select
 
 @dataclass(frozen=True)
 class Found:
-    """What one landmark retrieved: ``retrieved`` for GCA [1, 1, R], and where each chunk comes from.
+    """What one landmark retrieved: ``retrieved`` for GCA [1, 1, R], and where each chunk comes
+    from.
 
-    ``chunk_ids`` are library chunk ids, or -1 - n for the stream's own chunk n; ``lexical`` are BM25 shares; ``slots``
-    [R, U] say which token of a chunk's neighbourhood a memory slot holds (0 is the chunk's first, -1 may precede it).
+    ``chunk_ids`` are library chunk ids, or -1 - n for the stream's own chunk n; ``lexical`` are
+    BM25 shares; ``slots`` [R, U] say which token of a chunk's neighbourhood a memory slot holds (0
+    is the chunk's first, -1 may precede it).
     """
 
     retrieved: Retrieved
@@ -41,7 +44,8 @@ class Source(Protocol):
         """Query vector [E] -> what it retrieves, or ``None`` when there is nothing."""
 
     def add(self, memory: ChunkMemory) -> None:
-        """Make one more chunk of the stream (``memory`` of P = 1) retrievable for later landmarks."""
+        """Make one more chunk of the stream (``memory`` of P = 1) retrievable for later landmarks.
+        """
 
 
 @dataclass

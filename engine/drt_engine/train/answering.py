@@ -1,4 +1,6 @@
-"""Losses of a batch of questions: evidence retrieval, quote start and end with and without re-reading, answer text."""
+"""Losses of a batch of questions: evidence retrieval, quote start and end with and without
+re-reading, answer text.
+"""
 
 from __future__ import annotations
 
@@ -46,10 +48,11 @@ def _window_states(model: DRT, chunks: Tensor, valid: Tensor) -> tuple[Tensor, T
 
 
 def span_loss(logits: QuoteLogits, slots: Tensor, batch: QuestionBatch) -> Tensor:
-    """Negative log-likelihood of start and end, all occurrences counted, against all retrieved tokens and null.
+    """Negative log-likelihood of start and end, all occurrences counted, against all retrieved
+    tokens and null.
 
-    ``slots`` [N, R, U] are pool token numbers of the logits' places, -1 where there is none. A question without an
-    exact span teaches nothing here; an unanswerable one teaches the null logit.
+    ``slots`` [N, R, U] are pool token numbers of the logits' places, -1 where there is none. A
+    question without an exact span teaches nothing here; an unanswerable one teaches the null logit.
     """
     total = logits.null.new_zeros(())
     known = batch.answerable >= 0
@@ -69,7 +72,9 @@ def span_loss(logits: QuoteLogits, slots: Tensor, batch: QuestionBatch) -> Tenso
 
 
 def window_slots(index: Tensor, batch: QuestionBatch, margin: int) -> Tensor:
-    """Pool token numbers of retrieved chunks with ``margin`` tokens around them, [N, R, S + 2 margin], or -1."""
+    """Pool token numbers of retrieved chunks with ``margin`` tokens around them, [N, R, S + 2
+    margin], or -1.
+    """
     size = batch.ids.shape[1]
     offsets = torch.arange(-margin, size + margin)
     slots = index[..., None] * size + offsets
@@ -80,7 +85,9 @@ def window_slots(index: Tensor, batch: QuestionBatch, margin: int) -> Tensor:
 
 
 class PromptPass:
-    """One batch of prompts over a pool: chooses chunks, re-reads them if asked, runs the upper layers."""
+    """One batch of prompts over a pool: chooses chunks, re-reads them if asked, runs the upper
+    layers.
+    """
 
     def __init__(
         self,
@@ -98,7 +105,9 @@ class PromptPass:
         self.scores: list[Tensor] = []
 
     def run(self, *, reread: bool) -> tuple[Tensor, Selection, QuoteLogits, Tensor]:
-        """Return upper states [N, T, E], the last group's selection, quote logits and their pool token numbers."""
+        """Return upper states [N, T, E], the last group's selection, quote logits and their pool
+        token numbers.
+        """
         chosen: list[tuple[Selection, ChunkMemory, Reread | None, Tensor]] = []
 
         def plan(group: int, x: Tensor) -> Sequence[Span]:
@@ -132,8 +141,10 @@ class PromptPass:
     def _choose(self, group: int, x: Tensor) -> Selection:
         border = x[:, self.prompt.borders[0]]
         query = self.model.scorer.queries(border, self.encoded[0].landmarks, group)
-        scores = self.model.scorer.scores(query, self.pool.memory.landmarks, self.batch.lexical)
-        self.scores.append(scores)
+        keys = self.pool.memory.landmarks
+        scores = self.model.scorer.scores(query, keys, self.batch.lexical)
+        # Landmarks are also taught alone: beside BM25 they would only learn what words do not say.
+        self.scores += [scores, self.model.scorer.scores(query, keys)]
         allowed = self.batch.allowed
         if allowed is None:
             allowed = torch.ones_like(scores, dtype=torch.bool)
@@ -141,7 +152,9 @@ class PromptPass:
         return self._force_evidence(scores, found)
 
     def _force_evidence(self, scores: Tensor, found: Selection) -> Selection:
-        """Put an evidence chunk in the last place where none was chosen, so that reading is always taught."""
+        """Put an evidence chunk in the last place where none was chosen, so that reading is always
+        taught.
+        """
         gold = self.batch.gold
         missed = gold.any(dim=1) & ~gold.gather(1, found.index).any(dim=1)
         best = scores.detach().masked_fill(~gold, float("-inf")).argmax(dim=1)
@@ -159,7 +172,8 @@ class PromptPass:
 
 @dataclass(frozen=True)
 class AnswerLosses:
-    """The parts of the loss of a batch of questions, and how often evidence was among the choice."""
+    """The parts of the loss of a batch of questions, and how often evidence was among the choice.
+    """
 
     retrieval: Tensor
     reread: Tensor
@@ -171,7 +185,9 @@ class AnswerLosses:
 def answer_losses(
     model: DRT, batch: QuestionBatch, *, count: int, generator: torch.Generator | None
 ) -> AnswerLosses:
-    """Compute all losses of one batch (DESIGN section 7: evidence forced when missed, Gumbel choice)."""
+    """Compute all losses of one batch (DESIGN section 7: evidence forced when missed, Gumbel
+    choice).
+    """
     pool = encode_pool(model, batch)
     run = PromptPass(model, batch, pool, count=count, generator=generator)
     states, picked, logits, slots = run.run(reread=True)
@@ -192,7 +208,9 @@ def answer_losses(
 
 
 def evidence_loss(scores: Sequence[Tensor], gold: Tensor) -> Tensor:
-    """Mean over groups of ``-log`` of the retrieval probability mass on evidence chunks, among all of the pool."""
+    """Mean over all ``scores`` of ``-log`` of the retrieval probability mass on evidence chunks,
+    among all of the pool.
+    """
     rows = gold.any(dim=1)
     if not rows.any():
         return scores[0].new_zeros(())

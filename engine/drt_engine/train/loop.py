@@ -1,6 +1,7 @@
 """The training loop, once for all tasks: sample, loss, step, log, checkpoint, resume.
 
-A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very next one.
+A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very
+next one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ class Loop:
             self.tasks.load(extra["tasks"])
 
     def run(self, *, until: int | None = None) -> list[float]:
-        """Train to the last step (or ``until``), checkpointing as it goes; return the losses of these steps."""
+        """Train to the last step (or ``until``), checkpointing as it goes; return the losses of
+        these steps.
+        """
         last = min(until or self.config.optim.steps, self.config.optim.steps)
         losses: list[float] = []
         saved = time.monotonic()
@@ -83,4 +86,3 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return total
-

@@ -36,7 +36,9 @@ class Metrics:
 
 
 def plot(run: Path) -> Path | None:
-    """Draw the losses of a run to ``loss.png``; returns ``None`` when matplotlib (extra ``plot``) is missing."""
+    """Draw the losses of a run to ``loss.png``; returns ``None`` when matplotlib (extra ``plot``)
+    is missing.
+    """
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,4 +1,6 @@
-"""Batches of needle questions: facts planted in pieces of corpus text, in the phrasings kept for training."""
+"""Batches of needle questions: facts planted in pieces of corpus text, in the phrasings kept for
+training.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _CHARACTERS_PER_TOKEN = 4.2
 class NeedleSource:
     """Corpus texts that needles are planted in."""
 
-    def __init__(self, corpus: Sequence[Path], *, tokenizer: Tokenizer, config: ModelConfig) -> None:
+    def __init__(
+        self, corpus: Sequence[Path], *, tokenizer: Tokenizer, config: ModelConfig
+    ) -> None:
         self.tokenizer, self.config = tokenizer, config
         self.texts = [str(row["text"]) for path in corpus for row in read_lines(path)]
         if not self.texts:

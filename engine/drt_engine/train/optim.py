@@ -11,10 +11,14 @@ from drt_engine.model.drt import DRT
 
 
 def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
-    """Return AdamW with the encoder and embeddings at a share of the rate, and no decay on vectors."""
+    """Return AdamW with the encoder and embeddings at a share of the rate, and no decay on vectors.
+
+    Scalars (the temperature, the weight of BM25) take ten times the rate: they have far to go.
+    """
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         scale = config.encoder_scale if name.startswith(("encoder.", "embedding.")) else 1.0
+        scale = 10.0 if parameter.dim() == 0 else scale
         decay = config.weight_decay if parameter.dim() > 1 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)
     return torch.optim.AdamW(
@@ -29,7 +33,9 @@ def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
 
 
 def rate(config: OptimConfig, step: int) -> float:
-    """Return the share of the full learning rate at ``step``: linear warm-up, then cosine to ``floor``."""
+    """Return the share of the full learning rate at ``step``: linear warm-up, then cosine to
+    ``floor``.
+    """
     warm = max(1, round(config.warm_up * config.steps))
     if step < warm:
         return (step + 1) / warm

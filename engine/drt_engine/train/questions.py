@@ -17,13 +17,16 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.errors import ConfigError
 from drt_engine.retrieval.lexical import LexicalIndex
 from drt_engine.tokenizer import Encoding, Tokenizer
 
 
 @dataclass(frozen=True)
 class Item:
-    """A question's token ids, words, answer token ids, and evidence as token spans (inclusive) of its document."""
+    """A question's token ids, words, answer token ids, and evidence as token spans (inclusive) of
+    its document.
+    """
 
     text: str
     ids: list[int]
@@ -34,7 +37,8 @@ class Item:
 
 @dataclass
 class TokenDocument:
-    """A tokenised document with its questions; the BM25 index over its chunks is made on first use."""
+    """A tokenised document with its questions; the BM25 index over its chunks is made on first use.
+    """
 
     encoding: Encoding
     text: str
@@ -53,10 +57,10 @@ class TokenDocument:
 class QuestionBatch:
     """N questions over a pool of P chunks.
 
-    ``windows``: chunk ids [C_i, S] of each window; ``ids``, ``valid`` [P, S]; ``window_of`` [P]; ``lexical`` [N, P];
-    ``gold`` [N, P] evidence chunks; ``spans`` [N, O, 2] pool token numbers (chunk * S + slot) or -1;
-    ``answerable`` [N]: 1 quoted evidence, 0 not in the document, -1 no exact span known; ``allowed`` [N, P] chunks that
-    a question may retrieve (``None``: all).
+    ``windows``: chunk ids [C_i, S] of each window; ``ids``, ``valid`` [P, S]; ``window_of`` [P];
+    ``lexical`` [N, P]; ``gold`` [N, P] evidence chunks; ``spans`` [N, O, 2] pool token numbers
+    (chunk * S + slot) or -1; ``answerable`` [N]: 1 quoted evidence, 0 not in the document, -1 no
+    exact span known; ``allowed`` [N, P] chunks that a question may retrieve (``None``: all).
     """
 
     windows: list[tuple[int, int]]
@@ -87,13 +91,21 @@ def token_span(encoding: Encoding, start: int, end: int) -> tuple[int, int] | No
 
 def read_lines(path: Path) -> Iterator[dict[str, object]]:
     """Yield the objects of a .jsonl or .jsonl.xz file."""
-    with lzma.open(path, "rt", encoding="utf-8") if path.suffix == ".xz" else path.open(encoding="utf-8") as lines:
+    if not path.exists():
+        raise ConfigError(f"{path} does not exist, expected a .jsonl or .jsonl.xz file")
+    with (
+        lzma.open(path, "rt", encoding="utf-8")
+        if path.suffix == ".xz"
+        else path.open(encoding="utf-8") as lines
+    ):
         for line in lines:
             yield json.loads(line)
 
 
 class QuestionSource:
-    """Questions of a pair of files in the project's schema, sampled into batches by a seed and a step number."""
+    """Questions of a pair of files in the project's schema, sampled into batches by a seed and a
+    step number.
+    """
 
     def __init__(
         self,
@@ -108,11 +120,14 @@ class QuestionSource:
         self.config = config
         self.documents = _load(qa, docs, tokenizer, config.chunk)
         scale = weights or {}
-        # A document counts by its questions, up to a cap, so that a few articles do not crowd out the rest.
+        # A document counts by its questions, up to a cap, so that a few articles do not crowd out
+        # the rest.
         self._mass = [min(len(d.items), cap) * scale.get(d.source, 1.0) for d in self.documents]
 
     def batch(self, rng: random.Random, *, questions: int, window: int, pool: int) -> QuestionBatch:
-        """Return a batch of up to ``questions`` on windows of ``window`` chunks, about ``pool`` chunks in all."""
+        """Return a batch of up to ``questions`` on windows of ``window`` chunks, about ``pool``
+        chunks in all.
+        """
         builder = BatchBuilder(self.config, rng)
         while len(builder.items) < questions and builder.chunks < pool:
             document = rng.choices(self.documents, self._mass)[0]
@@ -123,7 +138,9 @@ class QuestionSource:
 
 
 def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> QuestionBatch:
-    """Make about ``share`` of the questions unanswerable: their evidence, with its neighbours, cannot be retrieved."""
+    """Make about ``share`` of the questions unanswerable: their evidence, with its neighbours,
+    cannot be retrieved.
+    """
     hidden = torch.tensor([rng.random() < share for _ in batch.questions])
     hidden &= batch.gold.any(dim=1) & (batch.answerable == 1)
     near = batch.gold | batch.gold.roll(1, dims=1) | batch.gold.roll(-1, dims=1)
@@ -143,7 +160,9 @@ class BatchBuilder:
 
     def __init__(self, config: ModelConfig, rng: random.Random) -> None:
         self.config, self.rng = config, rng
-        self.windows: list[tuple[TokenDocument, int, int, int]] = []  # document, first, count, pool offset
+        self.windows: list[
+            tuple[TokenDocument, int, int, int]
+        ] = []  # document, first, count, pool offset
         self.items: list[tuple[Item, int]] = []  # item, window number
         self.chunks = 0
 
@@ -185,7 +204,7 @@ class BatchBuilder:
         for row, found in enumerate(spans):
             for column, (a, b) in enumerate(found):
                 table[row, column] = torch.tensor((a, b))
-                gold[row, a // size : b // size + 1] = True
+                gold[row, a // size : max(a, b) // size + 1] = True
         kinds = {"extractive": 1, "unanswerable": 0}
         answerable = torch.tensor([kinds.get(item.kind, -1) for item, _ in self.items])
         return QuestionBatch(
@@ -202,13 +221,14 @@ class BatchBuilder:
         )
 
     def _spans(self, item: Item, window: int) -> list[tuple[int, int]]:
-        """Evidence inside the item's window, in pool token numbers; cut where the window ends."""
+        """Evidence inside the item's window, in pool token numbers; an end beyond the window is -1.
+        """
         size = self.config.chunk
         _, first, count, at = self.windows[window]
         low, high = first * size, (first + count) * size - 1
         shift = (at - first) * size
         return [
-            (a + shift, min(b, high) + shift) for a, b in item.spans if low <= a <= high
+            (a + shift, b + shift if b <= high else -1) for a, b in item.spans if low <= a <= high
         ][:16]
 
     def _lexical(self) -> Tensor:
@@ -226,7 +246,9 @@ def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenD
     wanted = {q["doc_id"] for q in questions}
     rows = [row for row in read_lines(docs) if row["doc_id"] in wanted]
     documents: dict[object, TokenDocument] = {}
-    for row, encoding in zip(rows, tokenizer.encode_batch([str(r["text"]) for r in rows]), strict=True):
+    for row, encoding in zip(
+        rows, tokenizer.encode_batch([str(r["text"]) for r in rows]), strict=True
+    ):
         if len(encoding):
             documents[row["doc_id"]] = TokenDocument(encoding, str(row["text"]), "")
     asked = tokenizer.encode_batch([str(q["question"]) for q in questions])
@@ -244,7 +266,15 @@ def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenD
             continue
         room = chunk - 2
         ids = question.ids[:room]
-        document.items.append(Item(str(q["question"]), ids, answer.ids[: max(0, room - len(ids))], spans, str(q["kind"])))
+        document.items.append(
+            Item(
+                str(q["question"]),
+                ids,
+                answer.ids[: max(0, room - len(ids))],
+                spans,
+                str(q["kind"]),
+            )
+        )
     return [d for d in documents.values() if d.items]
 
 

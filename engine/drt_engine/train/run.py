@@ -20,7 +20,9 @@ from drt_engine.train.warm_start import warm_start
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
-    """Train the stage that a TOML file describes, resuming what its run folder holds; return that folder."""
+    """Train the stage that a TOML file describes, resuming what its run folder holds; return that
+    folder.
+    """
     config = load_config(TrainConfig, config_path, overrides)
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
@@ -63,14 +65,20 @@ def _tokenizer(config: StartConfig) -> Tokenizer:
         return Tokenizer.load(config.tokenizer)
     if config.warm_start is not None:
         return wordpiece_from_bert(config.warm_start / "tokenizer.json")
-    raise ConfigError("start names neither a model, a tokenizer nor a warm start; one of them brings the tokenizer")
+    raise ConfigError(
+        "start names no model, tokenizer or warm start; one of them brings the tokenizer"
+    )
 
 
 def _copy_model(model: DRT, folder: Path) -> None:
-    """Copy parameters of the same name; parts that the older stage did not have keep their fresh start."""
+    """Copy parameters of the same name; parts that the older stage did not have keep their fresh
+    start.
+    """
     older, _ = load_model(folder)
     own = model.state_dict()
     for name, tensor in older.state_dict().items():
         if name not in own or own[name].shape != tensor.shape:
-            raise ConfigError(f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not")
+            raise ConfigError(
+                f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not"
+            )
         own[name].copy_(tensor)

@@ -1,6 +1,7 @@
 """Train state on disk: parameters and optimiser as safetensors, counters and stream state as JSON.
 
-Each checkpoint is a folder made under a temporary name and renamed, so that an interrupted save leaves the last one.
+Each checkpoint is a folder made under a temporary name and renamed, so that an interrupted save
+leaves the last one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def save_state(
     state = optimizer.state_dict()
     for number, slots in state["state"].items():
         tensors |= {f"optim.{number}.{k}": torch.as_tensor(v) for k, v in slots.items()}
-    save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / "state.safetensors")
+    save_file(
+        {k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / "state.safetensors"
+    )
     (part / "state.json").write_text(json.dumps(extra), encoding="utf-8")
     old = folder.with_name(folder.name + ".old")
     shutil.rmtree(old, ignore_errors=True)
@@ -39,7 +42,9 @@ def save_state(
 
 
 def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restore a checkpoint into model and optimiser; return the counters. Raises ``ConfigError`` on a misfit."""
+    """Restore a checkpoint into model and optimiser; return the counters. Raises ``ConfigError`` on
+    a misfit.
+    """
     tensors = load_file(folder / "state.safetensors")
     own = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
     try:

@@ -1,6 +1,7 @@
 """Packed token streams over corpus files, with a state that resumes at the very next token.
 
-Documents follow one another in file order, each closed by the end token; the stream starts over when the files end.
+Documents follow one another in file order, each closed by the end token; the stream starts over
+when the files end.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from drt_engine.train.questions import read_lines
 
 @dataclass(frozen=True)
 class StreamState:
-    """Next token: file number, line in it, token of that line's document, and how often the files have ended."""
+    """Next token: file number, line in it, token of that line's document, and how often the files
+    have ended.
+    """
 
     file: int = 0
     line: int = 0
@@ -61,7 +64,11 @@ class TokenStream:
     def _current(self) -> tuple[list[int], StreamState]:
         if self._document is None:
             ids, place = next(self._documents)
-            token = self._state.token if (place.file, place.line) == (self._state.file, self._state.line) else 0
+            token = (
+                self._state.token
+                if (place.file, place.line) == (self._state.file, self._state.line)
+                else 0
+            )
             self._state = StreamState(place.file, place.line, token, place.epoch)
             self._document = (ids, self._state)
         return self._document[0], self._state

@@ -24,8 +24,8 @@ _BYTES = 256
 def train_tokenizer(corpus: Sequence[Path], out: Path, vocab_size: int = 16384) -> Path:
     """Train on corpus files, write ``out/tokenizer.json`` and return its path.
 
-    Files are .jsonl or .jsonl.xz with a "text" field, or plain text (also as .xz). A small corpus
-    may give fewer than ``vocab_size`` tokens. Raises ``ConfigError`` when a file cannot be read, the
+    Files are .jsonl or .jsonl.xz with a "text" field, or plain text (also .xz). A small corpus may
+    give fewer than ``vocab_size`` tokens. Raises ``ConfigError`` when a file cannot be read, the
     corpus holds no text, the size has no room for all bytes, or ``out`` cannot be written.
     """
     least = len(SPECIAL_TOKENS) + _BYTES

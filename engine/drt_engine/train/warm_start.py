@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -18,11 +19,17 @@ _STAND_INS = {"landmark_id": 102, "answer_id": 101, "end_id": 102}
 
 @torch.no_grad()
 def warm_start(model: DRT, folder: Path) -> None:
-    """Copy embeddings and encoder blocks of a BERT-like model; raises ``WeightsError`` when the shapes differ.
+    """Copy embeddings and encoder blocks of a BERT-like model; raises ``WeightsError`` when the
+    shapes differ.
 
-    The encoder then computes exactly what the source computes: token types are folded into the positions.
+    The encoder then computes exactly what the source computes: token types are folded into the
+    positions.
     """
-    tensors = load_file(folder / "model.safetensors")
+    path = folder / "model.safetensors"
+    try:
+        tensors = load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise WeightsError(f"{path} cannot be read: {error}; expected a BERT's weights") from error
     prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
     source = {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
     blocks = list(model.encoder.blocks)
@@ -42,7 +49,9 @@ def _copy_embeddings(model: DRT, source: dict[str, Tensor]) -> None:
     for key, stand_in in _STAND_INS.items():
         model.embedding.weight[getattr(model.config, key)] = words[stand_in]
     positions = source["embeddings.position_embeddings.weight"]
-    model.encoder.positions.weight.copy_(positions + source["embeddings.token_type_embeddings.weight"][0])
+    model.encoder.positions.weight.copy_(
+        positions + source["embeddings.token_type_embeddings.weight"][0]
+    )
     _copy(model.encoder.input_norm, source, "embeddings.LayerNorm")
 
 

@@ -1,7 +1,9 @@
-"""Grouped cross-attention as two matrix products over all retrieved keys: the path for a CPU, with autograd.
+"""Grouped cross-attention as two matrix products over all retrieved keys: the path for a CPU, with
+autograd.
 
-One product gives the scores of all ``R * S`` keys, the softmax is taken per chunk, and the retrieval probabilities are
-folded into the attention weights before the second product. Same mathematics as ``reference.py``.
+One product gives the scores of all ``R * S`` keys, the softmax is taken per chunk, and the
+retrieval probabilities are folded into the attention weights before the second product. Same
+mathematics as ``reference.py``.
 """
 
 from __future__ import annotations
@@ -49,4 +51,4 @@ def _chunk_softmax(scores: Tensor, off_by_one: bool) -> Tensor:
     total = weights.sum(dim=-1, keepdim=True)
     if off_by_one:
         return weights / (total + torch.exp(-peak))
-    return weights / total.clamp(min=torch.finfo(scores.dtype).tiny)
+    return weights / total.clamp(min=1.0)

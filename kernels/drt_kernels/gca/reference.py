@@ -1,4 +1,5 @@
-"""Grouped cross-attention, written as the paper's two equations: the truth that other implementations are held to.
+"""Grouped cross-attention, written as the paper's two equations: the truth that other
+implementations are held to.
 
 fp32 inside, one retrieved chunk at a time. Source: arXiv 2410.01651, section 3.2.
 """
@@ -23,7 +24,7 @@ def plain_softmax(scores: Tensor) -> Tensor:
     """Return the softmax over the last dimension; a row without any key gives zeros."""
     peak = scores.amax(dim=-1, keepdim=True)
     weights = torch.exp(scores - peak.masked_fill(peak == float("-inf"), 0.0))
-    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).tiny)
+    return weights / weights.sum(dim=-1, keepdim=True).clamp(min=1.0)
 
 
 def gca_reference(
@@ -38,8 +39,9 @@ def gca_reference(
 ) -> Tensor:
     """Attend to each retrieved chunk separately and sum the results by retrieval probability.
 
-    ``query`` [B, C, T, H, D]; ``keys``, ``values`` [P, S, Hk, D]; ``mask`` [P, S], true for tokens that exist;
-    ``index`` [B, C, R] into the pool; ``probabilities`` [B, C, R]. Returns [B, C, T, H, D] in the query's type.
+    ``query`` [B, C, T, H, D]; ``keys``, ``values`` [P, S, Hk, D]; ``mask`` [P, S], true for tokens
+    that exist; ``index`` [B, C, R] into the pool; ``probabilities`` [B, C, R]. Returns [B, C, T, H,
+    D] in the query's type.
     """
     repeat = query.shape[3] // keys.shape[2]
     normalise = softmax_off_by_one if off_by_one else plain_softmax

@@ -1,4 +1,4 @@
-"""Prefill and steps equal the full forward pass: logits, retrieved ids, scores and probabilities."""
+"""Prefill and steps equal the full forward pass: logits, and what is retrieved at each border."""
 
 from __future__ import annotations
 

@@ -9,10 +9,10 @@ from torch import Tensor
 
 from drt_engine.config.model import EncoderConfig, ModelConfig, preset
 from drt_engine.model.drt import DRT
-from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import select
-from drt_engine.retrieval.sources import Found, Retrieved
+from drt_engine.retrieval.sources import Found
 
 BERT = EncoderConfig(kind="bert", layers=1, heads=4, mlp=48, positions=64)
 SMALL_OPTIONS: dict[str, object] = {
@@ -73,7 +73,7 @@ def changed(config: ModelConfig, **changes: object) -> ModelConfig:
 
 
 class PoolSource:
-    """A fixed pool of chunks that every landmark chooses from, with BM25 shares if there are any."""
+    """A fixed pool of chunks that every landmark chooses from, with BM25 shares if given."""
 
     def __init__(self, memory: ChunkMemory, count: int, lexical: Tensor | None = None) -> None:
         self.memory, self.count, self.lexical = memory, count, lexical
@@ -82,10 +82,9 @@ class PoolSource:
         shares = None if self.lexical is None else self.lexical[None]
         scores = scorer.scores(query[None], self.memory.landmarks, shares)
         found = select(scores, torch.ones_like(scores, dtype=torch.bool), self.count)
-        retrieved = Retrieved(
-            self.memory, found.index[None], found.scores[None], found.probabilities[None]
-        )
+        picked = (found.index[None], found.scores[None], found.probabilities[None])
+        retrieved = Retrieved(self.memory, *picked)
         return Found(retrieved, tuple(int(i) for i in found.index[0]))
 
     def add(self, memory: ChunkMemory) -> None:
-        """The prompt's own chunks are not retrieved."""
+        """Keep nothing: a prompt's own chunks are not retrieved."""

@@ -74,9 +74,7 @@ def test_noise_is_standard_gumbel() -> None:
 def test_noise_decides_only_the_choice() -> None:
     scores = torch.randn(64, 6)
     clean = select(scores, torch.ones(64, 6) > 0, 2)
-    noisy = select(
-        scores, torch.ones(64, 6) > 0, 2, generator=torch.Generator().manual_seed(1)
-    )
+    noisy = select(scores, torch.ones(64, 6) > 0, 2, generator=torch.Generator().manual_seed(1))
     assert (noisy.index != clean.index).any()
     assert torch.equal(noisy.scores, scores.gather(1, noisy.index))
     torch.testing.assert_close(noisy.probabilities, torch.softmax(noisy.scores, -1))
@@ -84,9 +82,7 @@ def test_noise_decides_only_the_choice() -> None:
 
 def test_noise_never_chooses_what_is_not_allowed() -> None:
     allowed = causal_mask(6).expand(50, -1, -1)
-    found = select(
-        torch.randn(50, 6, 6), allowed, 3, generator=torch.Generator().manual_seed(2)
-    )
+    found = select(torch.randn(50, 6, 6), allowed, 3, generator=torch.Generator().manual_seed(2))
     kept = found.probabilities > 0
     assert allowed.gather(-1, found.index)[kept].all()
     assert kept.sum(-1).tolist() == [[0, 1, 2, 3, 3, 3]] * 50
@@ -105,9 +101,7 @@ def test_frequencies_of_a_single_choice_follow_the_softmax() -> None:
     counts = torch.zeros(4)
     for seed in range(4):  # several seeds: each is a generator of its own
         generator = torch.Generator().manual_seed(seed)
-        found = select(
-            scores.expand(draws, -1), torch.ones(draws, 4) > 0, 1, generator=generator
-        )
+        found = select(scores.expand(draws, -1), torch.ones(draws, 4) > 0, 1, generator=generator)
         counts += torch.bincount(found.index[:, 0], minlength=4)
     wanted = torch.softmax(scores, 0)
     deviation = (wanted * (1 - wanted) / (4 * draws)).sqrt()

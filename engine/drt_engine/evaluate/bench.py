@@ -1,0 +1,39 @@
+"""The door to all benchmarks: a name and options in, the documented JSON out.
+
+Every number stands beside something timed in the same run, in turns, since machines differ and
+are seldom idle: a matrix product, a copy of memory, a Python process that only imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from drt_engine.config.load import build
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.bench_ask import bench_ask
+from drt_engine.evaluate.bench_ingest import bench_ingest
+from drt_engine.evaluate.bench_parts import BenchOptions
+from drt_engine.evaluate.bench_retrieve import bench_retrieve
+from drt_engine.evaluate.report import BenchReport
+from drt_engine.runtime import Runtime
+
+BENCHES: dict[str, Callable[[Runtime, BenchOptions], BenchReport]] = {
+    "ingest": bench_ingest,
+    "ask": bench_ask,
+    "retrieve": bench_retrieve,
+}
+
+
+def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
+    """Time one part of the program; the fields of BenchOptions are the options.
+
+    Raises ConfigError for an unknown name or option, WeightsError for a model that is not there.
+    """
+    if name not in BENCHES:
+        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(BENCHES)}")
+    plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
+    chosen = build(BenchOptions, plain, f"{name}.")
+    runtime = Runtime.load(chosen.model, device=chosen.device, threads=chosen.threads)
+    return BENCHES[name](runtime, chosen).to_dict()

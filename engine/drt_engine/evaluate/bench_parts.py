@@ -1,0 +1,188 @@
+"""What all benchmarks share: options, text to read, work to compare with, and measured processes.
+
+Knows nothing of what is measured with it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, PLACES, THINGS
+from drt_engine.runtime import DEFAULT_MODEL, Runtime
+from drt_engine.text_units import STOP_WORDS
+
+MATMUL = "matmul"
+MEGA, GIGA = 1e6, 1e9
+_SIDE = 1536  # of the square matrices: large enough for the full rate, small enough to repeat
+
+
+@dataclass(frozen=True)
+class BenchOptions:
+    """How a benchmark runs: repetitions of each part, and the text that is read.
+
+    `file` is a document to read; without one, about `tokens` tokens of text are made up.
+    """
+
+    model: str = DEFAULT_MODEL
+    device: str = "auto"
+    threads: int | None = None
+    repetitions: int = 5
+    tokens: int | None = None
+    file: Path | None = None
+    question: str = "Which words are said of the harbour at the market?"
+
+    def __post_init__(self) -> None:
+        if self.repetitions < 1:
+            raise ConfigError(f"repetitions is {self.repetitions}, expected 1 or more")
+        if self.tokens is not None and self.tokens < 64:
+            raise ConfigError(f"tokens is {self.tokens}, expected 64 or more")
+        if self.file is not None and not self.file.is_file():
+            raise ConfigError(f"{self.file} does not exist, expected a document to read")
+
+    def text_file(self, folder: Path, *, tokens: int) -> Path:
+        """Return the document to read, made in `folder` where none was given."""
+        if self.file is not None:
+            return self.file
+        path = folder / "text.txt"
+        path.write_text(generated_text(self.tokens or tokens), encoding="utf-8")
+        return path
+
+    def command(self, runtime: Runtime, library: Path, *arguments: str) -> list[str]:
+        """Return the command line of another `drt` process with the same model and threads."""
+        shared = ["--library", str(library), "--model", str(runtime.folder.resolve()), "--quiet"]
+        threads = ["--threads", str(torch.get_num_threads()), "--device", runtime.device.type]
+        return [sys.executable, "-m", "drt_cli", *shared, *threads, *arguments]
+
+
+def generated_text(tokens: int, *, seed: int = 0) -> str:
+    """Return sentences of common English words, about a token each, in paragraphs."""
+    rng = random.Random(seed)
+    common = sorted(word for word in STOP_WORDS if len(word) > 1)
+    rare = [*THINGS, *ADJECTIVES, *NOUNS, *COLOURS]
+    parts: list[str] = []
+    left = tokens
+    while left > 0:
+        size = rng.randrange(8, 25)
+        words = rng.choices(common, k=size - size // 3) + rng.choices(rare, k=size // 3)
+        rng.shuffle(words)
+        if rng.random() < 0.1:
+            words.append(rng.choice(PLACES["eval"]))
+        left -= len(words) + 1
+        parts.append(" ".join(words).capitalize() + ("." if rng.random() < 0.8 else ".\n\n"))
+    return " ".join(parts)
+
+
+class Matmul:
+    """A square matrix product in the type the model computes in: the rate to compare with."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        generator = torch.Generator().manual_seed(0)
+        shape = (_SIDE, _SIDE)
+        self._left = torch.randn(shape, generator=generator).to(runtime.device, runtime.dtype)
+        self._right = torch.randn(shape, generator=generator).to(runtime.device, runtime.dtype)
+        self._runtime = runtime
+        self.seconds: list[float] = []
+        self._product()
+
+    def time(self) -> None:
+        """Time two products."""
+        started = time.perf_counter()
+        self._product()
+        self._product()
+        self.seconds.append((time.perf_counter() - started) / 2)
+
+    @property
+    def rates(self) -> list[float]:
+        """Floating-point operations a second, of each timing."""
+        return [2 * _SIDE**3 / seconds for seconds in self.seconds]
+
+    def _product(self) -> None:
+        with torch.inference_mode():
+            self._left @ self._right
+        wait(self._runtime)
+
+
+class MemoryCopy:
+    """A copy of some bytes in memory."""
+
+    def __init__(self, size: int) -> None:
+        self._source = torch.zeros(size, dtype=torch.uint8)
+        self._target = torch.ones(size, dtype=torch.uint8)
+        self.seconds: list[float] = []
+
+    def time(self) -> None:
+        """Time one copy."""
+        started = time.perf_counter()
+        self._target.copy_(self._source)
+        self.seconds.append(time.perf_counter() - started)
+
+    @property
+    def rates(self) -> list[float]:
+        """Bytes copied a second, of each timing."""
+        return [len(self._source) / seconds for seconds in self.seconds]
+
+
+def wait(runtime: Runtime) -> None:
+    """Wait until the device has done what it was given."""
+    if runtime.device.type == "cuda":
+        torch.cuda.synchronize()
+
+
+@dataclass(frozen=True)
+class ProcessTimes:
+    """Seconds from the start of a process to its first output and to its end, and peak memory."""
+
+    first_output: float
+    total: float
+    peak_bytes: int | None
+
+
+def run_process(command: Sequence[str]) -> ProcessTimes:
+    """Run a command to its end; raises ConfigError with its last line when it fails.
+
+    Peak memory is None where the system does not tell it of a single process.
+    """
+    with tempfile.TemporaryFile() as errors:
+        started = time.perf_counter()
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, env=_environment()
+        )
+        assert process.stdout is not None
+        process.stdout.read(1)
+        first = time.perf_counter() - started
+        process.stdout.read()
+        process.stdout.close()
+        code, peak = _wait(process)
+        total = time.perf_counter() - started
+        if code:
+            errors.seek(0)
+            said = errors.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+            name = " ".join(command[:3])
+            raise ConfigError(f"{name} ended with code {code} and said: {said[-1]}")
+    return ProcessTimes(first, total, peak)
+
+
+def _environment() -> dict[str, str]:
+    """The same packages as here, wherever they were imported from."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def _wait(process: subprocess.Popen[bytes]) -> tuple[int, int | None]:
+    if not hasattr(os, "wait4"):
+        return process.wait(), None
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    # Kilobytes, but bytes on macOS.
+    unit = 1 if sys.platform == "darwin" else 1024
+    return process.returncode, usage.ru_maxrss * unit

@@ -1,0 +1,124 @@
+"""`drt eval ppl`: perplexity of the decoder over a corpus, with retrieval and with it switched off.
+
+Each document is cut into streams of `length` tokens that start with an empty window and nothing
+to retrieve. Landmarks are not counted. Groups are `all` and the quarters of a stream, since
+retrieval can only help once there is something behind.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.data import read_corpus
+from drt_engine.evaluate.library import ALL, progress
+from drt_engine.evaluate.report import EvalReport, Groups
+from drt_engine.model.chunking import next_token_targets, to_chunks
+from drt_engine.runtime import Runtime
+
+QUARTERS = 4
+# Logits of a whole stream would take gigabytes with a large vocabulary.
+_LOGITS_AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class PerplexityOptions:
+    """Streams of `length` tokens of each document, `limit` tokens of the corpus in all."""
+
+    corpus: Path
+    length: int = 16384
+    limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.length < 2:
+            raise ConfigError(f"length is {self.length} tokens, expected at least 2")
+        if self.limit is not None and self.limit < 2:
+            raise ConfigError(f"limit is {self.limit} tokens, expected at least 2")
+
+
+def evaluate_perplexity(runtime: Runtime, options: PerplexityOptions) -> EvalReport:
+    """Read the corpus with retrieval and without; raises ConfigError for one without text."""
+    started = time.monotonic()
+    streams = list(_streams(runtime, options))
+    if not streams:
+        raise ConfigError(f"{options.corpus} holds no two tokens in a row, expected documents")
+    totals = {True: _Totals(options.length), False: _Totals(options.length)}
+    for ids in progress(streams, "streams"):
+        for retrieval, total in totals.items():
+            total.add(stream_losses(runtime, ids, retrieval=retrieval))
+    return EvalReport(
+        task="ppl",
+        data=options.corpus.name,
+        n=len(streams),
+        metrics=totals[True].groups(),
+        baselines={"no retrieval": totals[False].groups()},
+        seconds=time.monotonic() - started,
+        model=runtime.name,
+    )
+
+
+def _streams(runtime: Runtime, options: PerplexityOptions) -> Iterator[list[int]]:
+    left = math.inf if options.limit is None else options.limit
+    for document in read_corpus(options.corpus):
+        ids = runtime.tokenizer.encode(document.text).ids
+        for at in range(0, len(ids), options.length):
+            stream = ids[at : at + int(min(options.length, left))]
+            left -= len(stream)
+            if len(stream) > 1:
+                yield stream
+            if left < 2:
+                return
+
+
+def stream_losses(runtime: Runtime, ids: Sequence[int], *, retrieval: bool) -> Tensor:
+    """Return the loss of each token of a stream but its first, [T - 1], fp32."""
+    model = runtime.model
+    chunks, valid = to_chunks(torch.tensor(ids)[None], model.config.chunk, model.config.pad_id)
+    chunks, valid = chunks.to(runtime.device), valid.to(runtime.device)
+    losses = []
+    with runtime.computing():
+        states = model(chunks, valid, retrieval=retrieval)
+        targets, mask = next_token_targets(chunks, valid)
+        wanted, kept = targets[mask], states[mask]
+        for at in range(0, len(kept), _LOGITS_AT_ONCE):
+            part = slice(at, at + _LOGITS_AT_ONCE)
+            logits = model.logits(kept[part]).float()
+            losses.append(F.cross_entropy(logits, wanted[part], reduction="none"))
+    return torch.cat(losses).float().cpu()
+
+
+class _Totals:
+    """Sums of losses by the quarter of the stream that a token stands in."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self._loss, self._tokens = [0.0] * QUARTERS, [0] * QUARTERS
+
+    def add(self, losses: Tensor) -> None:
+        """Count the losses of the tokens 1, 2, ... of one stream."""
+        quarter = (torch.arange(1, len(losses) + 1) * QUARTERS // self._length).clamp(
+            max=QUARTERS - 1
+        )
+        for number in range(QUARTERS):
+            some = losses[quarter == number]
+            self._loss[number] += float(some.double().sum())
+            self._tokens[number] += len(some)
+
+    def groups(self) -> Groups:
+        """Return perplexity and number of predicted tokens, of all and by quarter."""
+        named = {f"quarter {i + 1}": [i] for i in range(QUARTERS) if self._tokens[i]}
+        named[ALL] = list(range(QUARTERS))
+        out = {}
+        for name, members in named.items():
+            tokens = sum(self._tokens[i] for i in members)
+            loss = sum(self._loss[i] for i in members)
+            out[name] = {"perplexity": math.exp(min(loss / tokens, 700.0)), "n": tokens}
+        return out

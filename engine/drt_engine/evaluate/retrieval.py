@@ -1,0 +1,147 @@
+"""`drt eval retrieval`: is a chunk with evidence among the best 1 and 8 of its own document.
+
+Every question is asked of a library that holds just its document. `landmark` and `hybrid` are the
+model's own scores, as asking uses them; `lexical` is BM25 alone, which is the baseline too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drt_engine.answer.ask import question_ids
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.data import Question, load_qa
+from drt_engine.evaluate.library import (
+    by_document,
+    chosen,
+    chunk_rows,
+    grouped,
+    library_of,
+    mean,
+    overlaps,
+    progress,
+)
+from drt_engine.evaluate.report import EvalReport, Metrics, Number
+from drt_engine.generate.decode import Decoder
+from drt_engine.model.prompt import query_slots
+from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+
+RETRIEVERS: tuple[RetrieverName, ...] = ("landmark", "lexical", "hybrid")
+BEST = 8
+
+
+@dataclass(frozen=True)
+class RetrievalOptions:
+    """Questions with evidence, at most `limit` of each source; one `retriever` or all three."""
+
+    qa: Path
+    docs: Path
+    limit: int | None = None
+    source: str | None = None
+    retriever: RetrieverName | None = None
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit is {self.limit}, expected 1 or more")
+
+
+@dataclass(frozen=True)
+class _Case:
+    """Where the evidence came first in each retriever's order, from 0; None beyond the best."""
+
+    source: str
+    ranks: dict[str, int | None]
+
+
+def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalReport:
+    """Ask every question that has evidence; raises ConfigError for files without any."""
+    started = time.monotonic()
+    questions, documents = load_qa(options.qa, options.docs)
+    asked = chosen(
+        [q for q in questions if q.evidence],
+        lambda q: q.source,
+        source=options.source,
+        limit=options.limit,
+    )
+    names = RETRIEVERS if options.retriever is None else (options.retriever,)
+    cases: list[_Case] = []
+    for doc_id, some in progress(list(by_document(asked).items()), "documents"):
+        with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, (row,)):
+            spans = [(chunk.id, chunk.start, chunk.text) for chunk in chunk_rows(store, row)]
+            for question in some:
+                right = {i for i, start, text in spans if overlaps(start, text, question.evidence)}
+                cases.append(_case(runtime, store, question, names, right))
+    return EvalReport(
+        task="retrieval",
+        data=options.qa.name,
+        n=len(cases),
+        metrics=grouped(cases, lambda c: c.source, _hits),
+        baselines={"bm25": grouped(cases, lambda c: c.source, _lexical_hits)},
+        seconds=time.monotonic() - started,
+        model=runtime.name,
+    )
+
+
+def _case(
+    runtime: Runtime,
+    store: Store,
+    question: Question,
+    names: Sequence[RetrieverName],
+    right: set[int],
+) -> _Case:
+    ranks: dict[str, int | None] = {}
+    for name in dict.fromkeys((*names, "lexical")):
+        order = ranked(runtime, store, question.question, name)
+        ranks[name] = next((at for at, chunk in enumerate(order) if chunk in right), None)
+    return _Case(question.source, ranks)
+
+
+def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> list[int]:
+    """Return the ids of the best chunks for a question, best first, without re-reading.
+
+    `lexical` is BM25 alone; the others are what the last group of the model retrieves at the
+    landmark of the question's last chunk.
+    """
+    if retriever == "lexical":
+        return [chunk for chunk, _ in store.search_text(question, limit=BEST)]
+    ids = question_ids(runtime, question)
+    source = LibrarySource(
+        runtime,
+        store,
+        question,
+        ids,
+        count=BEST,
+        retriever="landmark" if retriever == "landmark" else "hybrid",
+        reread=False,
+    )
+    lengths = query_slots(len(ids), runtime.config.chunk)
+    with runtime.computing():
+        decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
+        at = 0
+        for number, length in enumerate(lengths):
+            decoder.feed(ids[at : at + length])
+            decoder.close(retrieve=number + 1 == len(lengths))
+            at += length
+    return [passage.row.id for passage in source.passages[-1]]
+
+
+def _hits(cases: Sequence[_Case]) -> Metrics:
+    asked = [name for name in RETRIEVERS if name in cases[0].ranks]
+    return {"n": len(cases)} | {name: _hit_rates(cases, name) for name in asked}
+
+
+def _lexical_hits(cases: Sequence[_Case]) -> Metrics:
+    return {"n": len(cases), "lexical": _hit_rates(cases, "lexical")}
+
+
+def _hit_rates(cases: Sequence[_Case], name: str) -> dict[str, Number]:
+    ranks = [case.ranks[name] for case in cases]
+    return {
+        "hit@1": mean(float(rank == 0) for rank in ranks),
+        "hit@8": mean(float(rank is not None) for rank in ranks),
+    }

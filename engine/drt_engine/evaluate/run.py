@@ -1,0 +1,66 @@
+"""The door to all evaluations: a task's name and its options in, the documented JSON out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from drt_engine.config.load import build
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.answers import QAOptions, evaluate_qa
+from drt_engine.evaluate.calibrate import CalibrateOptions, evaluate_calibrate
+from drt_engine.evaluate.needle import NeedleEvaluation, evaluate_needle
+from drt_engine.evaluate.perplexity import PerplexityOptions, evaluate_perplexity
+from drt_engine.evaluate.report import EvalReport
+from drt_engine.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
+from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary
+from drt_engine.runtime import Runtime
+
+_UNITS = {"k": 1024, "m": 1024 * 1024}
+
+
+@dataclass(frozen=True)
+class _Task:
+    options: type
+    run: Callable[[Runtime, Any], EvalReport]
+
+
+TASKS: dict[str, _Task] = {
+    "qa": _Task(QAOptions, evaluate_qa),
+    "retrieval": _Task(RetrievalOptions, evaluate_retrieval),
+    "needle": _Task(NeedleEvaluation, evaluate_needle),
+    "ppl": _Task(PerplexityOptions, evaluate_perplexity),
+    "summary": _Task(SummaryEvaluation, evaluate_summary),
+    "calibrate": _Task(CalibrateOptions, evaluate_calibrate),
+}
+
+
+def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
+    """Measure a model on one task; the fields of the task's dataclass are its options.
+
+    Lengths may be numbers or text such as "4k,1m". Raises ConfigError for an unknown task or
+    option, a wrong value, and data that cannot be used.
+    """
+    if task not in TASKS:
+        raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
+    chosen = TASKS[task]
+    given = {key: _plain(key, value) for key, value in options.items()}
+    return chosen.run(runtime, build(chosen.options, given, f"{task}.")).to_dict()
+
+
+def _plain(key: str, value: object) -> object:
+    """An option as the strict reader of configurations takes it."""
+    if key == "lengths" and isinstance(value, str):
+        return [token_count(part) for part in value.split(",")]
+    if key == "length" and isinstance(value, str):
+        return token_count(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def token_count(text: str) -> int:
+    """Return a number of tokens out of 4096, 4k or 1m; raises ConfigError for anything else."""
+    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
+    if not number.isdecimal() or int(number) == 0:
+        raise ConfigError(f"{text!r} is no number of tokens; write 4096, 64k or 1m")
+    return int(number) * unit

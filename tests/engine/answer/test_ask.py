@@ -1,0 +1,410 @@
+"""Questions asked of a library, by a model that knows nothing: what holds for every answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.answer.citations import CitationResult
+from drt_engine.answer.support import UNSUPPORTED
+from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
+from drt_engine.retrieval.library import RetrieverName
+from drt_engine.runtime import Calibration
+from drt_engine.store import DocumentRow, Store
+from drt_engine.text_units import split_sentences
+from tests.engine.documents import helpers
+from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
+
+QUESTION = "How long is the notice period for a keeper?"
+QUESTIONS = (QUESTION, "bell?", "Who teaches at the school in Bergen", "zzz qqq " * 4, "Öl? 油?")
+ANY = AskOptions(threshold=0.0)
+PAGE = """<html><head><title>Rules</title></head><body><h1>Rules</h1><p>The harbour closes at
+eight. Boats wait <b>outside</b> the wall &amp; pay two crowns.</p><h2>Fees</h2>
+<p>A barrel of oil costs nine crowns in winter.</p></body></html>"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("ask")
+    with library(folder / "library") as opened:
+        read_text(opened, folder, name="manual.md", text=MANUAL)
+        read_text(opened, folder, name="letters.txt", text=LETTERS)
+        read_text(opened, folder, name="page.html", text=PAGE)
+        yield opened
+
+
+def document(store: Store, name: str) -> DocumentRow:
+    return store.document(name)
+
+
+def all_answers(store: Store) -> Iterator[AnswerResult]:
+    for question in QUESTIONS:
+        yield ask(runtime(), store, question, ANY)
+
+
+def same(one: AnswerResult, other: AnswerResult) -> bool:
+    """The same answer of two libraries, whose chunks have other numbers."""
+
+    def places(answer: AnswerResult) -> list[object]:
+        return [
+            (group.group, group.chunk, e.document, e.start, e.score, e.probability)
+            for group in answer.trace.groups
+            for e in group.entries
+        ]
+
+    def without_trace(answer: AnswerResult) -> dict[str, object]:
+        return {k: v for k, v in vars(answer).items() if k != "trace"}
+
+    return without_trace(one) == without_trace(other) and places(one) == places(other)
+
+
+def assert_exact(store: Store, citation: CitationResult) -> None:
+    row = store.document(citation.document)
+    text = text_of(store, row)
+    assert text[citation.start : citation.end] == citation.quote
+    assert citation.quote and citation.quote == citation.quote.strip()
+    assert citation.context in text
+    assert citation.quote in citation.context or len(citation.quote) > len(citation.context)
+    assert (citation.title, citation.source) == (row.title, row.source)
+    assert (citation.page, citation.section) == store.place(row.id, citation.start)
+    assert 0 < citation.probability <= 1
+
+
+def test_every_quote_is_a_slice(store: Store) -> None:
+    cited = set()
+    for answer in all_answers(store):
+        assert answer.found and answer.text == answer.citations[0].quote
+        for citation in answer.citations:
+            assert_exact(store, citation)
+            cited.add(citation.source.rsplit(".")[-1])
+    assert cited == {"md", "txt", "html"}
+
+
+@pytest.mark.skipif(importlib.util.find_spec("pypdfium2") is None, reason="needs the pdf extra")
+def test_quotes_of_a_pdf_name_their_page(tmp_path: Path) -> None:
+    from drt_engine.documents import Source
+    from drt_engine.ingest.pipeline import ingest_source
+
+    pages = ["The harbour closes at eight in the evening.", "A barrel of oil costs nine crowns."]
+    file = tmp_path / "fees.pdf"
+    file.write_bytes(helpers.pdf(pages))
+    with library(tmp_path / "library") as store:
+        row, _ = ingest_source(runtime(), store, Source.from_path(file))
+        text, seen = text_of(store, row), set()
+        for question in ("harbour", "barrel of oil", "crowns", "evening"):
+            for citation in ask(runtime(), store, question, ANY).citations:
+                assert_exact(store, citation)
+                assert citation.page == (2 if citation.start >= text.index("A barrel") else 1)
+                seen.add(citation.page)
+        assert seen == {1, 2}
+
+
+def test_quotes_share_no_character(store: Store) -> None:
+    several = 0
+    for answer in all_answers(store):
+        places = sorted((c.document, c.start, c.end) for c in answer.citations)
+        for (one, _, end), (other, start, _) in zip(places, places[1:], strict=False):
+            assert one != other or end <= start
+        several += len(places) > 1
+        assert len(places) <= 3
+    assert several
+
+
+def test_some_quotes_cross_a_border_of_chunks(store: Store) -> None:
+    ids = store.chunk_ids()
+    borders = {(row.document_id, row.start) for row in store.chunk_rows(ids)}
+    assert any(
+        c.document == document and c.start < start < c.end
+        for answer in all_answers(store)
+        for c in answer.citations
+        for document, start in borders
+    )
+
+
+def test_numbers_are_probabilities_and_those_of_the_trace(store: Store) -> None:
+    for answer in all_answers(store):
+        assert 0 <= answer.confidence <= 1
+        for group in answer.trace.groups:
+            shares = [entry.probability for entry in group.entries]
+            assert shares == sorted(shares, reverse=True)
+            assert sum(shares) == pytest.approx(1)
+        last = answer.trace.groups[-1].entries
+        for citation in answer.citations:
+            assert citation.probability in [entry.probability for entry in last]
+
+
+def test_the_trace_holds_the_chunks_as_they_stand(store: Store) -> None:
+    trace = ask(runtime(), store, QUESTION, ANY).trace
+    assert trace.question == QUESTION
+    for group in trace.groups:
+        for entry in group.entries:
+            text = text_of(store, document(store, entry.document))
+            assert text[entry.start :].startswith(entry.text)
+    best = trace.groups[-1].entries[0]
+    assert " ".join(best.text.split())[:40] in trace.as_text()
+    assert trace.to_dict()["groups"][-1]["entries"][0]["probability"] == best.probability
+
+
+def test_only_the_chosen_documents_are_asked(store: Store) -> None:
+    for row in store.documents():
+        options = dataclasses.replace(ANY, documents=(row.id,))
+        answer = ask(runtime(), store, QUESTION, options)
+        documents = [e.document for group in answer.trace.groups for e in group.entries]
+        assert {*documents, *(c.document for c in answer.citations)} == {row.id}
+
+
+def test_a_document_answers_alike_whatever_else_the_library_holds(
+    store: Store, tmp_path: Path
+) -> None:
+    row = document(store, "manual.md")
+    file = Path(row.source)
+    with library(tmp_path / "alone") as alone:
+        from tests.model_folder import read
+
+        read(alone, file)
+        options = dataclasses.replace(ANY, documents=(row.id,), retriever="landmark")
+        for question in QUESTIONS:
+            mine = ask(runtime(), alone, question, options)
+            assert same(mine, ask(runtime(), store, question, options))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 64])
+def test_top_k_is_how_many_chunks_are_retrieved(store: Store, count: int) -> None:
+    trace = ask(runtime(), store, QUESTION, dataclasses.replace(ANY, top_k=count)).trace
+    total = len(store.chunk_ids())
+    assert all(len(group.entries) == min(count, total) for group in trace.groups)
+
+
+@pytest.mark.parametrize("reread", [True, False])
+@pytest.mark.parametrize("retriever", ["hybrid", "landmark", "lexical"])
+def test_retrievers(store: Store, retriever: RetrieverName, reread: bool) -> None:
+    options = dataclasses.replace(ANY, retriever=retriever, reread=reread, top_k=4)
+    answer = ask(runtime(), store, "whale oil in the lamp", options)
+    for citation in answer.citations:
+        assert_exact(store, citation)
+    entries = [entry for group in answer.trace.groups for entry in group.entries]
+    words = {"whale", "oil", "lamp"}
+    share = [bool(words & set(entry.text.lower().split())) for entry in entries]
+    if retriever == "lexical":
+        assert all(share) and {entry.source for entry in entries} == {"lexical"}
+    elif retriever == "landmark":
+        assert {entry.source for entry in entries} == {"landmark"}
+    else:
+        assert {entry.source for entry in entries} <= {"landmark", "both"}
+        assert all(
+            entry.source == "both" for entry, shared in zip(entries, share, strict=True) if shared
+        )
+
+
+def test_each_switch_changes_the_answer(store: Store) -> None:
+    plain = ask(runtime(), store, QUESTION, ANY)
+    stored = ask(runtime(), store, QUESTION, dataclasses.replace(ANY, reread=False))
+    assert stored.confidence != plain.confidence
+    assert stored.tokens_read < plain.tokens_read
+    landmark = ask(runtime(), store, QUESTION, dataclasses.replace(ANY, retriever="landmark"))
+    assert landmark.trace != plain.trace
+
+
+def test_lexical_words_that_stand_nowhere_still_give_an_answer(store: Store) -> None:
+    options = dataclasses.replace(ANY, retriever="lexical")
+    assert ask(runtime(), store, "xylophone", options).citations
+
+
+def test_the_threshold_decides_what_is_found(store: Store) -> None:
+    found = ask(runtime(), store, QUESTION, ANY)
+    refused = ask(runtime(), store, QUESTION, AskOptions(threshold=1.0))
+    assert found.found and not refused.found
+    assert refused.confidence == found.confidence
+    assert refused.text == ""
+    assert refused.citations == found.citations[:1]  # the closest passage
+    exact = ask(runtime(), store, QUESTION, AskOptions(threshold=found.confidence))
+    assert exact == found
+
+
+def test_calibration_sets_threshold_and_confidence(store: Store) -> None:
+    plain = ask(runtime(), store, QUESTION, AskOptions())
+    assert plain.found == (plain.confidence >= 0.5)
+    sure = Calibration(scale=0.0, shift=3.0, threshold=0.9)
+    model = dataclasses.replace(runtime(), calibration={"reread": sure})
+    answer = ask(model, store, QUESTION, AskOptions())
+    assert answer.confidence == pytest.approx(0.952574) and answer.found
+    assert ask(model, store, QUESTION, AskOptions(reread=False)).confidence != answer.confidence
+
+
+@pytest.mark.parametrize("tokens", [7, 8, 9, 60, 160])
+def test_long_questions(store: Store, tokens: int) -> None:
+    question = " ".join(["oil"] * tokens)
+    answer = ask(runtime(), store, question, ANY)
+    for citation in answer.citations:
+        assert_exact(store, citation)
+
+
+def test_questions_that_cannot_be_asked(store: Store, tmp_path: Path) -> None:
+    with pytest.raises(QuestionError, match="161 tokens, expected at most 160"):
+        ask(runtime(), store, " ".join(["oil"] * 161), ANY)
+    for nothing in ("", "  \n", "?!", "\u200b", "—"):
+        with pytest.raises(QuestionError, match="no words"):
+            ask(runtime(), store, nothing, ANY)
+    with pytest.raises(NotFound, match="0123456789abcdef"):
+        ask(runtime(), store, QUESTION, AskOptions(documents=("0123456789abcdef",)))
+    with (
+        library(tmp_path / "empty") as empty,
+        pytest.raises(QuestionError, match="no document to ask"),
+    ):
+        ask(runtime(), empty, QUESTION, ANY)
+    with pytest.raises(QuestionError, match="no document to ask"):
+        ask(runtime(), store, QUESTION, AskOptions(documents=()))
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"mode": "x"}, {"retriever": "x"}, {"top_k": 0}, {"threshold": 1.1}, {"max_tokens": 0}],
+)
+def test_options_are_checked(wrong: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(wrong))):
+        AskOptions(**wrong)  # type: ignore[arg-type]
+
+
+def test_cold_warm_and_reopened_give_the_same_answer(store: Store) -> None:
+    first = ask(runtime(), store, QUESTION, ANY)
+    assert ask(runtime(), store, QUESTION, ANY) == first
+    with library(store.path) as reopened:
+        assert ask(runtime(), reopened, QUESTION, ANY) == first
+    from drt_engine.runtime import Runtime
+
+    again = Runtime.load(runtime().folder, device="cpu", threads=1, dtype="fp32")
+    assert ask(again, store, QUESTION, ANY) == first
+
+
+def test_a_document_of_one_token(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="a.txt", text="\n oil \n")
+        answer = ask(runtime(), store, QUESTION, ANY)
+        assert answer.text == "oil"
+        assert_exact(store, answer.citations[0])
+
+
+def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
+    """Its tokens hold the space before a word, and several may share one character."""
+    model = runtime("bpe")
+    text = "  naïve café — 日本語のテキスト 🙂🙂 " + MANUAL + "\n\n   \n\n" + LETTERS
+    with library(tmp_path / "library", model) as store:
+        from drt_engine.documents import Source
+        from drt_engine.ingest.pipeline import ingest_source
+
+        file = tmp_path / "text.txt"
+        file.write_text(text, encoding="utf-8")
+        row, _ = ingest_source(model, store, Source.from_path(file))
+        assert text_of(store, row) == text
+        for question in QUESTIONS:
+            for mode in ("quote", "free"):
+                options = AskOptions(threshold=0.0, mode=mode, max_tokens=12)
+                answer = ask(model, store, question, options)
+                for citation in answer.citations:
+                    assert_exact(store, citation)
+
+
+def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> None:
+    model = runtime(quote_head=False, reread=False, question_states=False, groups=2)
+    with library(tmp_path / "library", model) as store:
+        from tests.model_folder import read
+
+        file = tmp_path / "letters.txt"
+        file.write_text(LETTERS, encoding="utf-8")
+        read(store, file, model)
+        answer = ask(model, store, QUESTION, AskOptions(threshold=0.0))
+        assert not answer.found and answer.text == "" and answer.confidence == 0
+        best = answer.trace.groups[-1].entries[0]
+        assert answer.citations[0].quote == best.text.strip()
+        assert {group.group for group in answer.trace.groups} == {0, 1}
+        *pieces, free = stream(model, store, QUESTION, AskOptions(mode="free", max_tokens=8))
+        assert isinstance(free, AnswerResult)
+        assert "".join(str(piece) for piece in pieces) == free.text
+        assert free.found == bool(free.text)
+
+
+# streaming
+
+
+@pytest.mark.parametrize("mode", ["quote", "free"])
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_pieces_join_to_the_answer(store: Store, mode: str, threshold: float) -> None:
+    options = AskOptions(mode=mode, threshold=threshold, max_tokens=30)  # type: ignore[arg-type]
+    *pieces, result = stream(runtime(), store, QUESTION, options)
+    assert isinstance(result, AnswerResult)
+    assert all(isinstance(piece, str) and piece for piece in pieces)
+    assert "".join(str(piece) for piece in pieces) == result.text
+    assert result == ask(runtime(), store, QUESTION, options)
+    assert bool(pieces) == result.found == (threshold == 0)
+
+
+def test_a_stream_leaves_its_callers_thread_as_it_was(store: Store) -> None:
+    options = AskOptions(mode="free", threshold=0.0, max_tokens=10)
+    alone = list(stream(runtime(), store, QUESTION, options))
+    one, other = (stream(runtime(), store, QUESTION, options) for _ in range(2))
+    pieces = []
+    for piece in one:
+        next(other)
+        pieces.append(piece)
+        assert not torch.is_inference_mode_enabled()
+        assert not torch.is_autocast_enabled("cpu")
+        assert torch.is_grad_enabled()
+    assert pieces == alone
+
+
+# free text
+
+
+def test_free_text_ends_and_is_marked(store: Store) -> None:
+    for question in QUESTIONS:
+        options = AskOptions(mode="free", threshold=0.0, max_tokens=25)
+        answer = ask(runtime(), store, question, options)
+        assert answer.mode == "free" and answer.text
+        unmarked = answer.text.replace(UNSUPPORTED, "")
+        assert len(runtime().tokenizer.encode(unmarked)) <= 3 * options.max_tokens
+        sentences = len(split_sentences(unmarked))
+        assert answer.text.count(UNSUPPORTED) <= sentences
+        for citation in answer.citations:
+            assert_exact(store, citation)
+
+
+def test_max_tokens_limits_what_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drt_engine.generate.decode import Decoder
+
+    fed: list[int] = []
+    feed = Decoder.feed
+
+    def count(self: Decoder, ids: list[int], added: object = None) -> object:
+        fed.append(len(ids))
+        return feed(self, ids, added)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoder, "feed", count)
+    ask(runtime(), store, QUESTION, AskOptions(mode="free", threshold=0.0, max_tokens=5))
+    question = len(runtime().tokenizer.encode(QUESTION))
+    assert 0 < sum(fed) - (2 * question + 1) <= 5
+
+
+# damage
+
+
+def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="manual.md", text=MANUAL)
+    segment = next((tmp_path / "library" / "segments").glob("*.seg"))
+    data = bytearray(segment.read_bytes())
+    for at in range(len(data) // 2, len(data)):
+        data[at] ^= 0xFF
+    segment.write_bytes(data)
+    model = runtime()
+    with Store.open(
+        tmp_path / "library", fingerprint=model.fingerprint, layout=model.layout
+    ) as damaged:
+        with pytest.raises(CorruptStore, match=segment.stem):
+            ask(model, damaged, QUESTION, ANY)
+        assert [f.severity for f in damaged.check()][:1] == ["error"]

@@ -1,0 +1,131 @@
+"""Questions with evidence from a pair of files to batches over windows of chunks."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.train.questions import QuestionBatch, QuestionSource, chunk_texts, token_span
+from tests.engine.model.factories import small_like
+from tests.engine.train.corpora import ARTICLE, QUESTIONS, SHORT, write_questions
+from tests.fakes import byte_tokenizer
+
+TOKENIZER = byte_tokenizer()
+CONFIG: ModelConfig = small_like(chunk=32)
+
+
+def source(folder: Path, **changes: object) -> QuestionSource:
+    qa, docs = write_questions(folder)
+    return QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG, **changes)  # type: ignore
+
+
+def batches(questions: QuestionSource, count: int = 20) -> list[QuestionBatch]:
+    return [
+        questions.batch(random.Random(seed), questions=4, window=3, pool=8) for seed in range(count)
+    ]
+
+
+def text_of(batch: QuestionBatch, first: int, last: int) -> str:
+    return TOKENIZER.decode(batch.ids.view(-1)[first : last + 1].tolist())
+
+
+def test_spans_of_a_batch_are_the_evidence(tmp_path: Path) -> None:
+    seen = set()
+    for batch in batches(source(tmp_path)):
+        for question, spans, kind in zip(
+            batch.questions, batch.spans, batch.answerable, strict=True
+        ):
+            known = next(
+                q for q in QUESTIONS if q["question"].startswith(TOKENIZER.decode(question))
+            )
+            kept = [s for s in spans.tolist() if s[0] >= 0]
+            assert bool(kept) == (kind != 0)
+            for first, last in kept:
+                # Of evidence that runs over the end of its window only the start is taught.
+                found = text_of(batch, first, first if last < 0 else last)
+                assert any(
+                    a == found or (last < 0 and a.startswith(found)) for a in known["answers"]
+                )
+            seen.add(known["question"])
+    assert seen == {q["question"] for q in QUESTIONS}
+
+
+def test_gold_chunks_hold_the_evidence(tmp_path: Path) -> None:
+    for batch in batches(source(tmp_path)):
+        size = batch.ids.shape[1]
+        for gold, spans in zip(batch.gold, batch.spans, strict=True):
+            kept = [(a // size, max(a, b) // size) for a, b in spans.tolist() if a >= 0]
+            known = {chunk for first, last in kept for chunk in range(first, last + 1)}
+            assert set(gold.nonzero().flatten().tolist()) == known
+
+
+def test_windows_are_consecutive_chunks_of_one_document(tmp_path: Path) -> None:
+    whole = torch.tensor(TOKENIZER.encode(ARTICLE).ids)
+    for batch in batches(source(tmp_path)):
+        assert sum(n for _, n in batch.windows) == len(batch.ids)
+        for number, (at, count) in enumerate(batch.windows):
+            rows = slice(at, at + count)
+            assert (batch.window_of[rows] == number).all()
+            tokens = batch.ids[rows][batch.valid[rows]]
+            starts = range(0, len(whole), CONFIG.chunk)
+            inside = any(torch.equal(tokens, whole[i : i + len(tokens)]) for i in starts)
+            assert inside or TOKENIZER.decode(tokens.tolist()) == SHORT
+
+
+def test_lexical_scores_are_shares(tmp_path: Path) -> None:
+    for batch in batches(source(tmp_path)):
+        assert batch.lexical.shape == batch.gold.shape
+        assert batch.lexical.min() >= 0
+        assert set(batch.lexical.amax(1).tolist()) <= {0.0, 1.0}
+
+
+def test_a_question_and_its_answer_fit_one_chunk(tmp_path: Path) -> None:
+    for batch in batches(source(tmp_path)):
+        for question, answer in zip(batch.questions, batch.answers, strict=True):
+            assert 1 <= len(question) <= CONFIG.chunk - 2
+            assert len(question) + 1 + len(answer) < CONFIG.chunk
+
+
+def test_a_batch_depends_only_on_its_seed(tmp_path: Path) -> None:
+    questions = source(tmp_path)
+    one, other = (
+        questions.batch(random.Random("7/3"), questions=4, window=3, pool=8) for _ in range(2)
+    )
+    assert one.questions == other.questions
+    assert torch.equal(one.ids, other.ids) and torch.equal(one.spans, other.spans)
+
+
+def test_sources_are_weighted(tmp_path: Path) -> None:
+    only = source(tmp_path, weights={"short": 0.0})
+    texts = {TOKENIZER.decode(q) for b in batches(only, 30) for q in b.questions}
+    assert not any("short" in t for t in texts)
+
+
+@pytest.mark.parametrize("kept", ["none", "unknown document"])
+def test_questions_without_a_document_or_evidence_are_left_out(tmp_path: Path, kept: str) -> None:
+    qa, docs = write_questions(tmp_path)
+    rows = [json.loads(line) for line in qa.read_text().splitlines()][:2]
+    rows[1] |= {"evidence": []} if kept == "none" else {"doc_id": "lost"}
+    qa.write_text("".join(json.dumps(r) + "\n" for r in rows))
+    questions = QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)
+    assert [len(d.items) for d in questions.documents] == [1]
+
+
+def test_token_spans_touch_all_characters() -> None:
+    encoding = byte_tokenizer([("t", "h"), ("th", "e")]).encode("the theé log")
+    assert token_span(encoding, 0, 3) == (0, 0)
+    assert token_span(encoding, 1, 5) == (0, 2)
+    assert token_span(encoding, 7, 8) == (3, 4)  # both bytes of é
+    assert token_span(encoding, 3, 3) is None
+    assert token_span(encoding, 90, 95) is None
+
+
+def test_chunk_texts_partition_the_text() -> None:
+    text = "  the log é of days "
+    for size in (1, 3, 7, 100):
+        assert "".join(chunk_texts(TOKENIZER.encode(text), text, size)) == text

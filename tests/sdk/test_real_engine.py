@@ -1,0 +1,106 @@
+"""The SDK over the engine itself, with an untrained model of the smallest size.
+
+Nothing is said about how good an answer is, only that every part fits the next.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt import Assistant, QuestionError, train_tokenizer, verify_model
+
+WORDS = "The keeper of the lamp signs the log at dusk and at dawn, in ink, on page {n}. "
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    import torch
+
+    from drt_engine.config.model import preset
+    from drt_engine.model.drt import DRT
+    from drt_engine.model.weights import save_model
+    from drt_engine.tokenizer import Tokenizer
+
+    folder = tmp_path_factory.mktemp("tiny")
+    corpus = folder / "corpus.txt"
+    corpus.write_text(WORDS * 50)
+    tokenizer = Tokenizer.load(train_tokenizer([corpus], folder, vocab_size=400))
+    torch.manual_seed(0)
+    config = preset(
+        "drt-tiny",
+        vocab=tokenizer.vocab_size,
+        pad_id=tokenizer.pad_id,
+        landmark_id=tokenizer.landmark_id,
+        answer_id=tokenizer.answer_id,
+        end_id=tokenizer.end_id,
+        quote_head=True,
+    )
+    save_model(DRT(config), tokenizer, folder / "model")
+    return folder / "model"
+
+
+@pytest.fixture
+def text(tmp_path: Path) -> Path:
+    file = tmp_path / "rules.txt"
+    file.write_text("".join(WORDS.format(n=n) for n in range(60)), encoding="utf-8")
+    return file
+
+
+def test_reading_asking_and_summarising_fit_together(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    whole = text.read_text(encoding="utf-8")
+    with Assistant(tmp_path / "library", model=model, device="cpu", threads=1) as assistant:
+        document = assistant.ingest(text)
+        assert document.new and document.characters == len(whole)
+        assert not assistant.ingest(text).new
+        answer = assistant.ask("Who signs the log?", threshold=0.0)
+        assert answer.citations
+        for citation in answer.citations:
+            assert whole[citation.start : citation.end] == citation.quote
+        assert assistant.trace("Who signs the log?").groups
+        stream = assistant.stream("Who signs the log?", threshold=0.0)
+        assert "".join(stream) == answer.text
+        assert stream.answer is not None and stream.answer.citations == answer.citations
+        assert assistant.ask("Who signs the log?", mode="free", max_tokens=3).mode == "free"
+        summary = assistant.summarize(document)
+        assert summary.sentences
+        with pytest.raises(QuestionError):
+            assistant.ask("?")
+        assert assistant.library.check() == []
+
+
+def test_a_session_goes_on_after_a_restart(model: Path, text: Path, tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    questions = ["Who signs the log?", "And when?"]
+    with Assistant(path, model=model, device="cpu", threads=1) as assistant:
+        assistant.ingest(text)
+        unbroken = assistant.session()
+        at_once = [unbroken.ask(one, threshold=0.0) for one in questions]
+    broken = []
+    for question in questions:
+        with Assistant(path, model=model, device="cpu", threads=1) as assistant:
+            broken.append(assistant.session("kept").ask(question, threshold=0.0))
+    assert [one.confidence for one in broken] == [one.confidence for one in at_once]
+    assert [one.citations for one in broken] == [one.citations for one in at_once]
+    with Assistant(path, model=model, device="cpu") as assistant:
+        assert [turn.question for turn in assistant.session("kept").turns] == questions
+
+
+def test_verifying_counts_the_parameters(model: Path) -> None:
+    info = verify_model(model)
+    assert info.parameters and info.fingerprint
+
+
+def test_between_the_pieces_of_a_stream_torch_is_the_callers(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    import torch
+
+    with Assistant(tmp_path / "library", model=model, device="cpu", threads=1) as assistant:
+        assistant.ingest(text)
+        for _ in assistant.stream("Who signs the log?", threshold=0.0):
+            assert not torch.is_inference_mode_enabled()
+            assert not torch.is_autocast_enabled("cpu")
