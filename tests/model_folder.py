@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import string
 import tempfile
 from collections.abc import Iterator
 from functools import cache
@@ -76,29 +78,39 @@ def runtime(kind: str = "wordpiece", **changes: Any) -> Runtime:
 @cache
 def make_tokenizer(kind: str) -> Tokenizer:
     """A lower-casing WordPiece like the shipped model's, or a byte-level BPE."""
-    trainer: Any
-    if kind == "wordpiece":
-        inner = tokenizers.Tokenizer(models.WordPiece(unk_token="[UNK]"))
-        inner.normalizer = normalizers.BertNormalizer()
-        inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
-        inner.decoder = decoders.WordPiece()
-        special = [*SPECIAL_TOKENS, "[UNK]"]
-        trainer = trainers.WordPieceTrainer(
-            vocab_size=700, special_tokens=special, show_progress=False
-        )
-    else:
-        inner = tokenizers.Tokenizer(models.BPE())
-        inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
-        inner.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=500,
-            special_tokens=list(SPECIAL_TOKENS),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            show_progress=False,
-        )
-    inner.train_from_iterator([MANUAL, LETTERS], trainer)
+    inner = _wordpiece() if kind == "wordpiece" else _bpe()
     data = json.loads(inner.to_str()) | {"added_tokens": []}
     return Tokenizer(tokenizers.Tokenizer.from_str(json.dumps(data)))
+
+
+def _wordpiece() -> tokenizers.Tokenizer:
+    """Short words are tokens, long ones fall to pieces; its trainer would break ties at random."""
+    known = re.findall(r"\w+|[^\w\s]", (MANUAL + LETTERS).lower())
+    words = sorted({word for word in known if len(word) < 8})
+    letters = sorted({*string.ascii_lowercase, *string.digits, *string.punctuation, "é"} - {*words})
+    tails = [f"##{letter}" for letter in string.ascii_lowercase + string.digits + "é"]
+    vocab = [*SPECIAL_TOKENS, "[UNK]", *words, *letters, *tails, "##ing", "##er", "##ed", "##tion"]
+    inner = tokenizers.Tokenizer(
+        models.WordPiece({token: i for i, token in enumerate(vocab)}, unk_token="[UNK]")
+    )
+    inner.normalizer = normalizers.BertNormalizer()
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    return inner
+
+
+def _bpe() -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(models.BPE())
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, trim_offsets=False)
+    inner.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    inner.train_from_iterator([MANUAL, LETTERS], trainer)
+    return inner
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from drt_cli._text import printable
 @click.option("--repetitions", type=click.IntRange(min=1), help="How often each part is timed.")
 @click.option("--tokens", type=click.IntRange(min=64), help="Tokens of made-up text.")
 @click.option(
-    "--file", type=click.Path(exists=True, dir_okay=False), help="A document instead of made-up text."
+    "--file", type=click.Path(exists=True, dir_okay=False), help="A document to read instead."
 )
 @click.option("--question", metavar="TEXT", help="What is asked.")
 @json_option

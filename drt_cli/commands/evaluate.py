@@ -48,7 +48,7 @@ def _questions(function: Function) -> Function:
             help="Where candidate chunks come from.",
         ),
         click.option("--source", metavar="NAME", help="Only questions of this data source."),
-        click.option("--limit", type=click.IntRange(min=1), help="At most this many of each source."),
+        click.option("--limit", type=click.IntRange(min=1), help="At most so many of each source."),
         click.option("--docs", required=True, type=FILE, help="Documents, .jsonl or .jsonl.xz."),
         click.option("--qa", required=True, type=FILE, help="Questions, .jsonl or .jsonl.xz."),
     ):

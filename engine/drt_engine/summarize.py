@@ -6,7 +6,9 @@ and the picks of all parts compete for the wanted length.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -25,6 +27,7 @@ from drt_engine.store import ChunkRow, DocumentRow, Store
 from drt_engine.text_units import content_words, is_heading, sentence_spans, split_sentences
 
 WORDS = {"short": 60, "medium": 150, "long": 400}
+_POOL = 400  # sentences that compete for a place
 _PART = 1024  # chunks whose graph is scored together
 _LONGEST_PART = 96  # tokens written for one prompt
 _ABSTRACT_QUESTION = "What is this text about?"
@@ -116,7 +119,8 @@ def _candidates(
     totals: list[float] = []
     for at in range(0, len(ids), _PART):
         part = slice(at, at + _PART)
-        score = centrality(runtime, landmarks[part])
+        with torch.autocast("cpu", enabled=False):
+            score = centrality(runtime, landmarks[part])
         if wanted is not None:
             score = score * wanted[part]
         totals.append(float(score.sum()))
@@ -141,7 +145,7 @@ def centrality(runtime: Runtime, landmarks: Tensor) -> Tensor:
     if count < 3:
         return torch.ones(count)
     scale = runtime.model.scorer.log_scale
-    heat = float(scale.exp()) if scale is not None else landmarks.shape[1] ** -0.5
+    heat = float(scale.detach().exp()) if scale is not None else landmarks.shape[1] ** -0.5
     scores = (landmarks @ landmarks.T) * heat
     scores.fill_diagonal_(float("-inf"))
     keep = min(runtime.config.retrieved, count - 1)
@@ -184,8 +188,9 @@ def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[
         chunk = int(torch.searchsorted(edges, torch.tensor(start), right=True)) - 1
         position = 1 + 2.0 / (1 + number) if first else 1.0
         share = float(score[chunk])
+        value = share**0.5 * position
         place = (start + base, end + base)
-        out.append(_Candidate(*place, frozenset(words), length, share * position, share, prose))
+        out.append(_Candidate(*place, frozenset(words), length, value, share, prose))
     return out
 
 
@@ -195,32 +200,54 @@ def _is_prose(sentence: str) -> bool:
 
 
 def _pick(candidates: Sequence[_Candidate], budget: int) -> list[_Candidate]:
-    """Choose sentences of at most ``budget`` words, best first; return them in document order.
+    """Choose sentences of about ``budget`` words, best first; return them in document order.
 
-    A sentence is worth its chunk's score times the share of its words that are not yet said,
-    weighed by how common they are in the document. Where none is short enough, the shortest.
+    A sentence is worth how much its chunk is retrieved, times how central it is among the
+    sentences, times the words it says that are not yet said, weighed by how common they are. The
+    best one comes whole, even where it is longer than the budget; the others must fit.
     """
-    weight: dict[str, float] = {}
-    for candidate in candidates:
-        for word in candidate.words:
-            weight[word] = weight.get(word, 0.0) + 1.0
-    weight = {word: min(count, 50.0) ** 0.5 for word, count in weight.items() if count > 1}
-    pool = [c for c in candidates if c.length <= budget]
-    pool = sorted(pool, key=lambda c: -c.score * _value(c, weight))[:400]
-    chosen = [] if pool else sorted(candidates, key=lambda c: c.length)[:1]
+    counts = Counter(word for candidate in candidates for word in candidate.words)
+    weight = {word: count**0.7 for word, count in counts.items() if count > 1} or dict(counts)
+    pool = sorted(candidates, key=lambda c: -_value(c, weight))[:_POOL]
+    worth = dict(zip(pool, _sentence_centrality(pool).sqrt().tolist(), strict=True))
+    chosen: list[_Candidate] = []
+    said: frozenset[str] = frozenset()
     left = budget
-    while pool := [c for c in pool if c.length <= left]:
-        best = max(pool, key=lambda c: c.score * _value(c, weight))
-        pool.remove(best)
+    while pool:
+        best = max(pool, key=lambda c: worth[c] * _value(c, weight))
         chosen.append(best)
         left -= best.length
-        for word in best.words:
-            weight[word] = weight.get(word, 0.0) * 0.2
+        for word in best.words & weight.keys():
+            weight[word] *= 0.2
+        said |= best.words
+        pool = [c for c in pool if c.length <= left and _news(c, said) > 0.3]
     return sorted(chosen, key=lambda c: c.start)
 
 
-def _value(candidate: _Candidate, weight: dict[str, float]) -> float:
-    return sum(weight.get(w, 0.0) for w in candidate.words) / max(candidate.length, 12)
+def _news(candidate: _Candidate, said: frozenset[str]) -> float:
+    return len(candidate.words - said) / max(1, len(candidate.words))
+
+
+def _value(candidate: _Candidate, weight: Mapping[str, float]) -> float:
+    said = sum(weight.get(word, 0.0) for word in candidate.words)
+    return candidate.score * said / float(candidate.length**0.3)
+
+
+def _sentence_centrality(sentences: Sequence[_Candidate]) -> Tensor:
+    """Shares of a reader who walks between sentences by common words (TextRank), [n], mean 1."""
+    count = len(sentences)
+    graph = torch.zeros(count, count)
+    for i, one in enumerate(sentences):
+        for j, other in enumerate(sentences[:i]):
+            if common := len(one.words & other.words):
+                scale = math.log(1 + one.length) + math.log(1 + other.length)
+                graph[i, j] = graph[j, i] = common / scale
+    graph = graph / graph.sum(dim=1, keepdim=True).clamp(min=1e-6)
+    rank = torch.full((count,), 1.0)
+    with torch.autocast("cpu", enabled=False):
+        for _ in range(30):
+            rank = 0.15 + 0.85 * (rank @ graph)
+    return rank
 
 
 def _abstractive(

@@ -248,10 +248,17 @@ class _Asked:
         return evidence.supports(sentence)
 
     def _cited(self, quotes: Quotes) -> tuple[CitationResult, ...]:
-        cited = (cite_span(self.store, self.document(s.document), s) for s in quotes.spans)
-        # Grown to whole words, two spans may have become one; punctuation alone says nothing.
-        distinct = {(c.document, c.start): c for c in cited if re.search(r"\w", c.quote)}
-        return tuple(distinct.values())
+        chosen: list[CitationResult] = []
+        for span in quotes.spans:
+            cited = cite_span(self.store, self.document(span.document), span)
+            # Grown to whole words, spans may share one; punctuation alone says nothing.
+            apart = all(
+                cited.document != c.document or cited.end <= c.start or c.end <= cited.start
+                for c in chosen
+            )
+            if apart and re.search(r"\w", cited.quote):
+                chosen.append(cited)
+        return tuple(chosen)
 
     def _closest(self) -> tuple[CitationResult, ...]:
         """The best passage as a whole, where no span of it can be named."""

@@ -90,11 +90,18 @@ def _joined(text: str, at: int) -> bool:
 
 def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -> str:
     """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
+    touching = sentences_at(store, document, start, end)
+    spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
+    low = max(touching[0][0] if touching else start, start - spare)
+    high = min(touching[-1][1] if touching else end, end + spare)
+    return store.text(document.id, low, high).strip()
+
+
+def sentences_at(
+    store: Store, document: DocumentRow, start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return the places of the sentences that share a character with ``start:end``, in order."""
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
     text = store.text(document.id, low, high)
-    a, b = start - low, end - low
-    touching = [(s, e) for s, e in sentence_spans(text) if s < b and a < e]
-    first = touching[0][0] if touching else a
-    last = touching[-1][1] if touching else b
-    spare = max(0, _LONGEST_CONTEXT - (b - a)) // 2
-    return text[max(first, a - spare) : min(last, b + spare)].strip()
+    spans = ((low + a, low + b) for a, b in sentence_spans(text))
+    return [(a, b) for a, b in spans if a < end and start < b]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.citations import CitationResult, cite, sentences_at
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text_units import content_words, sentence_spans
@@ -21,6 +21,7 @@ class Evidence:
     def __init__(self, store: Store, document: Callable[[str], DocumentRow]) -> None:
         self._store, self._document = store, document
         self._sources: dict[tuple[str, int], tuple[Passage, int, set[str]]] = {}
+        self._chunks: set[int] = set()
         self._cited: dict[tuple[str, int], CitationResult] = {}
 
     @property
@@ -29,13 +30,17 @@ class Evidence:
         return tuple(self._cited.values())
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Take the sentences of further passages."""
+        """Take the sentences that touch further passages."""
         for passage in passages:
             row = passage.row
-            for a, b in sentence_spans(row.text):
-                words = set(content_words(row.text[a:b]))
-                key = (row.document_id, row.start + a)
-                self._sources.setdefault(key, (passage, row.start + b, words))
+            if row.id in self._chunks:
+                continue
+            self._chunks.add(row.id)
+            document = self._document(row.document_id)
+            places = sentences_at(self._store, document, row.start, row.start + len(row.text))
+            for start, end in places:
+                words = set(content_words(self._store.text(document.id, start, end)))
+                self._sources.setdefault((document.id, start), (passage, end, words))
 
     def supports(self, sentence: str) -> bool:
         """Say whether one source holds most of the sentence's content words, and cite the best."""

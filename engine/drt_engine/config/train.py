@@ -28,6 +28,8 @@ class OptimConfig:
     steps: int = 1000
     lr: float = 3e-4
     encoder_scale: float = 0.25
+    embedding_scale: float = 0.25
+    lower_scale: float = 1.0
     weight_decay: float = 0.01
     betas: tuple[float, ...] = (0.9, 0.95)
     warm_up: float = 0.02

@@ -84,9 +84,7 @@ def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
     products = [1000 * s for s in matmul.seconds]
     rows = []
     for name, values in milliseconds.items():
-        against, other = (
-            (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
-        )
+        against, other = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
         rows.append(bench_row(name, values, unit="ms", against=against, against_values=other))
     return [*rows, bench_row(MATMUL, products, unit="ms")]
 

@@ -151,9 +151,7 @@ class _Documents:
             at += len(case.text) + 2
         return "\n\n".join(parts), facts
 
-    def _case(
-        self, place: int, tokens: int, taken: set[tuple[str, frozenset[str]]]
-    ) -> NeedleCase:
+    def _case(self, place: int, tokens: int, taken: set[tuple[str, frozenset[str]]]) -> NeedleCase:
         """Draw needles until one asks for nothing that the document already says of its entity."""
         options = self._options
         stretch = self._stretch(place)

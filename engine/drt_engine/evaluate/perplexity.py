@@ -31,7 +31,7 @@ _LOGITS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class PerplexityOptions:
-    """Streams of `length` tokens of each document, `limit` tokens of the corpus in all."""
+    """Streams of `length` tokens of each document; `limit` tokens in all, spread over documents."""
 
     corpus: Path
     length: int = 16384
@@ -66,16 +66,31 @@ def evaluate_perplexity(runtime: Runtime, options: PerplexityOptions) -> EvalRep
 
 
 def _streams(runtime: Runtime, options: PerplexityOptions) -> Iterator[list[int]]:
-    left = math.inf if options.limit is None else options.limit
-    for document in read_corpus(options.corpus):
-        ids = runtime.tokenizer.encode(document.text).ids
-        for at in range(0, len(ids), options.length):
-            stream = ids[at : at + int(min(options.length, left))]
+    """Yield the streams of all documents, or with a limit the first of each, the second, ..."""
+    if options.limit is None:
+        yield from _round(runtime, options, number=None)
+        return
+    left, number, more = options.limit, 0, True
+    while more and left > 1:
+        more = False
+        for stream in _round(runtime, options, number=number):
+            more = True
+            yield stream[:left]
             left -= len(stream)
-            if len(stream) > 1:
-                yield stream
             if left < 2:
                 return
+        number += 1
+
+
+def _round(
+    runtime: Runtime, options: PerplexityOptions, *, number: int | None
+) -> Iterator[list[int]]:
+    """Yield the stream of this number of every document, or all streams."""
+    size = options.length
+    for document in read_corpus(options.corpus):
+        ids = runtime.tokenizer.encode(document.text).ids
+        starts = range(0, len(ids), size) if number is None else [number * size]
+        yield from (stream for at in starts if len(stream := ids[at : at + size]) > 1)
 
 
 def stream_losses(runtime: Runtime, ids: Sequence[int], *, retrieval: bool) -> Tensor:

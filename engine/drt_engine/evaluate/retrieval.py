@@ -80,8 +80,8 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
         task="retrieval",
         data=options.qa.name,
         n=len(cases),
-        metrics=grouped(cases, lambda c: c.source, _hits),
-        baselines={"bm25": grouped(cases, lambda c: c.source, _lexical_hits)},
+        metrics=_groups(cases, names),
+        baselines={"bm25": _groups(cases, ["lexical"])},
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
@@ -130,13 +130,11 @@ def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> lis
     return [passage.row.id for passage in source.passages[-1]]
 
 
-def _hits(cases: Sequence[_Case]) -> Metrics:
-    asked = [name for name in RETRIEVERS if name in cases[0].ranks]
-    return {"n": len(cases)} | {name: _hit_rates(cases, name) for name in asked}
+def _groups(cases: Sequence[_Case], names: Sequence[str]) -> dict[str, Metrics]:
+    def measure(some: Sequence[_Case]) -> Metrics:
+        return {"n": len(some)} | {name: _hit_rates(some, name) for name in names}
 
-
-def _lexical_hits(cases: Sequence[_Case]) -> Metrics:
-    return {"n": len(cases), "lexical": _hit_rates(cases, "lexical")}
+    return grouped(cases, lambda case: case.source, measure)
 
 
 def _hit_rates(cases: Sequence[_Case], name: str) -> dict[str, Number]:

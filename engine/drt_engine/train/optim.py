@@ -11,13 +11,19 @@ from drt_engine.model.drt import DRT
 
 
 def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
-    """Return AdamW with the encoder and embeddings at a share of the rate, and no decay on vectors.
+    """Return AdamW with the parts of ``OptimConfig`` at their shares of the rate.
 
-    Scalars (the temperature, the weight of BM25) take ten times the rate: they have far to go.
+    Vectors do not decay. Scalars (the temperature, the weight of BM25) take ten times the rate:
+    they have far to go.
     """
+    shares = {
+        "encoder.": config.encoder_scale,
+        "embedding.": config.embedding_scale,
+        "lower.": config.lower_scale,
+    }
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
-        scale = config.encoder_scale if name.startswith(("encoder.", "embedding.")) else 1.0
+        scale = next((v for k, v in shares.items() if name.startswith(k)), 1.0)
         scale = 10.0 if parameter.dim() == 0 else scale
         decay = config.weight_decay if parameter.dim() > 1 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)

@@ -22,8 +22,8 @@ def warm_start(model: DRT, folder: Path) -> None:
     """Copy embeddings and encoder blocks of a BERT-like model; raises ``WeightsError`` when the
     shapes differ.
 
-    The encoder then computes exactly what the source computes: token types are folded into the
-    positions.
+    The encoder then computes what the source computes for the same tokens from position 0 on; token
+    types are folded into the positions.
     """
     path = folder / "model.safetensors"
     try:
@@ -48,10 +48,11 @@ def _copy_embeddings(model: DRT, source: dict[str, Tensor]) -> None:
     model.embedding.weight.copy_(words)
     for key, stand_in in _STAND_INS.items():
         model.embedding.weight[getattr(model.config, key)] = words[stand_in]
-    positions = source["embeddings.position_embeddings.weight"]
-    model.encoder.positions.weight.copy_(
-        positions + source["embeddings.token_type_embeddings.weight"][0]
-    )
+    table = source["embeddings.position_embeddings.weight"]
+    table = table + source["embeddings.token_type_embeddings.weight"][0]
+    # Our tokens count from 1 and have no [CLS] before them. The source needs something at its
+    # position 0: with the first token there its landmarks find far more (examples/LOG.md).
+    model.encoder.positions.weight.copy_(torch.cat([table[:1], table[:-1]]))
     _copy(model.encoder.input_norm, source, "embeddings.LayerNorm")
 
 

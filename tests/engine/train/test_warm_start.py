@@ -114,7 +114,7 @@ def test_the_encoder_computes_what_bert_computes(
     valid[..., 5:] = False
     _, encoded = model.read(chunks, valid)
     sep = 102  # our landmark starts as [SEP]
-    wanted = bert(torch.tensor([*ids[:5], sep]), tensors, first=1)
+    wanted = bert(torch.tensor([*ids[:5], sep]), tensors, first=0)
     torch.testing.assert_close(encoded.states[0, :5], wanted[:5], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(encoded.landmarks[0], wanted.mean(0), rtol=1e-4, atol=1e-5)
 

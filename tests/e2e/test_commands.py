@@ -1,0 +1,87 @@
+"""The main path, from a file to answers, by the real commands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.e2e.conftest import Drt
+
+QUESTION = "Who keeps the key of the store?"
+KEYS = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds", "model"]
+CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section"]
+ANY = ("--threshold", 0)
+
+
+def test_read_ask_and_check_the_quote(drt: Drt, manual: Path, letters: Path) -> None:
+    assert drt("ingest", manual, letters).code == 0
+    assert "unchanged" in drt("ingest", manual).out
+    answer = drt("ask", QUESTION, *ANY, "--json")
+    assert (answer.code, answer.err) == (0, "")
+    assert list(answer.json) == KEYS
+    for citation in answer.json["citations"]:
+        assert list(citation) == [*CITATION, "probability"]
+        name, places = citation["document"], (citation["start"], citation["end"])
+        shown = drt("library", "show", name, "--text", "--start", places[0], "--end", places[1])
+        assert shown.out == citation["quote"]
+    assert answer.json["answer"] == answer.json["citations"][0]["quote"]
+    plain = drt("ask", QUESTION, *ANY)
+    assert " ".join(answer.json["answer"].split()) in plain.out
+    assert drt("ask", QUESTION, *ANY, "--stream").out.startswith(answer.json["answer"])
+
+
+def test_what_is_not_found(drt: Drt, manual: Path) -> None:
+    answer = drt("ask", QUESTION, manual, "--threshold", 1)
+    assert answer.code == 0
+    assert answer.out.startswith("The document does not say.") and "Closest passage" in answer.out
+
+
+def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> None:
+    drt("ingest", manual)
+    answer = drt("ask", QUESTION, letters, *ANY, "--json").json
+    assert {one["source"] for one in answer["citations"]} == {str(letters)}
+    answer = drt("ask", QUESTION, "--doc", "manual.md", *ANY, "--json").json
+    assert {one["source"] for one in answer["citations"]} == {str(manual)}
+
+
+def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
+    first = drt("ask", QUESTION, manual, "--session", "review", *ANY, "--json").json
+    second = drt("ask", "And what burns?", "--session", "review", *ANY, "--json").json
+    alone = drt("ask", "And what burns?", *ANY, "--json").json
+    assert second["confidence"] != alone["confidence"]
+    assert "review" in drt("session", "list").out
+    shown = drt("session", "show", "review").out
+    assert QUESTION in shown and " ".join(first["answer"].split()) in " ".join(shown.split())
+    asked = drt("chat", stdin=f"{QUESTION}\n/quit\n".encode())
+    assert asked.code == 0 and asked.out
+
+
+def test_free_text_ends(drt: Drt, manual: Path) -> None:
+    arguments = ["ask", QUESTION, manual, *ANY, "--mode", "free", "--max-tokens", 12]
+    answer = drt(*arguments, "--json").json
+    assert answer["mode"] == "free" and answer["answer"] and answer["citations"]
+    assert drt(*arguments, "--stream").code == 0
+
+
+def test_summaries(drt: Drt, manual: Path) -> None:
+    for mode in ("auto", "abstractive"):
+        summary = drt("summarize", manual, "--mode", mode, "--length", "short", "--json")
+        assert (summary.code, summary.err) == (0, "")
+        assert 0 < len(summary.json["text" if "text" in summary.json else "summary"].split()) <= 60
+    focused = drt("summarize", manual, "--focus", "bell and gun", "--cite")
+    assert focused.code == 0 and "characters" in focused.out
+
+
+def test_trace_and_explain(drt: Drt, manual: Path) -> None:
+    drt("ingest", manual)
+    assert "answer chunk 1" in drt("trace", QUESTION).out
+    assert "answer chunk 1" in drt("ask", QUESTION, *ANY, "--explain").out
+
+
+def test_removing_a_document(drt: Drt, manual: Path, letters: Path) -> None:
+    drt("ingest", manual, letters)
+    assert drt("library", "remove", "letters.txt").code == 0
+    answer = drt("ask", QUESTION, *ANY, "--json").json
+    assert {one["source"] for one in answer["citations"]} == {str(manual)}
+    checked = drt("library", "check")
+    assert (checked.code, checked.out) == (0, "")
+    assert drt("library", "stats", "--json").json["model"] == "drt-tiny"

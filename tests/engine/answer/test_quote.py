@@ -1,0 +1,129 @@
+"""Spans from logits: the best start and end, across borders, apart from one another."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from drt_engine.answer.quote import LONGEST_QUOTE, best_quotes
+from drt_engine.model.quote_head import QuoteLogits
+from drt_engine.retrieval.library import Passage
+from drt_engine.store import ChunkRow
+
+SIZE, MARGIN = 4, 1
+SLOTS = SIZE + 2 * MARGIN
+
+
+def passage(ordinal: int, *, document: str = "a", last: int = 99, share: float = 0.5) -> Passage:
+    """Chunk `ordinal` of tokens of ten characters, with a token of each neighbour."""
+    tokens = torch.arange(SLOTS) + ordinal * SIZE - MARGIN
+    tokens = torch.where((tokens >= 0) & (tokens <= last), tokens, -1)
+    row = ChunkRow(ordinal, document, ordinal, ordinal * SIZE * 10, "", None, None)
+    return Passage(row, tokens, tokens * 10, tokens * 10 + 9, 0.0, share, "landmark")
+
+
+def logits(count: int, *, null: float = 0.0) -> QuoteLogits:
+    empty = torch.full((1, count, SLOTS), -20.0)
+    return QuoteLogits(empty, empty.clone(), torch.tensor([null]))
+
+
+def put(where: Tensor, passages: list[Passage], token: int, value: float) -> None:
+    for number, one in enumerate(passages):
+        where[0, number][one.tokens == token] = value
+
+
+def test_the_best_start_and_end() -> None:
+    passages = [passage(1)]
+    given_ = logits(1, null=-20)
+    put(given_.start, passages, 5, 3.0)
+    put(given_.end, passages, 6, 3.0)
+    quotes = best_quotes(given_, passages)
+    best = quotes.spans[0]
+    assert (best.document, best.start, best.end) == ("a", 50, 69)
+    assert best.probability == pytest.approx(1, abs=1e-6)
+    assert best.passage is passages[0]
+    assert quotes.score > 10
+
+
+def test_an_end_never_stands_before_its_start() -> None:
+    passages = [passage(1)]
+    given_ = logits(1)
+    put(given_.start, passages, 7, 3.0)
+    put(given_.end, passages, 5, 3.0)
+    for span in best_quotes(given_, passages).spans:
+        assert span.start < span.end
+
+
+def test_a_quote_crosses_the_border_of_two_retrieved_chunks() -> None:
+    passages = [passage(2), passage(1)]
+    given_ = logits(2)
+    put(given_.start, passages[1:], 5, 0.0)  # chunk 2 does not see it
+    given_.start[0, 1][passages[1].tokens == 5] = 8.0
+    given_.end[0, 0][passages[0].tokens == 10] = 8.0
+    best = best_quotes(given_, passages).spans[0]
+    assert (best.start, best.end) == (50, 109)
+    assert best.passage is passages[1]
+
+
+def test_a_quote_never_jumps_a_gap_or_into_another_document() -> None:
+    for other in (passage(4), passage(2, document="b")):
+        passages = [passage(1), other]
+        given_ = logits(2)
+        given_.start[0, 0][passages[0].tokens == 5] = 8.0
+        given_.end[0, 1][other.tokens == int(other.tokens[3])] = 8.0
+        for span in best_quotes(given_, passages).spans:
+            assert span.end - span.start <= SLOTS * 10
+
+
+def test_nothing_longer_than_allowed() -> None:
+    passages = [passage(i) for i in range(30)]
+    given_ = logits(30)
+    put(given_.start, passages, 1, 9.0)
+    put(given_.end, passages, 1 + LONGEST_QUOTE, 9.0)
+    for span in best_quotes(given_, passages).spans:
+        assert span.end - span.start < LONGEST_QUOTE * 10
+    put(given_.end, passages, LONGEST_QUOTE, 9.5)
+    best = best_quotes(given_, passages).spans[0]
+    assert (best.start, best.end) == (10, LONGEST_QUOTE * 10 + 9)
+
+
+def test_the_score_falls_as_the_null_logit_rises() -> None:
+    passages = [passage(0)]
+    scores = []
+    for null in (-5.0, 0.0, 5.0):
+        given_ = logits(1, null=null)
+        put(given_.start, passages, 1, 0.0)
+        put(given_.end, passages, 1, 0.0)
+        scores.append(best_quotes(given_, passages).score)
+    assert scores == sorted(scores, reverse=True)
+    assert scores[1] == pytest.approx(0, abs=1e-5)
+
+
+def test_no_passage_gives_no_quote() -> None:
+    quotes = best_quotes(logits(0), [])
+    assert quotes.spans == () and quotes.score == -math.inf
+
+
+@given(st.integers(0, 10_000), st.integers(1, 5))
+def test_spans_of_any_logits(seed: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    passages = [passage(i, last=4 * count) for i in range(count)]
+    shape = (1, count, SLOTS)
+    hidden = torch.stack([p.tokens < 0 for p in passages])[None]
+    start, end = (
+        (torch.randn(shape, generator=generator) * 3).masked_fill(hidden, -math.inf)
+        for _ in range(2)
+    )
+    quotes = best_quotes(QuoteLogits(start, end, torch.randn(1, generator=generator)), passages)
+    assert 1 <= len(quotes.spans) <= 3
+    shares = [span.probability for span in quotes.spans]
+    assert shares == sorted(shares, reverse=True)
+    assert min(shares) >= 0 and max(shares) <= 1
+    places = sorted((span.start, span.end) for span in quotes.spans)
+    assert all(a < b for a, b in places)
+    assert all(one[1] <= other[0] for one, other in zip(places, places[1:], strict=False))

@@ -1,0 +1,212 @@
+"""Retrieval, answers and calibration over a tiny model: shapes, groups, and rigged results."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drt_engine.answer.ask import AnswerResult
+from drt_engine.answer.citations import CitationResult
+from drt_engine.answer.trace import Trace
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate import answers, calibrate
+from drt_engine.evaluate.library import library_of, overlaps, sample
+from drt_engine.evaluate.report import EvalReport
+from drt_engine.evaluate.run import evaluate
+from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+from tests.engine.evaluate_runs.conftest import LAKE, MINE
+
+KEYS = ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
+GOLD = {
+    "Who is the captain of the ferry?": ("Ida Holm", 0.9),
+    "When did the mill burn?": ("in 1811", 0.4),
+    "How deep is the water?": ("seven", 0.2),
+    "What did the mine give?": ("copper", 0.8),
+    "What closed the gallery?": ("the bell", 0.7),
+    "Who owned the mine?": ("goats", 0.6),
+}
+
+
+def _result(quote: str, confidence: float) -> AnswerResult:
+    citation = CitationResult("d", "t", "s", 0, len(quote), quote, None, None, 1.0, quote)
+    found = confidence >= 0.5
+    return AnswerResult(quote, found, confidence, "quote", (citation,), 1, Trace("q", ()))
+
+
+@pytest.fixture
+def rigged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Answers by heart; the list says which were asked with re-reading."""
+    asked: list[bool] = []
+
+    def fake(runtime: Runtime, store: Store, text: str, options: Any) -> AnswerResult:
+        asked.append(options.reread)
+        return _result(*GOLD[text])
+
+    monkeypatch.setattr(answers, "ask", fake)
+    return asked
+
+
+def test_documents_are_stored_to_the_character(runtime: Runtime) -> None:
+    texts = ["A café,\n\n\tand naïve 東京 🙂 e\u0301nd. ", LAKE]
+    with library_of(runtime, texts, name="two") as (store, rows):
+        assert ["".join(store.iter_text(row.id)) for row in rows] == texts
+        assert [row.characters for row in rows] == [len(text) for text in texts]
+    with pytest.raises(ConfigError, match="'odd' is not stored as it was given"):
+        library_of(runtime, ["one\r\ntwo"], name="odd").__enter__()
+
+
+def test_overlap_and_sample() -> None:
+    assert overlaps(10, "abc", [(12, 20)]) and overlaps(10, "abc", [(0, 3), (0, 11)])
+    assert not overlaps(10, "abc", [(13, 20)]) and not overlaps(10, "abc", [(0, 10)])
+    drawn = sample(range(100), 7)
+    assert drawn == sorted(set(drawn)) == sample(range(100), 7) and len(drawn) == 7
+    assert sample(range(3), 7) == [0, 1, 2]
+
+
+def test_retrieval_reports_three_retrievers_by_source(
+    runtime: Runtime, qa_files: dict[str, object]
+) -> None:
+    result = evaluate(runtime, "retrieval", qa_files)
+    assert list(result) == KEYS and result["task"] == "retrieval" and result["n"] == 4
+    assert list(result["metrics"]) == ["A", "B", "all"]
+    every = result["metrics"]["all"]
+    assert list(every) == ["n", "landmark", "lexical", "hybrid"]
+    assert every["n"] == 4
+    for name in ("landmark", "lexical", "hybrid"):
+        assert 0 <= every[name]["hit@1"] <= every[name]["hit@8"] <= 1
+    # A word of each question stands only in the chunk of its evidence or just beside it.
+    assert every["lexical"]["hit@8"] >= 0.5
+    assert result["baselines"]["bm25"]["A"]["lexical"] == result["metrics"]["A"]["lexical"]
+    assert "hybrid hit@8" in EvalReport(**result).as_table()
+    json.dumps(result, allow_nan=False)
+
+
+def test_retrieval_of_one_retriever_source_and_limit(
+    runtime: Runtime, qa_files: dict[str, object]
+) -> None:
+    options = qa_files | {"retriever": "landmark", "source": "B", "limit": 1}
+    result = evaluate(runtime, "retrieval", options)
+    assert list(result["metrics"]) == ["B", "all"] and result["n"] == 1
+    assert list(result["metrics"]["all"]) == ["n", "landmark"]
+
+
+def test_answers_of_the_model_have_the_documented_shape(
+    runtime: Runtime, qa_files: dict[str, object]
+) -> None:
+    options = qa_files | {"both": True, "given_chunk": True, "limit": 2}
+    result = evaluate(runtime, "qa", options)
+    assert list(result) == KEYS and result["n"] == 4
+    assert list(result["metrics"]) == ["A", "B", "all"]
+    keys = ["f1", "em", "f1_abstractive", "f1_found", "found_auroc", "found_accuracy"]
+    keys += ["n_answerable", "n_unanswerable", "n_extractive"]
+    assert list(result["metrics"]["all"]) == keys
+    assert list(result["baselines"]) == ["stored", "given chunk", "bm25 sentence"]
+    assert list(result["baselines"]["stored"]["A"]) == keys
+    json.dumps(result, allow_nan=False)
+
+
+def test_answers_are_scored_whether_found_or_not(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool]
+) -> None:
+    result = evaluate(runtime, "qa", qa_files)
+    first, second = result["metrics"]["A"], result["metrics"]["B"]
+    # "in 1811" for "1811": two thirds; it is below the threshold.
+    assert first["f1"] == pytest.approx((1 + 2 / 3) / 2) and first["em"] == 0.5
+    assert first["f1_found"] == 0.5
+    assert first["found_auroc"] == 1.0 and first["found_accuracy"] == pytest.approx(2 / 3)
+    assert (second["f1"], second["found_accuracy"]) == (0.5, pytest.approx(2 / 3))
+    every = result["metrics"]["all"]
+    assert (every["n_answerable"], every["n_unanswerable"]) == (4, 2)
+    assert every["found_auroc"] == pytest.approx(7 / 8)
+    assert rigged == [True] * 6
+    sentence = result["baselines"]["bm25 sentence"]["B"]
+    assert 0 < sentence["f1"] < 1 and sentence["em"] == 0
+
+
+def test_stored_answers_are_asked_without_rereading(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool]
+) -> None:
+    evaluate(runtime, "qa", qa_files | {"both": True, "source": "A"})
+    assert rigged == [True, False] * 3
+    rigged.clear()
+    evaluate(runtime, "qa", qa_files | {"reread": False, "source": "A"})
+    assert rigged == [False] * 3
+
+
+def test_the_given_chunk_is_all_there_is(
+    runtime: Runtime, qa_files: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def fake(runtime: Runtime, store: Store, text: str, options: Any) -> AnswerResult:
+        seen.append("".join("".join(store.iter_text(row.id)) for row in store.documents()))
+        return _result("x", 0.9)
+
+    monkeypatch.setattr(answers, "ask", fake)
+    evaluate(runtime, "qa", qa_files | {"given_chunk": True, "source": "B"})
+    given = [text for text in seen if text != MINE]
+    assert len(given) == 2 and "copper" in given[0] and "A flood" in given[1]
+    assert all(text in MINE for text in given)
+
+
+def test_calibration_is_fitted_and_read_back(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool], tmp_path: Path
+) -> None:
+    result = evaluate(runtime, "calibrate", qa_files | {"out": str(tmp_path)})
+    assert list(result["metrics"]) == ["reread", "stored"]
+    assert sorted(rigged) == [False] * 6 + [True] * 6
+    written = json.loads((tmp_path / "calibration.json").read_text())
+    assert written.keys() == {"reread", "stored"}
+    assert written["reread"].keys() == {"scale", "shift", "threshold"}
+    assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
+    assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)
+    assert not (tmp_path / "calibration.json.part").exists()
+
+
+def test_the_threshold_separates_best_in_the_widest_gap() -> None:
+    scores, labels = [-3.0, -1.0, 2.0, 2.5, 4.0], [False, False, True, False, True]
+    # Above 2.0 stands one of two answerable; above -1.0 both, and one of three unanswerable.
+    assert calibrate.best_border(scores, labels) == 0.5
+    fit = calibrate.calibrate(scores, labels, name="reread")
+    assert fit.scale > 0
+    for score in (0.4, 0.6):
+        found = 1 / (1 + 2.718281828459045 ** -(fit.scale * score + fit.shift)) >= fit.threshold
+        assert found == (score > 0.5)
+    assert calibrate.found_score(0.0) == -60 and calibrate.found_score(1.0) == 60
+    assert calibrate.found_score(0.5) == 0
+
+
+def test_scores_that_say_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"stored: .*AUROC 0\.25"):
+        calibrate.calibrate([2.0, 0.0, 1.0, 3.0], [True, True, False, False], name="stored")
+    with pytest.raises(ConfigError, match="all questions are of one kind"):
+        calibrate.calibrate([1.0, 2.0], [True, True], name="reread")
+
+
+@pytest.mark.parametrize(
+    ("task", "options", "message"),
+    [
+        ("speed", {}, "no evaluation is called 'speed'; there are qa, retrieval"),
+        ("qa", {"limt": 3}, "unknown key qa.limt; did you mean 'limit'"),
+        ("qa", {"limit": 0}, "limit is 0, expected 1 or more"),
+        ("qa", {"retriever": "both"}, "qa.retriever is 'both'"),
+        ("qa", {"both": True, "reread": False}, "without reread = false"),
+        ("qa", {"source": "C"}, "no case of source 'C' can be asked; the sources are A, B"),
+        ("retrieval", {"limit": -1}, "limit is -1"),
+        ("calibrate", {"out": "nowhere"}, "nowhere is no folder"),
+    ],
+)
+def test_wrong_options_end_in_a_sentence(
+    runtime: Runtime, qa_files: dict[str, object], task: str, options: Any, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        evaluate(runtime, task, qa_files | options)
+
+
+def test_files_must_be_named(runtime: Runtime, qa_files: dict[str, object]) -> None:
+    with pytest.raises(ConfigError, match="'docs'"):
+        evaluate(runtime, "qa", {"qa": qa_files["qa"]})
