@@ -132,8 +132,12 @@ class _Documents:
             (document.text for document in read_corpus(options.corpus)), characters=20_000
         )[:20_000]
         per_token = len(sample) / max(1, self._count(sample))
-        self._size = round(per_token * length / most * _SPARE) + 2000
-        self._text = gather_haystack(texts, characters=self._size * options.needles)
+        self._needed = per_token * length * _SPARE
+        self._text = gather_haystack(texts, characters=self._size(1) + self._size(most) * most)
+
+    def _size(self, count: int) -> int:
+        """Characters to draw each of ``count`` stretches of a document from."""
+        return round(self._needed / count) + 2000
 
     def make(self, number: int, count: int) -> tuple[str, list[HiddenFact]]:
         """Return document `number` with `count` needles, one in each of its equal stretches."""
@@ -142,7 +146,8 @@ class _Documents:
         taken: set[tuple[str, frozenset[str]]] = set()
         at = 0
         for part in range(count):
-            case = self._case(number * self._most + part, self._length // count, taken)
+            stretch = self._stretch(number * self._most + part, self._size(count))
+            case = self._case(number * self._most + part, self._length // count, stretch, taken)
             facts += [
                 HiddenFact(case.question, case.answer, (at + start, at + end))
                 for start, end in case.evidence
@@ -151,10 +156,11 @@ class _Documents:
             at += len(case.text) + 2
         return "\n\n".join(parts), facts
 
-    def _case(self, place: int, tokens: int, taken: set[tuple[str, frozenset[str]]]) -> NeedleCase:
+    def _case(
+        self, place: int, tokens: int, stretch: str, taken: set[tuple[str, frozenset[str]]]
+    ) -> NeedleCase:
         """Draw needles until one asks for nothing that the document already says of its entity."""
         options = self._options
-        stretch = self._stretch(place)
         for draw in range(_DRAWS):
             seed = crc32(f"{options.seed} {self._length} {place} {draw}".encode())
             wanted = NeedleOptions(tokens, depth=seed % 1000 / 999, hops=options.hops)
@@ -168,9 +174,9 @@ class _Documents:
             "expected fewer needles"
         )
 
-    def _stretch(self, place: int) -> str:
-        start = place * self._size % max(1, len(self._text) - self._size + 1)
-        return self._text[start : start + self._size]
+    def _stretch(self, place: int, size: int) -> str:
+        start = place * size % max(1, len(self._text) - size + 1)
+        return self._text[start : start + size]
 
 
 def _names(case: NeedleCase, span: Span) -> frozenset[str]:

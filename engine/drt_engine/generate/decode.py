@@ -25,13 +25,22 @@ class Decoder:
     def __init__(self, model: DRT, source: Source, *, dtype: torch.dtype = torch.float32) -> None:
         config = model.config
         self.model, self.source = model, source
+        self.device = model.embedding.weight.device
         self.found: list[Found | None] = [None] * config.groups
         self.position = 0
         self._states: list[Tensor] = []  # lower-stack states of the open chunk
         sizes = (config.kv_heads, config.head_size)
-        room = {"window": config.window, "room": max(_TOKENS_AT_ONCE, config.chunk), "dtype": dtype}
-        self.lower = WindowCache(max(config.lower_layers, 1), *sizes, **room)
-        self.upper = WindowCache(config.upper_layers, *sizes, **room)
+        self.lower, self.upper = (
+            WindowCache(
+                layers,
+                *sizes,
+                window=config.window,
+                room=max(_TOKENS_AT_ONCE, config.chunk),
+                dtype=dtype,
+                device=self.device,
+            )
+            for layers in (max(config.lower_layers, 1), config.upper_layers)
+        )
 
     @property
     def open_tokens(self) -> int:
@@ -61,7 +70,9 @@ class Decoder:
         model, config = self.model, self.model.config
         lower = self._lower([config.landmark_id])
         states = torch.cat([*self._states, lower], dim=1)
-        encoded = model.encode(states, torch.ones(states.shape[:2], dtype=torch.bool))
+        encoded = model.encode(
+            states, torch.ones(states.shape[:2], dtype=torch.bool, device=self.device)
+        )
         found: list[Found | None] = []
 
         def look(group: int, x: Tensor) -> None:
@@ -85,8 +96,8 @@ class Decoder:
         return self._upper(x, None)[0]
 
     def _lower(self, ids: Sequence[int]) -> Tensor:
-        x = self.model.embed(torch.tensor([list(ids)]))
-        positions = torch.arange(self.position, self.position + len(ids))[None]
+        x = self.model.embed(torch.tensor([list(ids)], device=self.device))
+        positions = torch.arange(self.position, self.position + len(ids), device=self.device)[None]
         self.position += len(ids)
         self.lower.begin(positions, torch.ones_like(positions, dtype=torch.bool))
         for number, layer in enumerate(self.model.lower):
@@ -96,7 +107,7 @@ class Decoder:
     def _upper(self, x: Tensor, look: object) -> Tensor:
         config = self.model.config
         last = self.position
-        positions = torch.arange(last - x.shape[1], last)[None]
+        positions = torch.arange(last - x.shape[1], last, device=self.device)[None]
         self.upper.begin(positions, torch.ones_like(positions, dtype=torch.bool))
         per_group = config.upper_layers // config.groups
         for group in range(config.groups):

@@ -17,20 +17,28 @@ class WindowCache:
     """
 
     def __init__(
-        self, layers: int, kv_heads: int, size: int, *, window: int, room: int, dtype: torch.dtype
+        self,
+        layers: int,
+        kv_heads: int,
+        size: int,
+        *,
+        window: int,
+        room: int,
+        dtype: torch.dtype,
+        device: torch.device | None = None,
     ) -> None:
         self.slots = window + room
         shape = (layers, 1, self.slots, kv_heads, size)
-        self.keys = torch.zeros(shape, dtype=dtype)
-        self.values = torch.zeros(shape, dtype=dtype)
-        self.positions = torch.full((1, self.slots), -1, dtype=torch.long)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.positions = torch.full((1, self.slots), -1, dtype=torch.long, device=device)
         self._head = 0
-        self._where = torch.zeros(0, dtype=torch.long)
+        self._where = torch.zeros(0, dtype=torch.long, device=device)
 
     def begin(self, positions: Tensor, valid: Tensor) -> None:
         """Take slots for new tokens, [1, T]; padding takes a slot that nothing ever sees."""
         count = positions.shape[1]
-        self._where = (self._head + torch.arange(count)) % self.slots
+        self._where = (self._head + torch.arange(count, device=positions.device)) % self.slots
         self._head = (self._head + count) % self.slots
         self.positions[:, self._where] = torch.where(
             valid, positions, torch.full_like(positions, -1)
@@ -57,6 +65,8 @@ class WindowCache:
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Continue from what ``state`` returned."""
-        self.keys, self.values = state["keys"].clone(), state["values"].clone()
-        self.positions = state["positions"].clone()
+        device = self.positions.device
+        self.keys = state["keys"].to(device, copy=True)
+        self.values = state["values"].to(device, copy=True)
+        self.positions = state["positions"].to(device, copy=True)
         self._head = int(state["head"])

@@ -1,0 +1,67 @@
+"""The README holds true: its commands exist, its first commands are the ones tested, its Python runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from drt_cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.S)
+
+
+def commands() -> list[list[str]]:
+    lines = [line.split("#")[0] for block in blocks("sh") for line in block.splitlines()]
+    lines = [part.strip() for line in lines for part in line.split("&&")]
+    inline = re.findall(r"`(drt [^`]+)`", README)
+    return [shlex.split(line) for line in [*lines, *inline] if line.startswith("drt ")]
+
+
+def test_every_command_of_the_readme_exists() -> None:
+    named = {words[1].rstrip(",") for words in commands()}
+    assert named <= set(COMMANDS)
+    assert {"ask", "ingest", "summarize", "eval", "bench"} <= named
+
+
+def test_every_option_of_the_readme_exists() -> None:
+    for words in commands():
+        names: set[str] = set()
+        command: click.Command | None = cli
+        for word in words[1:]:
+            if isinstance(command, click.Group):
+                names |= {o for p in command.params for o in p.opts + p.secondary_opts}
+                command = command.get_command(click.Context(command), word.rstrip(",")) or command
+        assert command is not None
+        names |= {o for p in command.params for o in p.opts + p.secondary_opts}
+        used = {word.split("=")[0] for word in words if word.startswith("--")}
+        assert used <= names, words
+
+
+def test_every_command_is_in_the_readme() -> None:
+    for name in COMMANDS:
+        assert f"drt {name}" in README, name
+
+
+def test_files_named_in_the_readme_exist() -> None:
+    for path in re.findall(r"(?:examples|engine|kernels)/[\w./-]+\w", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_python_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    (source,) = blocks("python")
+    exec(compile(source, "README.md", "exec"), {})
+    printed = capsys.readouterr().out
+    assert "sixty days" in printed and len(printed.splitlines()) >= 2

@@ -1,0 +1,55 @@
+"""The model in the package: it is whole, small enough, and answers a long document as promised."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drt import Answer, Assistant
+
+HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
+WEIGHTS = Path(__file__).parents[1] / "engine/drt_engine/weights/drt-small-en"
+
+
+@pytest.fixture(scope="module")
+def assistant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assistant]:
+    with Assistant(tmp_path_factory.mktemp("shipped") / "library") as assistant:
+        assistant.ingest(HANDBOOK)
+        yield assistant
+
+
+def test_the_folder_is_whole_and_small() -> None:
+    names = {file.name for file in WEIGHTS.iterdir()}
+    assert names == {
+        "MODEL_CARD.md",
+        "calibration.json",
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+    }
+    assert (WEIGHTS / "model.safetensors").stat().st_size < 80e6
+
+
+@pytest.mark.parametrize(
+    ("question", "wanted"),
+    [
+        ("How many days' notice must a member give after the ship has sailed?", "sixty days"),
+        ("What is the call sign of the station?", "LANTERN"),
+        ("Who wrote to the manager of the Lissom Biscuit Works?", "Finch"),
+    ],
+)
+def test_it_answers_with_an_exact_quote(
+    assistant: Assistant, question: str, wanted: str
+) -> None:
+    text = HANDBOOK.read_text(encoding="utf-8")
+    answer: Answer = assistant.ask(question)
+    assert answer.found and wanted in answer.text
+    for citation in answer.citations:
+        assert text[citation.start : citation.end] == citation.quote
+
+
+def test_it_says_when_the_document_does_not_know(assistant: Assistant) -> None:
+    answer = assistant.ask("What is the password of the wireless network?")
+    assert not answer.found and answer.text == "" and len(answer.citations) == 1
