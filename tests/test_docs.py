@@ -1,4 +1,4 @@
-"""The README holds true: its commands exist, its first commands are the ones tested, its Python runs."""
+"""The README holds true: its commands and files exist, its Python runs."""
 
 from __future__ import annotations
 

@@ -11,18 +11,23 @@ from drt_engine.errors import ConfigError
 
 @dataclass(frozen=True)
 class StartConfig:
-    """Where the parameters come from: a BERT-like folder, a model folder, both (model first), or
-    nothing.
+    """Where the parameters come from: a BERT-like folder, a model folder (over it), or nothing.
+
+    ``reset_scorer`` starts the maps that score chunks anew.
     """
 
     warm_start: Path | None = None
     model: Path | None = None
     tokenizer: Path | None = None
+    reset_scorer: bool = False
 
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW with warm-up and cosine; ``encoder_scale`` is the encoder's share of the learning rate.
+    """AdamW with warm-up and cosine.
+
+    The ``.._scale`` are the shares of the learning rate that parts of the model take: what was
+    warm-started, and what feeds it, wants small ones.
     """
 
     steps: int = 1000
@@ -30,6 +35,7 @@ class OptimConfig:
     encoder_scale: float = 0.25
     embedding_scale: float = 0.25
     lower_scale: float = 1.0
+    scorer_scale: float = 1.0
     weight_decay: float = 0.01
     betas: tuple[float, ...] = (0.9, 0.95)
     warm_up: float = 0.02
@@ -49,7 +55,8 @@ class QuestionsConfig:
     """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
 
     ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become
-    unanswerable. The weights of the parts hold for needles too.
+    unanswerable. ``teacher`` is a BERT-like folder whose landmarks ours are held near, with weight
+    ``teacher_loss``. The weights of the parts hold for needles too.
     """
 
     share: float = 0.0
@@ -64,6 +71,8 @@ class QuestionsConfig:
     stored_loss: float = 0.5
     text_loss: float = 0.2
     hidden: float = 0.0
+    teacher: Path | None = None
+    teacher_loss: float = 2.0
 
 
 @dataclass(frozen=True)

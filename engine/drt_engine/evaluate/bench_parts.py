@@ -5,11 +5,14 @@ Knows nothing of what is measured with it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -159,18 +162,21 @@ def run_process(command: Sequence[str]) -> ProcessTimes:
             command, stdout=subprocess.PIPE, stderr=errors, env=_environment()
         )
         assert process.stdout is not None
+        peak = _PeakMemory(process.pid)
+        peak.start()
         process.stdout.read(1)
         first = time.perf_counter() - started
         process.stdout.read()
         process.stdout.close()
-        code, peak = _wait(process)
+        code = process.wait()
+        peak.ended.set()
         total = time.perf_counter() - started
         if code:
             errors.seek(0)
             said = errors.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
             name = " ".join(command[:3])
             raise ConfigError(f"{name} ended with code {code} and said: {said[-1]}")
-    return ProcessTimes(first, total, peak)
+    return ProcessTimes(first, total, peak.bytes)
 
 
 def _environment() -> dict[str, str]:
@@ -178,11 +184,23 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
-def _wait(process: subprocess.Popen[bytes]) -> tuple[int, int | None]:
-    if not hasattr(os, "wait4"):
-        return process.wait(), None
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    # Kilobytes, but bytes on macOS.
-    unit = 1 if sys.platform == "darwin" else 1024
-    return process.returncode, usage.ru_maxrss * unit
+class _PeakMemory(threading.Thread):
+    """Watches the peak memory of a process, in bytes, until it ends; None where nothing tells.
+
+    The kernel's own account at the end (``ru_maxrss``) would count this process's memory, which
+    the child shares before it runs its command.
+    """
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self.bytes: int | None = None
+        self.ended = threading.Event()
+        self._status = Path(f"/proc/{pid}/status")
+
+    def run(self) -> None:
+        while not self.ended.wait(0.01):
+            with contextlib.suppress(OSError):
+                found = re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text())
+                if found:
+                    self.bytes = int(found.group(1)) * 1024
+

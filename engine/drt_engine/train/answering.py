@@ -18,6 +18,7 @@ from drt_engine.model.prompt import Prompt, lay_out
 from drt_engine.model.quote_head import QuoteLogits, Reread
 from drt_engine.retrieval.selection import Selection, select, selection_of
 from drt_engine.train.questions import QuestionBatch
+from drt_engine.train.teacher import LandmarkTeacher, distance
 
 
 @dataclass(frozen=True)
@@ -179,11 +180,17 @@ class AnswerLosses:
     reread: Tensor
     stored: Tensor
     text: Tensor
+    teacher: Tensor
     hit: Tensor
 
 
 def answer_losses(
-    model: DRT, batch: QuestionBatch, *, count: int, generator: torch.Generator | None
+    model: DRT,
+    batch: QuestionBatch,
+    *,
+    count: int,
+    generator: torch.Generator | None,
+    teacher: LandmarkTeacher | None = None,
 ) -> AnswerLosses:
     """Compute all losses of one batch (DESIGN section 7: evidence forced when missed, Gumbel
     choice).
@@ -203,8 +210,19 @@ def answer_losses(
         reread=reread,
         stored=stored,
         text=text_loss(model, states, run.prompt, batch),
+        teacher=teacher_loss(pool, run, teacher),
         hit=hit,
     )
+
+
+def teacher_loss(pool: Pool, run: PromptPass, teacher: LandmarkTeacher | None) -> Tensor:
+    """How far the landmarks of chunks and questions are from the teacher's; 0 without one."""
+    if teacher is None:
+        return pool.encoded.landmarks.new_zeros(())
+    chunks = teacher.landmarks(run.batch.ids, run.batch.valid)
+    questions = teacher.questions(run.batch.questions)
+    near = distance(pool.encoded.landmarks, chunks)
+    return near + distance(run.encoded[0].landmarks, questions)
 
 
 def evidence_loss(scores: Sequence[Tensor], gold: Tensor) -> Tensor:

@@ -20,6 +20,7 @@ def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
         "encoder.": config.encoder_scale,
         "embedding.": config.embedding_scale,
         "lower.": config.lower_scale,
+        "scorer.": config.scorer_scale,
     }
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():

@@ -14,6 +14,7 @@ from drt_engine.config.train import StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import load_model
+from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
 from drt_engine.train.warm_start import warm_start
@@ -39,6 +40,8 @@ def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
         warm_start(model, config.start.warm_start)
     if config.start.model is not None:
         _copy_model(model, config.start.model)
+    if config.start.reset_scorer:
+        model.scorer = LandmarkScorer(model.config)
     return model, tokenizer
 
 

@@ -19,6 +19,7 @@ from drt_engine.train.answering import answer_losses, seeded
 from drt_engine.train.needles import NeedleSource
 from drt_engine.train.questions import QuestionBatch, QuestionSource, hide_evidence
 from drt_engine.train.stream import StreamState, TokenStream
+from drt_engine.train.teacher import LandmarkTeacher
 
 
 class Tasks:
@@ -30,6 +31,14 @@ class Tasks:
         self.needles: NeedleSource | None = None
         self.stream: TokenStream | None = None
         self.tokenizer = tokenizer
+        self.teacher: LandmarkTeacher | None = None
+        if config.questions.teacher is not None:
+            self.teacher = LandmarkTeacher(config.questions.teacher, model)
+        if config.questions.share + config.needles.share > 0 and not model.reread:
+            raise ConfigError(
+                "questions and needles teach the quote head; expected model.quote_head and "
+                "model.reread to be true"
+            )
         if config.questions.share > 0:
             if config.questions.qa is None or config.questions.docs is None:
                 raise ConfigError("questions.qa and questions.docs must name files")
@@ -91,9 +100,12 @@ class Tasks:
         self, model: DRT, batch: QuestionBatch, rng: random.Random, count: int
     ) -> tuple[Tensor, dict[str, float]]:
         config = self.config.questions
-        parts = answer_losses(model, batch, count=count, generator=self._generator(rng))
+        parts = answer_losses(
+            model, batch, count=count, generator=self._generator(rng), teacher=self.teacher
+        )
         loss = parts.reread + config.stored_loss * parts.stored
         loss = loss + config.retrieval_loss * parts.retrieval + config.text_loss * parts.text
+        loss = loss + config.teacher_loss * parts.teacher
         values = {k: float(v.detach()) for k, v in vars(parts).items() if torch.isfinite(v)}
         return loss, {**values, "asked": float(len(batch.questions))}
 
