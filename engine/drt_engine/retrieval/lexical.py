@@ -9,137 +9,30 @@ from __future__ import annotations
 
 import re
 import sqlite3
+import unicodedata
 from collections.abc import Sequence
+
+from drt_engine.text_units import STOP_WORDS
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 
-STOP_WORDS = frozenset(
-    [
-        "a",
-        "about",
-        "after",
-        "all",
-        "also",
-        "am",
-        "an",
-        "and",
-        "any",
-        "are",
-        "as",
-        "at",
-        "be",
-        "because",
-        "been",
-        "before",
-        "being",
-        "but",
-        "by",
-        "can",
-        "could",
-        "did",
-        "do",
-        "does",
-        "doing",
-        "during",
-        "each",
-        "for",
-        "from",
-        "had",
-        "has",
-        "have",
-        "having",
-        "he",
-        "her",
-        "here",
-        "hers",
-        "him",
-        "his",
-        "how",
-        "i",
-        "if",
-        "in",
-        "into",
-        "is",
-        "it",
-        "its",
-        "itself",
-        "just",
-        "me",
-        "more",
-        "most",
-        "my",
-        "no",
-        "nor",
-        "not",
-        "of",
-        "off",
-        "on",
-        "once",
-        "only",
-        "or",
-        "other",
-        "our",
-        "ours",
-        "out",
-        "over",
-        "own",
-        "same",
-        "she",
-        "should",
-        "so",
-        "some",
-        "such",
-        "than",
-        "that",
-        "the",
-        "their",
-        "theirs",
-        "them",
-        "then",
-        "there",
-        "these",
-        "they",
-        "this",
-        "those",
-        "through",
-        "to",
-        "too",
-        "under",
-        "until",
-        "up",
-        "very",
-        "was",
-        "we",
-        "were",
-        "what",
-        "when",
-        "where",
-        "which",
-        "while",
-        "who",
-        "whom",
-        "whose",
-        "why",
-        "will",
-        "with",
-        "would",
-        "you",
-        "your",
-        "yours",
-    ]
-)
+# The combining marks are those that FTS5's unicode61 keeps inside a word.
+_WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+
+
+def search_terms(text: str) -> list[str]:
+    """Return the distinct words to search for: no stop words, unless nothing else is left."""
+    words = _WORD.findall(unicodedata.normalize("NFC", text).lower())
+    distinct = list(dict.fromkeys(words))
+    return [word for word in distinct if word not in STOP_WORDS] or distinct
 
 
 def fts_query(text: str) -> str | None:
-    """Return the FTS5 query of some plain words, any of which may match, or ``None`` when there are
-    no words.
+    """Return the FTS5 query of some plain words, any of which may match; ``None`` without words.
 
-    Stop words are dropped unless nothing else is left; every word is quoted, so no syntax can be
-    injected.
+    Every word is quoted, so no syntax can be injected.
     """
-    words = list(dict.fromkeys(re.findall(r"\w+", text.lower())))
-    kept = [w for w in words if w not in STOP_WORDS] or words
-    return " OR ".join(f'"{w}"' for w in kept) or None
+    return " OR ".join(f'"{word}"' for word in search_terms(text)) or None
 
 
 class LexicalIndex:
@@ -169,7 +62,6 @@ class LexicalIndex:
 
 
 def shares(scores: dict[int, float]) -> dict[int, float]:
-    """BM25 scores -> shares of the best score, in 0..1: comparable between collections of any size.
-    """
+    """BM25 scores -> shares of the best score, in 0..1: comparable between collections of any size."""
     best = max(scores.values(), default=0.0)
     return {key: score / best for key, score in scores.items()} if best > 0 else {}

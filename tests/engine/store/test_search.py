@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from drt_engine.retrieval.lexical import search_terms as terms
 from drt_engine.store import Store
-from drt_engine.store.search import terms
 from tests.engine.store.helpers import add_document, document_id
 
 PIECES = [
