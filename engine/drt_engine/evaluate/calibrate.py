@@ -1,10 +1,9 @@
-"""`drt eval calibrate`: turns the found score into a confidence, and chooses the default threshold.
+"""`drt eval calibrate`: turns the found score into a confidence.
 
 For answers with re-reading and from stored memory apart, a logistic map is fitted to the scores of
-answerable and unanswerable questions. The threshold is the confidence that separates them with
-the best balanced accuracy, the mean of the shares of answerable and unanswerable questions that
-are told right: unlike plain accuracy, it does not depend on how many of each the data holds. Where
-several do equally well, the middle of the widest such gap between scores is taken.
+answerable and unanswerable questions, and then moved to even odds: a confidence is the probability
+that the document says it where as many questions have an answer as have none. So it does not
+depend on how many of each the data holds, and 0.5 is the default threshold.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def found_score(confidence: float) -> float:
 
 
 def calibrate(scores: Sequence[float], labels: Sequence[bool], *, name: str) -> Calibration:
-    """Fit scale and shift and choose the threshold.
+    """Fit scale and shift, at even odds.
 
     Raises ConfigError where one class is absent or a higher score does not mean "found".
     """
@@ -111,22 +110,13 @@ def calibrate(scores: Sequence[float], labels: Sequence[bool], *, name: str) -> 
             f"{name}: the score does not tell what is found (AUROC {area:.2f}), expected above "
             "0.5; train the model further"
         )
-    border = best_border(scores, labels)
-    return Calibration(fit.slope, fit.offset, fit.probability(border))
+    return Calibration(fit.slope, fit.offset - _odds(labels))
 
 
-def best_border(scores: Sequence[float], labels: Sequence[bool]) -> float:
-    """Return the score from which on "found" gives the best balanced accuracy; two must differ."""
-    pairs = sorted(zip(scores, map(bool, labels), strict=True))
-    positives = sum(label for _, label in pairs)
-    shares = (1 / positives, 1 / (len(pairs) - positives))
-    best = (-1.0, 0.0, 0.0)  # balanced accuracy less a constant, gap, border
-    balance = 0.0
-    for (low, label), (high, _) in zip(pairs, pairs[1:], strict=False):
-        balance += -shares[0] if label else shares[1]
-        if high > low:
-            best = max(best, (balance, high - low, (low + high) / 2))
-    return best[2]
+def _odds(labels: Sequence[bool]) -> float:
+    """Return the logarithm of how many answerable questions come to one that is not."""
+    positives = sum(labels)
+    return math.log(positives / (len(labels) - positives))
 
 
 def balanced_accuracy(scores: Sequence[float], labels: Sequence[bool], border: float) -> float:
@@ -150,15 +140,21 @@ def write_calibration(folder: Path, fitted: dict[str, Calibration]) -> None:
 
 
 def _metrics(fit: Calibration, scores: Sequence[float], labels: Sequence[bool]) -> Metrics:
-    logits = [max(-_EXTREME, min(_EXTREME, fit.scale * s + fit.shift)) for s in scores]
-    probabilities = [1 / (1 + math.exp(-z)) for z in logits]
+    probabilities = _probabilities(fit, scores, fit.shift)
+    # Measured at the odds of the data, which is where it can be.
+    at_hand = _probabilities(fit, scores, fit.shift + _odds(labels))
     return {
         "scale": fit.scale,
         "shift": fit.shift,
         "threshold": fit.threshold,
         "found_auroc": auroc(scores, labels),
         "balanced_accuracy": balanced_accuracy(probabilities, labels, fit.threshold),
-        "calibration_error": calibration_error(probabilities, labels),
+        "calibration_error": calibration_error(at_hand, labels),
         "n_answerable": sum(labels),
         "n_unanswerable": len(labels) - sum(labels),
     }
+
+
+def _probabilities(fit: Calibration, scores: Sequence[float], shift: float) -> list[float]:
+    logits = [max(-_EXTREME, min(_EXTREME, fit.scale * s + shift)) for s in scores]
+    return [1 / (1 + math.exp(-z)) for z in logits]

@@ -167,15 +167,16 @@ def test_calibration_is_fitted_and_read_back(
     assert not (tmp_path / "calibration.json.part").exists()
 
 
-def test_the_threshold_separates_best_in_the_widest_gap() -> None:
-    scores, labels = [-3.0, -1.0, 2.0, 2.5, 4.0], [False, False, True, False, True]
-    # Above 2.0 stands one of two answerable; above -1.0 both, and one of three unanswerable.
-    assert calibrate.best_border(scores, labels) == 0.5
-    fit = calibrate.calibrate(scores, labels, name="reread")
-    assert fit.scale > 0
-    for score in (0.4, 0.6):
-        found = 1 / (1 + 2.718281828459045 ** -(fit.scale * score + fit.shift)) >= fit.threshold
-        assert found == (score > 0.5)
+def test_confidence_is_at_even_odds() -> None:
+    few = [-3.0, -1.0, 0.5, -0.5, 1.0, 3.0]
+    labels = [False, False, False, True, True, True]
+    fit = calibrate.calibrate(few, labels, name="reread")
+    assert fit.scale > 0 and fit.threshold == 0.5
+    assert fit.shift == pytest.approx(0.0, abs=1e-6)  # the two kinds mirror each other
+    # Eight times as many answerable questions with the same scores: the same confidence.
+    many = calibrate.calibrate(few[:3] * 20 + few[3:] * 160, labels[:3] * 20 + labels[3:] * 160,
+                               name="reread")  # fmt: skip
+    assert many.shift == pytest.approx(0.0, abs=0.3)
     assert calibrate.found_score(0.0) == -60 and calibrate.found_score(1.0) == 60
     assert calibrate.found_score(0.5) == 0
 
