@@ -62,6 +62,6 @@ class LexicalIndex:
 
 
 def shares(scores: dict[int, float]) -> dict[int, float]:
-    """BM25 scores -> shares of the best score, in 0..1: comparable between collections of any size."""
+    """BM25 scores -> shares of the best score, in 0..1: comparable between any collections."""
     best = max(scores.values(), default=0.0)
     return {key: score / best for key, score in scores.items()} if best > 0 else {}
