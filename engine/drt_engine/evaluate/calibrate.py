@@ -2,8 +2,11 @@
 
 For answers with re-reading and from stored memory apart, a logistic map is fitted to the scores of
 answerable and unanswerable questions, and then moved to even odds: a confidence is the probability
-that the document says it where as many questions have an answer as have none. So it does not
-depend on how many of each the data holds, and 0.5 is the default threshold.
+that the document says it where as many questions have an answer as have none, so it does not
+depend on how many of each the data holds.
+
+The default threshold is below one half: a quote is shown with its confidence and its place, so a
+wrong one costs a reader less than a right one that is held back.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Calibration, Runtime
 
 FILE = "calibration.json"
+THRESHOLD = 0.35
 _EXTREME = 60.0  # scores beyond are all alike, and infinite ones cannot be fitted
 
 
@@ -110,7 +114,7 @@ def calibrate(scores: Sequence[float], labels: Sequence[bool], *, name: str) -> 
             f"{name}: the score does not tell what is found (AUROC {area:.2f}), expected above "
             "0.5; train the model further"
         )
-    return Calibration(fit.slope, fit.offset - _odds(labels))
+    return Calibration(fit.slope, fit.offset - _odds(labels), THRESHOLD)
 
 
 def _odds(labels: Sequence[bool]) -> float:

@@ -171,7 +171,7 @@ def test_confidence_is_at_even_odds() -> None:
     few = [-3.0, -1.0, 0.5, -0.5, 1.0, 3.0]
     labels = [False, False, False, True, True, True]
     fit = calibrate.calibrate(few, labels, name="reread")
-    assert fit.scale > 0 and fit.threshold == 0.5
+    assert fit.scale > 0 and fit.threshold == calibrate.THRESHOLD
     assert fit.shift == pytest.approx(0.0, abs=1e-6)  # the two kinds mirror each other
     # Eight times as many answerable questions with the same scores: the same confidence.
     many = calibrate.calibrate(few[:3] * 20 + few[3:] * 160, labels[:3] * 20 + labels[3:] * 160,
