@@ -1,0 +1,25 @@
+"""The training configurations that the project ships can be loaded, and their models built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt_engine.config.load import load_config
+from drt_engine.config.model import preset
+from drt_engine.config.train import TrainConfig
+
+CONFIGS = sorted((Path(__file__).parents[3] / "examples" / "configs").rglob("*.toml"))
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_it_loads(path: Path) -> None:
+    config = load_config(TrainConfig, path)
+    changes = dict(config.model)
+    assert preset(str(changes.pop("preset")), **changes).quote_head
+    assert config.run.out.parts[0] == "runs"
+
+
+def test_there_are_three_stages() -> None:
+    assert [path.name[0] for path in CONFIGS] == ["1", "2", "3"]
