@@ -97,16 +97,14 @@ class Runtime:
 
     def read(self, ids: Tensor, valid: Tensor, *, skip: int) -> ChunkMemory:
         """Read consecutive chunks [C, S]; return, on the CPU, the memory of all after ``skip``."""
-        config, model = self.config, self.model
-        ids = torch.nn.functional.pad(ids, (0, 1), value=config.landmark_id).to(self.device)
-        valid = torch.nn.functional.pad(valid, (0, 1), value=True).to(self.device)
+        model = self.model
+        ids, valid = ids.to(self.device), valid.to(self.device)
         parts = []
         with self.computing():
-            states = model.lower_states(ids.flatten()[None], valid.flatten()[None])
-            states = states.view(-1, config.slots, config.width)
+            states, mask = (t[0] for t in model.chunk_states(ids[None], valid[None]))
             for at in range(skip, len(ids), _ENCODE_CHUNKS):
                 rows = slice(at, min(at + _ENCODE_CHUNKS, len(ids)))
-                parts.append(model.remember(model.encode(states[rows], valid[rows])))
+                parts.append(model.remember(model.encode(states[rows], mask[rows])))
         return ChunkMemory(
             torch.cat([p.keys for p in parts]).cpu(),
             torch.cat([p.values for p in parts]).cpu(),

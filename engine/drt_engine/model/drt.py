@@ -163,6 +163,16 @@ class DRT(nn.Module):
             x = layer(x, positions, valid)
         return x
 
+    def chunk_states(self, chunks: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        """Consecutive chunks [B, C, S] -> their lower-stack states with landmarks [B, C, S+1, E].
+
+        The second result says which of these positions exist, [B, C, S+1].
+        """
+        ids = insert_landmarks(chunks, self.config.landmark_id)
+        mask = insert_landmarks(valid, True)
+        states = self.lower_states(ids.flatten(1), mask.flatten(1))
+        return states.unflatten(1, (-1, self.config.slots)), mask
+
     def encode(self, states: Tensor, valid: Tensor) -> Encoded:
         """Lower-stack states of N chunks with their landmark last, [N, S+1, E] -> what the encoder
         makes of them.
@@ -216,10 +226,7 @@ class DRT(nn.Module):
         The first ``skip`` chunks only warm the window up. The encoding is of [B * (C - skip)]
         chunks.
         """
-        ids = insert_landmarks(chunks, self.config.landmark_id)
-        mask = insert_landmarks(valid, True)
-        states = self.lower_states(ids.flatten(1), mask.flatten(1))
-        states = states.unflatten(1, (-1, self.config.slots))
+        states, mask = self.chunk_states(chunks, valid)
         rest = states[:, skip:].flatten(0, 1)
         return states, self.encode(rest, mask[:, skip:].flatten(0, 1))
 

@@ -31,21 +31,14 @@ class Pool:
 
 def encode_pool(model: DRT, batch: QuestionBatch) -> Pool:
     """Read each window of the batch as a document of its own."""
-    parts = []
+    states, masks = [], []
     for at, count in batch.windows:
-        chunks, valid = batch.ids[at : at + count][None], batch.valid[at : at + count][None]
-        states, _ = _window_states(model, chunks, valid)
-        parts.append(states)
-    mask = F.pad(batch.valid, (0, 1), value=True)
-    encoded = model.encode(torch.cat(parts), mask)
+        rows = slice(at, at + count)
+        window, mask = model.chunk_states(batch.ids[None, rows], batch.valid[None, rows])
+        states.append(window[0])
+        masks.append(mask[0])
+    encoded = model.encode(torch.cat(states), torch.cat(masks))
     return Pool(encoded, model.remember(encoded))
-
-
-def _window_states(model: DRT, chunks: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    ids = F.pad(chunks, (0, 1), value=model.config.landmark_id)
-    mask = F.pad(valid, (0, 1), value=True)
-    states = model.lower_states(ids.flatten(1), mask.flatten(1))
-    return states.view(-1, model.config.slots, model.config.width), mask[0]
 
 
 def span_loss(logits: QuoteLogits, slots: Tensor, batch: QuestionBatch) -> Tensor:
