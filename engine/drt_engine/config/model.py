@@ -53,11 +53,13 @@ class ModelConfig:
     landmark_query: Literal["state", "state+landmark"] = "state"
     normalised_scores: bool = False
     lexical_scores: bool = False
+    lexical_neighbours: float = 0.0
     gca_output: Literal["mlp", "residual"] = "mlp"
     gca_softmax: Literal["off-by-one", "plain"] = "off-by-one"
     question_states: bool = False
     quote_head: bool = False
     reread: bool = False
+    reread_relevance: bool = False
     reread_margin: int = 0
     zero_lower: bool = False
     pad_id: int = 0
@@ -93,6 +95,12 @@ class ModelConfig:
             )
         if self.reread and not self.quote_head:
             raise ConfigError("reread needs quote_head = true, which reads the spans off")
+        if self.reread_relevance and not self.reread:
+            raise ConfigError("reread_relevance judges chunks read again: it needs reread = true")
+        if not 0 <= self.lexical_neighbours <= 1:
+            raise ConfigError(
+                f"lexical_neighbours is {self.lexical_neighbours}, expected a share in 0..1"
+            )
         for key, allowed in _CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise ConfigError(f"{key} is {getattr(self, key)!r}, expected one of {allowed}")
@@ -154,10 +162,12 @@ _SMALL = ModelConfig(
     landmark_query="state+landmark",
     normalised_scores=True,
     lexical_scores=True,
+    lexical_neighbours=0.3,
     gca_output="residual",
     question_states=True,
     quote_head=True,
     reread=True,
+    reread_relevance=True,
     reread_margin=16,
     zero_lower=True,
 )

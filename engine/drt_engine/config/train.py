@@ -24,7 +24,7 @@ class StartConfig:
 
 @dataclass(frozen=True)
 class OptimConfig:
-    """AdamW with warm-up and cosine.
+    """AdamW with warm-up and cosine; ``clip`` is the largest gradient norm of a parameter group.
 
     The ``.._scale`` are the shares of the learning rate that parts of the model take: what was
     warm-started, and what feeds it, wants small ones.
@@ -54,9 +54,10 @@ class OptimConfig:
 class QuestionsConfig:
     """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
 
+    ``more`` questions a batch only retrieve, which costs a tenth of reading for them.
     ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become
     unanswerable. ``teacher`` is a BERT-like folder whose landmarks ours are held near, with weight
-    ``teacher_loss``. The weights of the parts hold for needles too.
+    ``teacher_loss``. The weights of the parts hold for needles and clozes too.
     """
 
     share: float = 0.0
@@ -65,11 +66,13 @@ class QuestionsConfig:
     questions: int = 16
     window: int = 32
     pool: int = 64
+    more: int = 0
     retrieved: int = 4
     weights: dict[str, float] = field(default_factory=dict)
     retrieval_loss: float = 0.3
     stored_loss: float = 0.5
     text_loss: float = 0.2
+    relevance_loss: float = 0.3
     hidden: float = 0.0
     teacher: Path | None = None
     teacher_loss: float = 2.0
@@ -85,6 +88,23 @@ class NeedlesConfig:
     window: int = 6
     retrieved: int = 4
     distractors: int = 2
+
+
+@dataclass(frozen=True)
+class ClozeConfig:
+    """Cloze questions made from corpus text: ``windows`` pieces of ``window`` chunks a batch,
+    ``questions`` read for and ``more`` that only retrieve, a share of them ``recurring`` spans.
+    """
+
+    share: float = 0.0
+    corpus: tuple[Path, ...] = ()
+    questions: int = 16
+    more: int = 32
+    windows: int = 2
+    window: int = 24
+    retrieved: int = 3
+    recurring: float = 0.6
+    loss: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -120,12 +140,15 @@ class TrainConfig:
     optim: OptimConfig = field(default_factory=OptimConfig)
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     needles: NeedlesConfig = field(default_factory=NeedlesConfig)
+    cloze: ClozeConfig = field(default_factory=ClozeConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        shares = [self.questions.share, self.needles.share, self.stream.share]
+        tasks = (self.questions, self.needles, self.cloze, self.stream)
+        shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
-                "at least one of questions.share, needles.share, stream.share must be above 0"
+                "at least one of questions.share, needles.share, cloze.share, stream.share must "
+                "be above 0"
             )

@@ -54,6 +54,9 @@ class QuoteHead(nn.Module):
         self.null = linear(config.width, 1, scale=0.0, bias=True)
         self.reread_span: nn.Linear | None = None
         self.reread_null: nn.Linear | None = None
+        self.reread_relevance: nn.Linear | None = None
+        if config.reread_relevance:
+            self.reread_relevance = linear(config.width, 1, scale=0.0)
         if config.reread:
             self.reread_span = linear(config.width, 2, scale=0.3, bias=True)
             self.reread_null = linear(config.width, 1, scale=0.0, bias=True)
@@ -80,11 +83,18 @@ class QuoteHead(nn.Module):
         assert self.reread_span is not None and self.reread_null is not None
         span = self.reread_span(reread.states).float()
         null = self.reread_null(reread.border).float()[..., 0]
+        judged = self.relevance(reread)[..., None]
         return QuoteLogits(
-            logits.start + span[..., 0],
-            logits.end + span[..., 1],
+            logits.start + span[..., 0] + judged,
+            logits.end + span[..., 1] + judged,
             logits.null + (null * probability).sum(dim=-1),
         )
+
+    def relevance(self, reread: Reread) -> Tensor:
+        """What a chunk's score gains once it has been read with the question in front, [N, R]."""
+        if self.reread_relevance is None:
+            return reread.border.new_zeros(reread.border.shape[:2], dtype=torch.float32)
+        return self.reread_relevance(reread.border).float()[..., 0]  # type: ignore[no-any-return]
 
 
 def _point(query: Tensor, stored: Tensor) -> Tensor:

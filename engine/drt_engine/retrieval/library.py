@@ -98,7 +98,7 @@ class LibrarySource:
         if self.retriever == "landmark" or scorer.lexical is None:
             return ids, scores
         place = {chunk: i for i, chunk in enumerate(ids)}
-        known = [(place[c], s) for c, s in self.lexical().items() if c in place]
+        known = [(place[c], s) for c, s in self._lexical_scores().items() if c in place]
         if known:
             bonus = torch.zeros(len(ids))
             bonus[[i for i, _ in known]] = torch.tensor([s for _, s in known])
@@ -112,6 +112,20 @@ class LibrarySource:
             found = self.store.search_text(self.question, documents=self.documents, limit=limit)
             self._lexical = shares(dict(found))
         return self._lexical
+
+    def _lexical_scores(self) -> dict[int, float]:
+        """BM25 shares, each with a part of the better share beside it, by chunk id: an answer often
+        stands just across the border of the chunk that has the question's words.
+        """
+        own, part = self.lexical(), self.runtime.config.lexical_neighbours
+        if part == 0:
+            return own
+        beside: dict[int, float] = {}
+        for chunk, share in own.items():
+            for near in self.store.neighbours(chunk):
+                if near is not None:
+                    beside[near] = max(beside.get(near, 0.0), share)
+        return {c: own.get(c, 0.0) + part * beside.get(c, 0.0) for c in {**own, **beside}}
 
     def _allowed(self, ids: Sequence[int], total: int) -> Tensor:
         if self.retriever != "lexical":

@@ -97,6 +97,7 @@ class PromptPass:
         self.prompt: Prompt = lay_out(batch.questions, batch.answers, model.config)
         self.states, self.encoded = model.prompt_states(self.prompt)
         self.scores: list[Tensor] = []
+        self.relevance: Tensor | None = None
 
     def run(self, *, reread: bool) -> tuple[Tensor, Selection, QuoteLogits, Tensor]:
         """Return upper states [N, T, E], the last group's selection, quote logits and their pool
@@ -130,6 +131,7 @@ class PromptPass:
         logits = head(answer, memory, index, torch.log_softmax(picked.scores, dim=-1))
         if again is not None:
             logits = head.add_reread(logits, again, picked.probabilities)
+            self.relevance = head.relevance(again)
         return states, picked, logits, self.slots
 
     def _choose(self, group: int, x: Tensor) -> Selection:
@@ -173,6 +175,7 @@ class AnswerLosses:
     reread: Tensor
     stored: Tensor
     text: Tensor
+    relevance: Tensor
     teacher: Tensor
     hit: Tensor
 
@@ -189,23 +192,46 @@ def answer_losses(
     choice).
     """
     pool = encode_pool(model, batch)
+    whole, total = batch, len(batch.questions)
+    readers = total if batch.readers is None else batch.readers
+    batch = whole.rows(0, readers)
     run = PromptPass(model, batch, pool, count=count, generator=generator)
     states, picked, logits, slots = run.run(reread=True)
     reread = span_loss(logits, slots, batch)
+    relevance = relevance_loss(run, picked)
     _, _, stored_logits, stored_slots = run.run(reread=False)
     stored = span_loss(stored_logits, stored_slots, batch)
     with torch.no_grad():
         top = run.scores[0].topk(min(count, run.scores[0].shape[1]), dim=1).indices
         answerable = batch.gold.any(dim=1)
         hit = batch.gold.gather(1, top).any(dim=1)[answerable].float().mean()
+    retrieval = evidence_loss(run.scores, batch.gold)
+    if readers < total:
+        rest = whole.rows(readers, total)
+        share = (total - readers) / total
+        found = evidence_loss(asking_scores(model, rest, pool), rest.gold)
+        retrieval = (1 - share) * retrieval + share * found
     return AnswerLosses(
-        retrieval=evidence_loss(run.scores, batch.gold),
+        retrieval=retrieval,
         reread=reread,
         stored=stored,
         text=text_loss(model, states, run.prompt, batch),
+        relevance=relevance,
         teacher=teacher_loss(pool, run, teacher),
         hit=hit,
     )
+
+
+def asking_scores(model: DRT, batch: QuestionBatch, pool: Pool) -> list[Tensor]:
+    """Scores [N, P] of the pool's chunks for questions that are not read for: with BM25, and of the
+    landmarks alone. Only the first group asks, since later ones ask after reading.
+    """
+    prompt = lay_out(batch.questions, [[] for _ in batch.questions], model.config)
+    states, encoded = model.prompt_states(prompt)
+    border = states[:, prompt.borders[0]]
+    query = model.scorer.queries(border, encoded[0].landmarks, 0)
+    keys = pool.memory.landmarks
+    return [model.scorer.scores(query, keys, batch.lexical), model.scorer.scores(query, keys)]
 
 
 def teacher_loss(pool: Pool, run: PromptPass, teacher: LandmarkTeacher | None) -> Tensor:
@@ -230,6 +256,17 @@ def evidence_loss(scores: Sequence[Tensor], gold: Tensor) -> Tensor:
         mass = torch.logsumexp(score[rows].masked_fill(~gold[rows], float("-inf")), dim=1)
         parts.append((torch.logsumexp(score[rows], dim=1) - mass).mean())
     return torch.stack(parts).mean()
+
+
+def relevance_loss(run: PromptPass, picked: Selection) -> Tensor:
+    """The evidence loss among the chunks that were read again, by what reading adds to their
+    scores; 0 where the model does not judge them.
+    """
+    head = run.model.quote_head
+    if head is None or head.reread_relevance is None or run.relevance is None:
+        return picked.scores.new_zeros(())
+    judged = picked.scores.detach() + run.relevance
+    return evidence_loss([judged], run.batch.gold.gather(1, picked.index))
 
 
 def text_loss(model: DRT, states: Tensor, prompt: Prompt, batch: QuestionBatch) -> Tensor:

@@ -6,6 +6,7 @@ next one.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 
@@ -17,7 +18,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
 from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.metrics import Metrics, plot
-from drt_engine.train.optim import make_optimizer, set_rate
+from drt_engine.train.optim import clip, make_optimizer, set_rate
 from drt_engine.train.state import find_state, load_state, save_state
 from drt_engine.train.tasks import Tasks
 
@@ -79,10 +80,10 @@ class Loop:
             (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
             self.metrics.add(**values)
             total += float(loss.detach()) / config.accumulate
-        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)
-        if torch.isfinite(norm):
+        norm = clip(self.optimizer, config.clip)
+        if math.isfinite(norm):
             self.optimizer.step()
-        self.metrics.add(norm=float(norm))
+        self.metrics.add(norm=norm)
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return total

@@ -39,6 +39,17 @@ def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
     )
 
 
+def clip(optimizer: torch.optim.Optimizer, most: float) -> float:
+    """Scale the gradients of each parameter group down to a norm of ``most``; return the norm of
+    all before that.
+
+    Each group by itself: the gradients of a lower stack that writes into small embeddings are ten
+    times those of everything else, and would set the scale for all.
+    """
+    norms = [torch.nn.utils.clip_grad_norm_(g["params"], most) for g in optimizer.param_groups]
+    return float(torch.stack(norms).norm())
+
+
 def rate(config: OptimConfig, step: int) -> float:
     """Return the share of the full learning rate at ``step``: linear warm-up, then cosine to
     ``floor``.

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
@@ -60,7 +61,8 @@ class QuestionBatch:
     ``windows``: chunk ids [C_i, S] of each window; ``ids``, ``valid`` [P, S]; ``window_of`` [P];
     ``lexical`` [N, P]; ``gold`` [N, P] evidence chunks; ``spans`` [N, O, 2] pool token numbers
     (chunk * S + slot) or -1; ``answerable`` [N]: 1 quoted evidence, 0 not in the document, -1 no
-    exact span known; ``allowed`` [N, P] chunks that a question may retrieve (``None``: all).
+    exact span known; ``allowed`` [N, P] chunks that a question may retrieve (``None``: all). The
+    first ``readers`` questions are read for, the rest only retrieve (``None``: all are read for).
     """
 
     windows: list[tuple[int, int]]
@@ -74,6 +76,22 @@ class QuestionBatch:
     spans: Tensor
     answerable: Tensor
     allowed: Tensor | None = None
+    readers: int | None = None
+
+    def rows(self, first: int, last: int) -> QuestionBatch:
+        """Return the same pool with the questions ``first:last`` only, all of them read for."""
+        cut = slice(first, last)
+        return replace(
+            self,
+            questions=self.questions[cut],
+            answers=self.answers[cut],
+            lexical=self.lexical[cut],
+            gold=self.gold[cut],
+            spans=self.spans[cut],
+            answerable=self.answerable[cut],
+            allowed=None if self.allowed is None else self.allowed[cut],
+            readers=None,
+        )
 
 
 def chunk_texts(encoding: Encoding, text: str, chunk: int) -> list[str]:
@@ -124,17 +142,22 @@ class QuestionSource:
         # the rest.
         self._mass = [min(len(d.items), cap) * scale.get(d.source, 1.0) for d in self.documents]
 
-    def batch(self, rng: random.Random, *, questions: int, window: int, pool: int) -> QuestionBatch:
+    def batch(
+        self, rng: random.Random, *, questions: int, window: int, pool: int, more: int = 0
+    ) -> QuestionBatch:
         """Return a batch of up to ``questions`` on windows of ``window`` chunks, about ``pool``
-        chunks in all.
+        chunks in all, and up to ``more`` further questions on them that only retrieve.
         """
         builder = BatchBuilder(self.config, rng)
         while len(builder.items) < questions and builder.chunks < pool:
             document = rng.choices(self.documents, self._mass)[0]
             room = min(questions - len(builder.items), max(4, questions * 2 // 3))
             chosen = rng.sample(document.items, min(len(document.items), room))
-            builder.add(document, chosen, window)
-        return builder.build()
+            taken = {id(item) for item in chosen}
+            rest = [item for item in document.items if id(item) not in taken and item.spans]
+            some = rng.sample(rest, min(len(rest), 8 * more))  # most lie outside the window
+            builder.add(document, chosen, window, more=some)
+        return builder.build(most=more)
 
 
 def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> QuestionBatch:
@@ -164,9 +187,20 @@ class BatchBuilder:
             tuple[TokenDocument, int, int, int]
         ] = []  # document, first, count, pool offset
         self.items: list[tuple[Item, int]] = []  # item, window number
+        self.more: list[tuple[Item, int]] = []  # those that only retrieve
         self.chunks = 0
 
-    def add(self, document: TokenDocument, items: Sequence[Item], window: int) -> None:
+    def add(
+        self,
+        document: TokenDocument,
+        items: Sequence[Item],
+        window: int,
+        *,
+        more: Sequence[Item] = (),
+    ) -> None:
+        """Read a window around the evidence of one of ``items``, which are read for; ``more`` only
+        retrieve.
+        """
         size = self.config.chunk
         total = -(-len(document.encoding) // size)
         count = min(total, window)
@@ -179,7 +213,9 @@ class BatchBuilder:
         if not inside:
             return
         self.windows.append((document, first, count, self.chunks))
-        self.items += [(item, len(self.windows) - 1) for item in inside]
+        number = len(self.windows) - 1
+        self.items += [(item, number) for item in inside]
+        self.more += [(item, number) for item in more if self._usable(item, first, count)]
         self.chunks += count
 
     def _usable(self, item: Item, first: int, count: int) -> bool:
@@ -187,7 +223,12 @@ class BatchBuilder:
             return True
         return any(first <= a // self.config.chunk < first + count for a, _ in item.spans)
 
-    def build(self) -> QuestionBatch:
+    def build(self, *, most: int | None = None) -> QuestionBatch:
+        """Return the batch; of the questions that only retrieve, at most ``most``."""
+        readers = len(self.items)
+        if most is not None and len(self.more) > most:
+            self.more = self.rng.sample(self.more, most)
+        self.items, self.more = self.items + self.more, []
         size, count = self.config.chunk, len(self.items)
         ids = torch.full((self.chunks, size), self.config.pad_id)
         valid = torch.zeros(self.chunks, size, dtype=torch.bool)
@@ -218,6 +259,7 @@ class BatchBuilder:
             gold=gold,
             spans=table,
             answerable=answerable,
+            readers=readers,
         )
 
     def _spans(self, item: Item, window: int) -> list[tuple[int, int]]:
@@ -238,7 +280,11 @@ class BatchBuilder:
                 for chunk, score in document.lexical(self.config.chunk).search(item.text):
                     if first <= chunk < first + count:
                         table[row, at + chunk - first] = score
-        return table / table.amax(dim=1, keepdim=True).clamp(min=1e-6)
+        table = table / table.amax(dim=1, keepdim=True).clamp(min=1e-6)
+        for _, _, count, at in self.windows:
+            part = table[:, at : at + count]
+            part += self.config.lexical_neighbours * beside(part)
+        return table
 
 
 def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
@@ -276,6 +322,12 @@ def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenD
             )
         )
     return [d for d in documents.values() if d.items]
+
+
+def beside(shares: Tensor) -> Tensor:
+    """BM25 shares [N, C] of consecutive chunks -> the better share of each chunk's neighbours."""
+    before = F.pad(shares[:, :-1], (1, 0))
+    return torch.maximum(before, F.pad(shares[:, 1:], (0, 1)))
 
 
 def _first(question: dict[str, object]) -> str:

@@ -16,6 +16,7 @@ from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
 from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.answering import answer_losses, seeded
+from drt_engine.train.cloze import ClozeSource
 from drt_engine.train.needles import NeedleSource
 from drt_engine.train.questions import QuestionBatch, QuestionSource, hide_evidence
 from drt_engine.train.stream import StreamState, TokenStream
@@ -29,14 +30,16 @@ class Tasks:
         self.config, self.model_config = config, model
         self.questions: QuestionSource | None = None
         self.needles: NeedleSource | None = None
+        self.cloze: ClozeSource | None = None
         self.stream: TokenStream | None = None
         self.tokenizer = tokenizer
         self.teacher: LandmarkTeacher | None = None
         if config.questions.teacher is not None:
             self.teacher = LandmarkTeacher(config.questions.teacher, model)
-        if config.questions.share + config.needles.share > 0 and not model.reread:
+        taught = config.questions.share + config.needles.share + config.cloze.share
+        if taught > 0 and not model.reread:
             raise ConfigError(
-                "questions and needles teach the quote head; expected model.quote_head and "
+                "questions, needles and clozes teach the quote head; expected model.quote_head and "
                 "model.reread to be true"
             )
         if config.questions.share > 0:
@@ -51,6 +54,8 @@ class Tasks:
             )
         if config.needles.share > 0:
             self.needles = NeedleSource(config.needles.corpus, tokenizer=tokenizer, config=model)
+        if config.cloze.share > 0:
+            self.cloze = ClozeSource(config.cloze.corpus, tokenizer=tokenizer, config=model)
         if config.stream.share > 0:
             self.stream = TokenStream(config.stream.corpus, tokenizer)
 
@@ -69,6 +74,7 @@ class Tasks:
         tasks = {
             self._question_loss: self.config.questions.share,
             self._needle_loss: self.config.needles.share,
+            self._cloze_loss: self.config.cloze.share,
             self._stream_loss: self.config.stream.share,
         }
         task = rng.choices(list(tasks), list(tasks.values()))[0]
@@ -81,7 +87,11 @@ class Tasks:
         assert self.questions is not None
         config = self.config.questions
         batch = self.questions.batch(
-            rng, questions=config.questions, window=config.window, pool=config.pool
+            rng,
+            questions=config.questions,
+            window=config.window,
+            pool=config.pool,
+            more=config.more,
         )
         if config.hidden > 0:
             batch = hide_evidence(batch, rng, config.hidden)
@@ -96,6 +106,21 @@ class Tasks:
         loss, values = self._answer_loss(model, batch, rng, config.retrieved)
         return loss, {f"needle_{k}": v for k, v in values.items() if k in ("reread", "hit")}
 
+    def _cloze_loss(self, model: DRT, rng: random.Random) -> tuple[Tensor, dict[str, float]]:
+        assert self.cloze is not None
+        config = self.config.cloze
+        batch = self.cloze.batch(
+            rng,
+            questions=config.questions,
+            more=config.more,
+            windows=config.windows,
+            window=config.window,
+            recurring=config.recurring,
+        )
+        loss, values = self._answer_loss(model, batch, rng, config.retrieved)
+        logged = ("reread", "stored", "retrieval", "hit")
+        return config.loss * loss, {f"cloze_{k}": v for k, v in values.items() if k in logged}
+
     def _answer_loss(
         self, model: DRT, batch: QuestionBatch, rng: random.Random, count: int
     ) -> tuple[Tensor, dict[str, float]]:
@@ -105,6 +130,7 @@ class Tasks:
         )
         loss = parts.reread + config.stored_loss * parts.stored
         loss = loss + config.retrieval_loss * parts.retrieval + config.text_loss * parts.text
+        loss = loss + config.relevance_loss * parts.relevance
         loss = loss + config.teacher_loss * parts.teacher
         values = {k: float(v.detach()) for k, v in vars(parts).items() if torch.isfinite(v)}
         return loss, {**values, "asked": float(len(batch.questions))}

@@ -74,7 +74,7 @@ def test_overrides_come_last(stage: Path) -> None:
         ("optim.steps", "override 'optim.steps' has no '='; expected section.key=value"),
         ("optim.steps=0", "optim.steps and optim.accumulate must be 1 or more"),
         ("optim.warm_up=1.5", "warm_up"),
-        ("stream.share=0", "at least one of questions.share, needles.share, stream.share"),
+        ("stream.share=0", "at least one of questions.share, needles.share, cloze.share"),
         ("stream.share=-1", "at least one"),
         ("run.out.deeper=1", "run.out"),
         ("stream.corpus.deeper=1", "stream.corpus"),

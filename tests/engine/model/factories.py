@@ -21,10 +21,12 @@ SMALL_OPTIONS: dict[str, object] = {
     "landmark_query": "state+landmark",
     "normalised_scores": True,
     "lexical_scores": True,
+    "lexical_neighbours": 0.3,
     "gca_output": "residual",
     "question_states": True,
     "quote_head": True,
     "reread": True,
+    "reread_relevance": True,
     "reread_margin": 2,
 }
 

@@ -67,8 +67,10 @@ def test_rereading_adds_a_linear_term(model: DRT) -> None:
     assert head.reread_span is not None and head.reread_null is not None
     here = memory.mask[index]
     span = head.reread_span(again.states)
-    torch.testing.assert_close(after.start[here], (before.start + span[..., 0])[here])
-    torch.testing.assert_close(after.end[here], (before.end + span[..., 1])[here])
+    judged = head.relevance(again)[..., None]
+    assert judged.abs().min() > 1e-4
+    torch.testing.assert_close(after.start[here], (before.start + span[..., 0] + judged)[here])
+    torch.testing.assert_close(after.end[here], (before.end + span[..., 1] + judged)[here])
     null = (head.reread_null(again.border)[..., 0] * probability).sum(-1)
     torch.testing.assert_close(after.null, before.null + null)
     assert torch.isneginf(after.start[~here]).all()

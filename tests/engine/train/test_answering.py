@@ -16,8 +16,10 @@ from drt_engine.train.answering import (
     Pool,
     PromptPass,
     answer_losses,
+    asking_scores,
     encode_pool,
     evidence_loss,
+    relevance_loss,
     span_loss,
     text_loss,
     window_slots,
@@ -118,6 +120,50 @@ def test_rereading_changes_the_logits_but_not_the_first_choice(model: DRT) -> No
         assert torch.equal(slots[..., inner], stored_slots)
         here = stored_slots >= 0
         assert (stored.start[here] - again.start[..., inner][here]).abs().max() > 1e-3
+
+
+@torch.no_grad()
+def test_questions_that_only_retrieve_score_as_those_that_are_read_for(model: DRT) -> None:
+    batch = make_batch(model.config)
+    run = prompt_pass(model, batch)
+    run.run(reread=False)
+    asked = asking_scores(model, batch, run.pool)
+    for one, other in zip(asked, run.scores[:2], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
+def test_questions_that_only_retrieve_teach_retrieval_alone() -> None:
+    model = make_model(small_like())
+    batch = make_batch(model.config)
+    whole = answer_losses(model, batch, count=COUNT, generator=None)
+    part = answer_losses(model, replace(batch, readers=2), count=COUNT, generator=None)
+    first = answer_losses(model, batch.rows(0, 2), count=COUNT, generator=None)
+    torch.testing.assert_close(part.reread, first.reread)
+    torch.testing.assert_close(part.stored, first.stored)
+    # The third question has no evidence, so its share of the retrieval loss is zero.
+    torch.testing.assert_close(part.retrieval, first.retrieval * 2 / 3)
+    torch.testing.assert_close(whole.retrieval, first.retrieval)
+    assert not torch.allclose(whole.reread, first.reread)
+
+
+def test_relevance_is_taught_among_the_chunks_read_again() -> None:
+    model = make_model(small_like())
+    batch = make_batch(model.config)
+    run = prompt_pass(model, batch)
+    _, picked, _, _ = run.run(reread=True)
+    loss = relevance_loss(run, picked)
+    assert run.relevance is not None
+    judged, wanted = picked.scores + run.relevance, []
+    for row in range(2):  # the third has no evidence
+        mass = torch.softmax(judged[row], 0)[batch.gold[row, picked.index[row]]].sum()
+        wanted.append(-mass.log())
+    torch.testing.assert_close(loss, torch.stack(wanted).mean())
+    loss.backward()
+    head = model.quote_head
+    assert head is not None and head.reread_relevance is not None
+    assert head.reread_relevance.weight.grad is not None
+    assert head.reread_relevance.weight.grad.abs().sum() > 0
+    assert model.scorer.key.weight.grad is None  # it judges what retrieval missed, as a correction
 
 
 @torch.no_grad()

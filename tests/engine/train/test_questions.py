@@ -129,3 +129,35 @@ def test_chunk_texts_partition_the_text() -> None:
     text = "  the log é of days "
     for size in (1, 3, 7, 100):
         assert "".join(chunk_texts(TOKENIZER.encode(text), text, size)) == text
+
+
+def test_a_neighbour_of_a_chunk_with_the_words_gets_a_part_of_its_share(tmp_path: Path) -> None:
+    with_part = source(tmp_path)
+    without = source(tmp_path)
+    without.config = small_like(chunk=32, lexical_neighbours=0.0)
+    moved = 0
+    for one, two in zip(batches(with_part), batches(without), strict=True):
+        for at, count in one.windows:
+            own = two.lexical[:, at : at + count]
+            wanted = own.clone()
+            for chunk in range(count):
+                near = [own[:, c] for c in (chunk - 1, chunk + 1) if 0 <= c < count]
+                if near:
+                    wanted[:, chunk] += 0.3 * torch.stack(near).amax(dim=0)
+            torch.testing.assert_close(one.lexical[:, at : at + count], wanted)
+            moved += int((wanted != own).sum())
+    assert moved
+
+
+def test_questions_that_only_retrieve_come_after_the_others(tmp_path: Path) -> None:
+    made = source(tmp_path)
+    seen = 0
+    for seed in range(10):
+        batch = made.batch(random.Random(seed), questions=1, window=3, pool=3, more=2)
+        assert batch.readers == 1
+        rest = batch.rows(1, len(batch.questions))
+        assert len(rest.questions) <= 2
+        assert rest.gold.any(dim=1).all()
+        assert batch.questions[0] not in rest.questions
+        seen += len(rest.questions)
+    assert seen
