@@ -16,6 +16,10 @@ from ._text import printable
 DONE, FAILED, USAGE, PARTLY, INTERRUPTED = 0, 1, 2, 3, 130
 
 
+class CliError(Exception):
+    """The command line refuses something itself; its text is one sentence for the user."""
+
+
 def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
     """Runs `work` and returns the exit code; with `debug`, errors keep their traceback."""
     try:
@@ -42,6 +46,8 @@ def _sentence(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
+    if isinstance(error, CliError):
+        return str(error)
     # Only a command can raise a DrtError, so its module is loaded by then; --help must not load it.
     sdk = sys.modules.get("drt")
     if sdk is not None and isinstance(error, sdk.DrtError):

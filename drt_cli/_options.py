@@ -122,6 +122,13 @@ def json_option(function: Function) -> Function:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
 
 
+def jsonl_option(function: Function) -> Function:
+    """`--jsonl`, passed to the command as `as_lines`."""
+    return click.option(
+        "--jsonl", "as_lines", is_flag=True, help="Print one JSON object a line, as they come."
+    )(function)
+
+
 def retrieval_options(function: Function) -> Function:
     """What every question can set about how the library is searched."""
     for decorate in (

@@ -34,6 +34,18 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def print_line(value: Any) -> None:
+    """Prints one JSON object on a line of its own, at once."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+    sys.stdout.flush()
+
+
+def styled() -> bool:
+    """Whether bold and underlined text may be printed: on a terminal that wants it."""
+    ctx = click.get_current_context(silent=True)
+    return sys.stdout.isatty() and (ctx is None or ctx.color is not False)
+
+
 def note(settings: Settings, text: str) -> None:
     """Prints a remark on stderr unless the user wants quiet."""
     if not settings.quiet:
@@ -44,16 +56,19 @@ def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> 
     """Prints rows in columns; the columns in `right` are right-aligned numbers."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
     numbers = set(right)
+    lines = []
     for row in rows:
         cells = [
             cell.rjust(width) if i in numbers else cell.ljust(width)
             for i, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
-        click.echo("  ".join(cells).rstrip())
+        lines.append("  ".join(cells).rstrip())
+    if lines:
+        click.echo("\n".join(lines))  # at once: thousands of rows are a table, too
 
 
-def place(citation: Citation) -> str:
-    """Title, page or section, characters and probability, on one line."""
+def place(citation: Citation, *, share: bool = True) -> str:
+    """Title, page or section, handle and probability, on one line."""
     parts = [one_line(citation.title)]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
@@ -61,20 +76,27 @@ def place(citation: Citation) -> str:
     section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
     if section:
         parts.append(one_line(section))
-    parts.append(f"characters {citation.start}-{citation.end}")
-    parts.append(f"retrieved with {citation.probability:.0%}")
+    parts.append(one_line(citation.handle))
+    if share:
+        parts.append(f"retrieved with {citation.probability:.0%}")
     return ", ".join(parts)
 
 
-def print_citation(citation: Citation) -> None:
+def print_citation(citation: Citation, number: int | None = None) -> None:
     """Prints a quote, its place, and the sentence around it with the quote marked."""
     click.secho(f'"{one_line(citation.quote)}"', bold=True)
-    click.echo(f"  {place(citation)}")
+    label = "" if number is None else f"[{number}] "
+    click.echo(f"  {label}{place(citation)}")
     if one_line(citation.context) != one_line(citation.quote):
-        begin, end = ("\x1b[4m", "\x1b[24m") if sys.stdout.isatty() else ("«", "»")
+        begin, end = marks()
         sentence = marked(citation.context, citation.quote, begin=begin, end=end)
         if sentence:
             click.echo(f"  {sentence}")
+
+
+def marks() -> tuple[str, str]:
+    """What stands before and after a quote in its text."""
+    return ("\x1b[4m", "\x1b[24m") if styled() else ("«", "»")
 
 
 def print_answer(answer: Answer) -> None:
@@ -88,19 +110,19 @@ def print_answer(answer: Answer) -> None:
 
 def print_evidence(answer: Answer) -> None:
     """Prints what stands behind an answer: its citations and the confidence."""
-    for number, citation in enumerate(answer.citations):
-        if number or not answer.found or answer.mode != "quote":
+    for number, citation in enumerate(answer.citations, start=1):
+        if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
         if not answer.found:
             click.echo("Closest passage:")
-        print_citation(citation)
+        print_citation(citation, number)
     click.echo(f"\nconfidence {answer.confidence:.2f}")
 
 
 def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
     """Reads paths with progress on a terminal; says on stderr what could not be read."""
     try:
-        with _progress(settings) as progress:
+        with progress_bar(settings) as progress:
             result = assistant.ingest_many(paths, progress=progress)
     except KeyboardInterrupt:
         note(settings, READING_CONTINUES)
@@ -111,7 +133,7 @@ def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -
 
 
 @contextmanager
-def _progress(settings: Settings) -> Iterator[Callable[[IngestProgress], None] | None]:
+def progress_bar(settings: Settings) -> Iterator[Callable[[IngestProgress], None] | None]:
     """A callback that draws a bar with tokens per second and time left; None off a terminal."""
     if settings.quiet or not sys.stderr.isatty():
         yield None

@@ -1,6 +1,7 @@
 """Document text for human eyes: control characters escaped, white space folded, quotes marked.
 
-JSON never passes through here: it carries the text as it is.
+And for what else text is written to: tables and Markdown. JSON never passes through here: it
+carries the text as it is.
 """
 
 from __future__ import annotations
@@ -34,3 +35,14 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
         return line
     before, _, after = line.partition(wanted)
     return f"{before}{begin}{wanted}{end}{after}"
+
+
+def csv_cell(text: str) -> str:
+    """`text` as a table's cell that no spreadsheet takes for a formula."""
+    plain = printable(text)
+    return f"'{plain}" if plain.lstrip()[:1] in tuple("=+-@|%") else plain
+
+
+def markdown(text: str) -> str:
+    """`text` on one line of Markdown, with nothing in it that means something there."""
+    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~&])", r"\\\1", one_line(text))

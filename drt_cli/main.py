@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -20,16 +21,21 @@ from ._options import with_global_options
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("ingest", "Read documents into the library."),
     "ask": ("ask", "Ask a question; the answer is a quote with its place."),
-    "summarize": ("summarize", "Summarise a document."),
+    "show": ("show", "Show a cited passage with what stands around it."),
+    "summarize": ("summarize", "Summarise documents, or what changed in one."),
     "chat": ("chat", "Ask question after question at a prompt."),
     "trace": ("trace", "Show what the model retrieves for a question."),
-    "library": ("library", "List, show, remove and check documents."),
-    "session": ("session", "List, show, rename, delete and export conversations."),
+    "library": ("library", "List, show, remove, check, export and import documents."),
+    "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe and verify models."),
+    "formats": ("formats", "List the formats that can be read, and what each needs."),
     "train": ("train", "Train a model from a config file, or a tokenizer."),
     "eval": ("evaluate", "Measure a model beside its baselines."),
     "bench": ("bench", "Time reading, asking and retrieving."),
+    "config": ("config", "Get and set the defaults of options."),
+    "schema": ("schema", "Print the JSON Schema of a command's output."),
     "completion": ("completion", "Print the completion script of a shell."),
+    "man": ("man", "Print the manual page."),
 }
 
 
@@ -45,7 +51,13 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
         command = module.command
         assert isinstance(command, click.Command)
-        return command
+        if ctx.resilient_parsing:
+            from ._complete import with_completion
+
+            return with_completion(cmd_name, command)
+        from ._examples import with_examples
+
+        return with_examples(cmd_name, command)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -62,28 +74,51 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
+SETTINGS = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DRT"}
+WITHOUT_SETTINGS = ("config", "completion", "man", "schema")
+
+
 @with_global_options(hidden=False)
-@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
-def cli() -> None:
+@click.command(cls=LazyGroup, context_settings=SETTINGS)
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """Ask documents of any length, offline, and get quotes exact to the character.
 
-    Options shown here may stand before or after the command.
+    Options shown here may stand before or after the command. Every option is also an environment
+    variable: --threads is DRT_THREADS, --top-k of ask is DRT_ASK_TOP_K.
+
+    \b
+    Example: drt ask "Who signs the log?" manual.pdf
     """
+    # These must work where the settings file is broken, or does not matter.
+    if ctx.invoked_subcommand not in WITHOUT_SETTINGS:
+        from ._settings import apply_settings
+
+        apply_settings(ctx)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; returns the exit code."""
+    plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return handle_errors(
-        lambda: cli.main(args=list(arguments), prog_name="drt", standalone_mode=False),
-        debug="--debug" in arguments,
+        lambda: cli.main(
+            args=list(arguments),
+            prog_name="drt",
+            standalone_mode=False,
+            color=False if plain else None,
+        ),
+        debug="--debug" in arguments or os.environ.get("DRT_DEBUG", "") in ("1", "true"),
     )
 
 
 def main() -> None:
-    """The console script."""
+    """Runs the command line of this process, and ends it."""
+    from ._interrupt import install
+
     if hasattr(signal, "SIGPIPE"):
         # `drt ... | head` ends like any other tool in a pipe; a library survives being killed.
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    install()
     for output in (sys.stdout, sys.stderr):
         if hasattr(output, "reconfigure"):
             # Documents hold characters that a terminal's encoding may not.

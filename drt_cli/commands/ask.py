@@ -1,7 +1,9 @@
-"""One question, one answer with its citations."""
+"""One question, one answer with its citations; or one after the other from standard input."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,14 +13,16 @@ from drt_cli._options import (
     Settings,
     answer_options,
     json_option,
+    jsonl_option,
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import print_answer, print_evidence, print_json, read_paths
+from drt_cli._output import print_answer, print_evidence, print_json, print_line, read_paths
+from drt_cli._state import remember
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
-    from drt import Answer, AnswerStream, DocumentInfo
+    from drt import Answer, AnswerStream, Assistant, DocumentInfo, Session
 
 
 @with_global_options()
@@ -31,6 +35,7 @@ if TYPE_CHECKING:
 @retrieval_options
 @answer_options
 @json_option
+@jsonl_option
 @click.pass_obj
 def command(
     settings: Settings,
@@ -41,45 +46,81 @@ def command(
     explain: bool,
     stream: bool,
     as_json: bool,
+    as_lines: bool,
     documents: tuple[str, ...],
     **options: Any,
 ) -> int:
     """Ask a question; the answer is a quote with its place.
 
     With PATHs the question is asked of these documents alone, which are read first unless the
-    library holds them unchanged; otherwise it is asked of the whole library.
+    library holds them unchanged; otherwise it is asked of the whole library. Where QUESTION is
+    "-", each line of standard input is one. Numbers and handles of citations are for show.
+
+    \b
+    Example: drt ask "How long is the notice period?" contract.pdf
     """
-    if stream and as_json:
-        raise click.UsageError("--stream prints text as it comes and --json one object; use one.")
+    many = question == "-"
+    _check(stream=stream, many=many, as_json=as_json, as_lines=as_lines)
     with settings.assistant() as assistant:
         report = read_paths(assistant, paths, settings) if paths else None
         if report is not None and not report.documents:
             return FAILED
         chosen: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
         asked = assistant.session(session) if session else assistant
-        if stream:
-            answer = _print_stream(asked.stream(question, documents=chosen or None, **options))
-        else:
-            answer = asked.ask(question, documents=chosen or None, **options)
-            _print_whole(answer, as_json=as_json)
-    if explain and answer.trace is not None:
-        click.echo("\n" + printable(answer.trace.as_text()), err=as_json)
+        options["documents"] = chosen or None
+        for number, one in enumerate(_lines() if many else [question]):
+            if many and not as_lines:
+                click.secho(f"{'' if number == 0 else chr(10)}> {printable(one)}", bold=True)
+            if stream:
+                answer = _print_stream(asked.stream(one, **options), as_lines=as_lines)
+            else:
+                answer = _ask(asked, one, as_json=as_json, as_lines=as_lines, **options)
+            remember(assistant.library.path, answer.citations)
+            if explain and answer.trace is not None:
+                click.echo("\n" + printable(answer.trace.as_text()), err=as_json or as_lines)
     return PARTLY if report is not None and report.failures else DONE
 
 
-def _print_whole(answer: Answer, *, as_json: bool) -> None:
+def _check(*, stream: bool, many: bool, as_json: bool, as_lines: bool) -> None:
+    if as_json and as_lines:
+        raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
+    if as_json and (stream or many):
+        given = "--stream prints text as it comes" if stream else "several questions have answers"
+        raise click.UsageError(f"{given} and --json prints one object; use --jsonl.")
+
+
+def _lines() -> Iterator[str]:
+    for line in sys.stdin:
+        if line.strip():
+            yield line.strip()
+
+
+def _ask(
+    asked: Assistant | Session, question: str, *, as_json: bool, as_lines: bool, **options: Any
+) -> Answer:
+    answer = asked.ask(question, **options)
     if as_json:
         print_json(answer.to_dict())
+    elif as_lines:
+        print_line({"type": "answer", **answer.to_dict()})
     else:
         print_answer(answer)
+    return answer
 
 
-def _print_stream(pieces: AnswerStream) -> Answer:
+def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
     """Prints pieces as they come, then the evidence."""
     for piece in pieces:
-        click.echo(printable(piece), nl=False)
+        if as_lines:
+            print_line({"type": "piece", "text": piece})
+        else:
+            click.echo(printable(piece), nl=False)
+            sys.stdout.flush()
     answer = pieces.answer
     assert answer is not None
+    if as_lines:
+        print_line({"type": "answer", **answer.to_dict()})
+        return answer
     click.echo()
     if answer.found:
         print_evidence(answer)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import click
 
@@ -10,28 +10,45 @@ from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
 from drt_cli._text import printable
 
+Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train"]
+
 
 @with_global_options()
 @click.command("bench")
-@click.argument("name", type=click.Choice(["ingest", "ask", "retrieve"]))
+@click.argument("name", type=click.Choice(get_args(Name)))
 @click.option("--repetitions", type=click.IntRange(min=1), help="How often each part is timed.")
-@click.option("--tokens", type=click.IntRange(min=64), help="Tokens of made-up text.")
+@click.option("--tokens", type=click.IntRange(min=64), help="Tokens that are made up.")
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False), help="A document to read instead."
 )
 @click.option("--question", metavar="TEXT", help="What is asked.")
+@click.option(
+    "--shape",
+    type=click.Choice(["small", "128m"]),
+    help="Sizes of what is timed by kernels, decode and train.  [default: small]",
+)
+@click.option(
+    "--compile",
+    is_flag=True,
+    default=None,
+    help="Time a compiled training step, too; compiling takes minutes.",
+)
 @json_option
 @click.pass_obj
 def command(
     settings: Settings,
     /,
-    name: Literal["ingest", "ask", "retrieve"],
+    name: Name,
     as_json: bool,
     **options: Any,
 ) -> None:
     """Time reading, asking and retrieving.
 
-    Every time stands beside something timed in the same run, since machines differ.
+    Every time stands beside something timed in the same run, since machines differ. NAME is
+    ingest, ask, retrieve or library (what reading and asking are made of), decode (tokens that a
+    model writes), kernels (grouped cross-attention beside its alternatives) or train (a step of a
+    new model).
+    What cannot run on this machine is left out and said on stderr.
     """
     from drt import bench, report_table
 

@@ -2,25 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
+import csv
+import io
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._errors import report
-from drt_cli._options import Settings, answer_options, retrieval_options, with_global_options
-from drt_cli._output import note, place, print_answer
-from drt_cli._text import printable
+from drt_cli._errors import CliError, report
+from drt_cli._interrupt import forgive
+from drt_cli._options import (
+    Settings,
+    answer_options,
+    jsonl_option,
+    retrieval_options,
+    with_global_options,
+)
+from drt_cli._output import NOT_FOUND, marks, note, place, print_answer, print_line
+from drt_cli._state import remember, state_folder
+from drt_cli._text import csv_cell, markdown, printable
 
 if TYPE_CHECKING:
-    from drt import Answer, Library
+    from drt import Answer, Assistant, Session
 
-AROUND = 400
-HELP = """/help     this list
-/sources  where the last answer comes from
-/quote    the passages around the last quotes
-/quit     end the conversation"""
+HISTORY = 1000  # lines
+BLOCK = '"""'
+HELP = """/sources        where the last answer comes from
+/show [N]       the passage around its citation N, or around each (also /quote)
+/doc [DOC]      ask only this document; without DOC, all of them again
+/mode [MODE]    quote or free; without MODE, which it is
+/save FILE      write the conversation, as .md, .csv or .json
+/help           this list
+/quit           end the conversation
+
+A line that ends in a backslash goes on in the next; so does everything between two lines of
+three double quotes."""
 
 
 @with_global_options()
@@ -28,69 +49,222 @@ HELP = """/help     this list
 @click.option("--session", metavar="NAME", help="Continue and keep this conversation.")
 @retrieval_options
 @answer_options
+@jsonl_option
 @click.pass_obj
 def command(
-    settings: Settings, /, session: str | None, documents: tuple[str, ...], **options: Any
+    settings: Settings,
+    /,
+    session: str | None,
+    documents: tuple[str, ...],
+    as_lines: bool,
+    **options: Any,
 ) -> None:
     """Ask question after question at a prompt.
 
-    Without --session the conversation is not kept.
-    """
-    from drt import DrtError
+    A question that leans on the one before, such as "And who signs it?", is understood. Without
+    --session the conversation is not kept.
 
-    with settings.assistant() as assistant:
+    \b
+    Example: drt chat --session review
+    """
+    with settings.assistant() as assistant, _history():
         conversation = assistant.session(session)
         if conversation.turns:
             note(settings, f"Going on; turns so far: {len(conversation.turns)}.")
         note(settings, "Ask a question, or /help.")
-        last: Answer | None = None
-        while (line := _read_line()) is not None and line != "/quit":
-            if line.startswith("/"):
-                _run(line, last, assistant.library)
-            elif line:
-                try:
-                    last = conversation.ask(line, documents=documents or None, **options)
-                except DrtError as error:
-                    report(str(error))
-                else:
-                    print_answer(last)
+        options["documents"] = documents or None
+        chat = _Chat(assistant, conversation, options, as_lines)
+        for text in _inputs():
+            if text == "/quit":
+                return
+            chat.take(text)
 
 
-def _read_line() -> str | None:
-    """The next line without white space around it, None at the end of input."""
+@dataclass
+class _Chat:
+    """A conversation, what it is asked with, and the last answer."""
+
+    assistant: Assistant
+    session: Session
+    options: dict[str, Any]
+    as_lines: bool
+    last: Answer | None = None
+    said: list[tuple[str, Answer]] = field(default_factory=list)
+
+    def take(self, text: str) -> None:
+        """Does what a line says; what cannot be done is a sentence, and the chat goes on."""
+        from drt import DrtError
+
+        try:
+            if text.startswith("/"):
+                self._run(text)
+            else:
+                self._ask(text)
+        except (DrtError, CliError) as error:
+            report(str(error))
+        except OSError as error:
+            report(f"{error.filename}: {error.strerror}.")
+        except KeyboardInterrupt:
+            if not sys.stdin.isatty():
+                raise
+            forgive()
+            click.echo()
+
+    def _ask(self, question: str) -> None:
+        self.last = self.session.ask(question, **self.options)
+        self.said.append((question, self.last))
+        remember(self.assistant.library.path, self.last.citations)
+        if self.as_lines:
+            print_line(self.last.to_dict())
+        else:
+            print_answer(self.last)
+
+    def _run(self, text: str) -> None:
+        name, _, argument = text.partition(" ")
+        commands: dict[str, Callable[[str], None]] = {
+            "/help": lambda _: click.echo(HELP),
+            "/sources": self._sources,
+            "/show": self._show,
+            "/quote": self._show,
+            "/doc": self._document,
+            "/mode": self._mode,
+            "/save": self._save,
+        }
+        if name not in commands:
+            raise CliError(f"there is no command {name}; /help lists them.")
+        commands[name](argument.strip())
+
+    def _answered(self) -> Answer:
+        if self.last is None:
+            raise CliError("nothing was asked yet.")
+        return self.last
+
+    def _sources(self, _: str) -> None:
+        for number, citation in enumerate(self._answered().citations, start=1):
+            click.echo(f"[{number}] {place(citation)}\n  {printable(citation.source)}")
+
+    def _show(self, argument: str) -> None:
+        from drt import passage
+
+        citations = self._answered().citations
+        if argument:
+            if not argument.isdecimal() or not 1 <= int(argument) <= len(citations):
+                raise CliError(
+                    f"the last answer has {len(citations)} citation(s), {argument} is none of them."
+                )
+            citations = citations[int(argument) - 1 : int(argument)]
+        begin, end = marks()
+        for citation in citations:
+            found = passage(self.assistant.library, citation)
+            before, quote, after = map(printable, (found.before, found.quote, found.after))
+            click.echo(f"{place(citation)}\n{before.lstrip()}{begin}{quote}{end}{after.rstrip()}\n")
+
+    def _document(self, argument: str) -> None:
+        if argument:
+            document = self.assistant.library.show(argument)
+            self.options["documents"] = [document.id]
+            click.echo(f"Asking only {printable(document.title)}.")
+        else:
+            self.options["documents"] = None
+            click.echo("Asking all documents.")
+
+    def _mode(self, argument: str) -> None:
+        if argument not in ("", "quote", "free"):
+            raise CliError(f"there is no mode {argument!r}; the modes are quote and free.")
+        self.options["mode"] = argument or self.options["mode"]
+        click.echo(f"Answering in {self.options['mode']} mode.")
+
+    def _save(self, argument: str) -> None:
+        if not argument:
+            raise CliError("/save needs the name of a file, such as /save notes.md.")
+        path = Path(argument).expanduser()
+        ways = {".md": _as_markdown, ".csv": _as_csv, ".json": _as_json}
+        write = ways.get(path.suffix.lower())
+        if write is None:
+            raise CliError(f"{argument} ends in none of {', '.join(ways)}, which /save can write.")
+        path.write_text(write(self.said), encoding="utf-8", newline="")
+        click.echo(f"Wrote {printable(str(path))}.")
+
+
+def _as_markdown(said: list[tuple[str, Answer]]) -> str:
+    lines: list[str] = []
+    for question, answer in said:
+        lines += [f"## {markdown(question)}", ""]
+        lines += [markdown(answer.text) if answer.found else NOT_FOUND, ""]
+        lines += [f"- {markdown(place(citation))}" for citation in answer.citations]
+        lines += [""] if answer.citations else []
+    return "\n".join(lines)
+
+
+def _as_csv(said: list[tuple[str, Answer]]) -> str:
+    """One row for each citation; an answer without any has a row of its own."""
+    out = io.StringIO()
+    table = csv.writer(out)
+    table.writerow(["question", "answer", "confidence", "quote", "title", "place", "source"])
+    for question, answer in said:
+        for citation in answer.citations or (None,):
+            row = [question, answer.text, f"{answer.confidence:.2f}"]
+            if citation is not None:
+                row += [citation.quote, citation.title, citation.handle, citation.source]
+            table.writerow([csv_cell(cell) for cell in row])
+    return out.getvalue()
+
+
+def _as_json(said: list[tuple[str, Answer]]) -> str:
+    turns = [{"question": question, **answer.to_dict()} for question, answer in said]
+    return json.dumps(turns, ensure_ascii=False, indent=2) + "\n"
+
+
+# input
+
+
+def _inputs() -> Iterator[str]:
+    """What is typed, without white space around it; continued lines are one text."""
+    while (line := _read_line("> ")) is not None:
+        text = line.strip()
+        if text == BLOCK:
+            text = "\n".join(_until_block()).strip()
+        while text.endswith("\\"):
+            text = f"{text[:-1]}\n{(_read_line('… ') or '').strip()}"
+        if text:
+            yield text
+
+
+def _until_block() -> Iterator[str]:
+    while (line := _read_line("… ")) is not None and line.strip() != BLOCK:
+        yield line.rstrip("\n")
+
+
+def _read_line(prompt: str) -> str | None:
+    """The next line, None at the end of input."""
     if sys.stdin.isatty():
         try:
-            return input("> ").strip()
+            return input(prompt)
         except EOFError:
+            click.echo()
             return None
-    line = sys.stdin.readline()
-    return line.strip() if line else None
+    return sys.stdin.readline() or None
 
 
-def _run(line: str, last: Answer | None, library: Library) -> None:
-    commands: dict[str, Callable[[Answer], None]] = {
-        "/sources": _print_sources,
-        "/quote": lambda answer: _print_quotes(answer, library),
-    }
-    if line == "/help":
-        click.echo(HELP)
-    elif line not in commands:
-        report(f"there is no command {line}; /help lists them.")
-    elif last is None:
-        report("nothing was asked yet.")
-    else:
-        commands[line](last)
-
-
-def _print_sources(answer: Answer) -> None:
-    for citation in answer.citations:
-        click.echo(f"{place(citation)}\n  {printable(citation.source)}")
-
-
-def _print_quotes(answer: Answer, library: Library) -> None:
-    for citation in answer.citations:
-        start = max(0, citation.start - AROUND)
-        text = library.text(citation.document, start, citation.end + AROUND)
-        first, last = citation.start - start, citation.end - start
-        marked = f"{text[:first]}«{text[first:last]}»{text[last:]}"
-        click.echo(f"{place(citation)}\n{printable(marked)}\n")
+@contextlib.contextmanager
+def _history() -> Iterator[None]:
+    """Arrow keys bring back earlier lines, those of earlier conversations too, at a terminal."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    try:
+        import readline
+    except ImportError:  # a Python without it still reads lines
+        yield
+        return
+    file = state_folder() / "chat-history"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(file)
+    readline.set_history_length(HISTORY)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file.touch(mode=0o600)
+            readline.write_history_file(file)

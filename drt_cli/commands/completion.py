@@ -14,7 +14,12 @@ from drt_cli._options import with_global_options
 def command(ctx: click.Context, shell: str) -> None:
     """Print the completion script of a shell.
 
-    For bash, put this into ~/.bashrc: eval "$(drt completion bash)"
+    It completes commands, options, documents and conversations. For bash, put the line below into
+    ~/.bashrc; for zsh, the same with zsh into ~/.zshrc; for fish, write the script to
+    ~/.config/fish/completions/drt.fish.
+
+    \b
+    Example: eval "$(drt completion bash)"
     """
     from click.shell_completion import get_completion_class
 

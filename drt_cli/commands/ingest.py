@@ -1,41 +1,133 @@
-"""Reads documents into the library."""
+"""Reads documents into the library, once or for as long as a folder is watched."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
 
-from drt_cli._errors import DONE, FAILED, PARTLY
-from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import note, print_json, read_paths
+from drt_cli._errors import DONE, FAILED, PARTLY, report
+from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
+from drt_cli._output import (
+    READING_CONTINUES,
+    note,
+    print_json,
+    print_line,
+    progress_bar,
+    read_paths,
+)
 from drt_cli._text import one_line
+
+if TYPE_CHECKING:
+    from drt import Assistant, DocumentInfo, IngestReport
 
 
 @with_global_options()
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--watch", is_flag=True, help="Keep the library in step with folders until Ctrl-C.")
+@click.option(
+    "--interval",
+    type=click.FloatRange(min=0.05),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How often --watch looks.",
+)
 @json_option
+@jsonl_option
 @click.pass_obj
-def command(settings: Settings, /, paths: tuple[str, ...], as_json: bool) -> int:
+def command(
+    settings: Settings,
+    /,
+    paths: tuple[str, ...],
+    watch: bool,
+    interval: float,
+    as_json: bool,
+    as_lines: bool,
+) -> int:
     """Read documents into the library.
 
     PATH is a file, a folder (read with everything below it), a pattern, or "-" for standard
     input. An unchanged document is not read again; an interrupted reading continues. A document
     that cannot be read stops no other: the exit code is then 3.
+
+    With --watch each PATH is a folder. New and changed files are read once nobody writes to them,
+    and documents of files that are gone are removed.
+
+    \b
+    Example: drt ingest reports/ manual.pdf
     """
+    if as_json and (as_lines or watch):
+        raise click.UsageError("--json prints one object in the end; use --jsonl.")
     with settings.assistant() as assistant:
-        report = read_paths(assistant, paths, settings)
+        if watch:
+            _watch(assistant, paths, settings, interval=interval, as_lines=as_lines)
+        if as_lines:
+            return _print_lines(assistant, paths, settings)
+        result = read_paths(assistant, paths, settings)
     if as_json:
-        print_json(report.to_dict())
+        print_json(result.to_dict())
     else:
-        for document in report.documents:
-            state = "read" if document.new else "unchanged"
-            title = one_line(document.title)
-            click.echo(f"{state}  {document.id}  {title}  ({document.tokens:,} tokens)")
-        if report.skipped:
-            note(settings, f"Passed over, of types no reader knows: {report.skipped} file(s).")
-        if report.tokens:
-            rate = report.tokens / max(report.seconds, 1e-9)
-            note(settings, f"{report.tokens:,} tokens in {report.seconds:.1f} s, {rate:,.0f}/s")
-    if not report.failures:
+        _print(result, settings)
+    return _code(len(result.documents), len(result.failures))
+
+
+def _code(documents: int, failures: int) -> int:
+    if not failures:
         return DONE
-    return PARTLY if report.documents else FAILED
+    return PARTLY if documents else FAILED
+
+
+def _print(result: IngestReport, settings: Settings) -> None:
+    for document in result.documents:
+        _print_document("read" if document.new else "unchanged", document)
+    if result.skipped:
+        note(settings, f"Passed over, of types no reader knows: {result.skipped} file(s).")
+    if result.tokens:
+        rate = result.tokens / max(result.seconds, 1e-9)
+        note(settings, f"{result.tokens:,} tokens in {result.seconds:.1f} s, {rate:,.0f}/s")
+
+
+def _print_document(state: str, document: DocumentInfo) -> None:
+    title = one_line(document.title)
+    click.echo(f"{state}  {document.id}  {title}  ({document.tokens:,} tokens)")
+
+
+def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Settings) -> int:
+    """Prints each document, or its failure, as soon as it is known."""
+    documents = failures = 0
+    try:
+        with progress_bar(settings) as progress:
+            for result in assistant.ingest_each(paths, progress=progress):
+                print_line(result.to_dict())
+                documents += result.document is not None
+                failures += result.error is not None
+    except KeyboardInterrupt:
+        note(settings, READING_CONTINUES)
+        raise
+    return _code(documents, failures)
+
+
+def _watch(
+    assistant: Assistant,
+    paths: tuple[str, ...],
+    settings: Settings,
+    *,
+    interval: float,
+    as_lines: bool,
+) -> None:
+    """Prints what changes until it is interrupted."""
+    note(settings, f"Watching {', '.join(paths)}; Ctrl-C ends it.")
+    with progress_bar(settings) as progress:
+        folders = [Path(path) for path in paths]
+        for event in assistant.watch(folders, interval=interval, progress=progress):
+            if as_lines:
+                print_line(event.to_dict())
+            elif event.document is None:
+                report(event.message)
+            else:
+                _print_document(event.kind, event.document)
+                sys.stdout.flush()

@@ -1,21 +1,22 @@
-"""The documents of a library; loads no model."""
+"""The documents of a library; only repairing and rebuilding it load a model."""
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import note, print_json, print_table
+from drt_cli._output import note, print_json, print_table, progress_bar
 from drt_cli._text import one_line, printable
 
 
 @with_global_options()
 @click.group("library")
 def command() -> None:
-    """List, show, remove and check documents."""
+    """List, show, remove, check, export and import documents."""
 
 
 @with_global_options()
@@ -72,23 +73,34 @@ def show(
 @with_global_options()
 @command.command("remove")
 @click.argument("documents", nargs=-1, required=True, metavar="DOC...")
+@click.option(
+    "--forget",
+    is_flag=True,
+    help="Leave no byte of them in the library, and no conversation that cites them.",
+)
 @click.pass_obj
-def remove(settings: Settings, /, documents: tuple[str, ...]) -> None:
+def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> None:
     """Remove documents, by id, title or source."""
     library = settings.open_library()
     for document in documents:
-        removed = library.remove(document)
-        click.echo(f"removed  {removed.id}  {one_line(removed.title)}")
+        removed = library.remove(document, forget=forget)
+        done = "forgotten" if forget else "removed"
+        click.echo(f"{done}  {removed.id}  {one_line(removed.title)}")
 
 
 @with_global_options()
 @command.command("check")
+@click.option("--repair", is_flag=True, help="Restore what the kept texts allow.")
 @json_option
 @click.pass_obj
-def check(settings: Settings, /, as_json: bool) -> int:
-    """Compare catalogue and files; exit code 1 where something was lost."""
+def check(settings: Settings, /, repair: bool, as_json: bool) -> int:
+    """Verify all checksums; exit code 1 where something was lost.
+
+    \b
+    Example: drt library check --repair
+    """
     library = settings.open_library()
-    findings = library.check()
+    findings = library.repair(**settings.runtime()) if repair else library.check()
     if as_json:
         print_json({"findings": [finding.to_dict() for finding in findings]})
     else:
@@ -113,3 +125,67 @@ def stats(settings: Settings, /, as_json: bool) -> None:
     for name, value in values.items():
         shown = f"{value:,}" if isinstance(value, int) else one_line(str(value))
         click.echo(f"{name:<20}  {shown}")
+
+
+@with_global_options()
+@command.command("compact")
+@click.pass_obj
+def compact(settings: Settings, /) -> None:
+    """Give back the space of what was removed.
+
+    \b
+    Example: drt library compact
+    """
+    freed = settings.open_library().compact()
+    click.echo(f"{freed:,} bytes freed")
+
+
+@with_global_options()
+@command.command("export")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.pass_obj
+def export(settings: Settings, /, file: str) -> None:
+    """Write all documents and conversations to one file.
+
+    \b
+    Example: drt library export notes.drtlib
+    """
+    library = settings.open_library()
+    library.export_archive(file)
+    click.echo(f"exported  {os.path.getsize(file):,} bytes  {printable(file)}")
+
+
+@with_global_options()
+@command.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.pass_obj
+def import_(settings: Settings, /, file: str) -> None:
+    """Take over an exported file, once all of it is verified.
+
+    \b
+    Example: drt --library copy.library library import notes.drtlib
+    """
+    library = settings.open_library()
+    documents = library.import_archive(file)
+    for one in documents:
+        click.echo(f"imported  {one.id}  {one_line(one.title)}")
+    if not documents:
+        note(settings, f"All documents of {file} are in the library at {library.path} already.")
+
+
+@with_global_options()
+@command.command("rebuild")
+@click.pass_obj
+def rebuild(settings: Settings, /) -> None:
+    """Read all documents again for the model of --model.
+
+    Their kept texts are read; the files they came from are not needed. The library stays as it is
+    until all are read, and an interrupted rebuild goes on where it stopped.
+
+    \b
+    Example: drt --model my-model library rebuild
+    """
+    library = settings.open_library()
+    with progress_bar(settings) as progress:
+        documents = library.rebuild(**settings.runtime(), progress=progress)
+    click.echo(f"rebuilt  {len(documents):,} documents")

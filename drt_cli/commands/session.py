@@ -16,7 +16,7 @@ from drt_cli._text import one_line, printable
 @with_global_options()
 @click.group("session")
 def command() -> None:
-    """List, show, rename, delete and export conversations."""
+    """List, search, show, rename, delete and export conversations."""
 
 
 @with_global_options()
@@ -97,3 +97,26 @@ def export(settings: Settings, /, name: str, output: str | None) -> None:
         click.echo(text, nl=False)
     else:
         Path(output).write_text(text, encoding="utf-8")
+
+
+@with_global_options()
+@command.command("search")
+@click.argument("words", nargs=-1, required=True)
+@json_option
+@click.pass_obj
+def search(settings: Settings, /, words: tuple[str, ...], as_json: bool) -> None:
+    """Find what was said: turns that hold all the words.
+
+    \b
+    Example: drt session search notice period
+    """
+    found = settings.open_library().search_sessions(" ".join(words))
+    if as_json:
+        print_json({"turns": [turn.to_dict() for turn in found]})
+        return
+    if not found:
+        note(settings, "No conversation holds these words.")
+    for turn in found:
+        click.secho(f"{one_line(turn.session)}, turn {turn.turn}", bold=True)
+        click.echo(f"  > {one_line(turn.question)}")
+        click.echo(f"  {one_line(turn.answer) or NOT_FOUND}")

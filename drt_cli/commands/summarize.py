@@ -1,27 +1,34 @@
-"""A summary of one document."""
+"""A summary of documents, of a section, or of what changed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._errors import DONE, FAILED
-from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import place, print_json, read_paths
-from drt_cli._text import printable
+from drt_cli._errors import DONE, FAILED, PARTLY
+from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
+from drt_cli._output import place, print_json, print_line, read_paths
+from drt_cli._state import remember
+from drt_cli._text import one_line, printable
+
+if TYPE_CHECKING:
+    from drt import Summary
 
 
 @with_global_options()
 @click.command("summarize")
-@click.argument("document", metavar="PATH|DOC")
+@click.argument("documents", nargs=-1, required=True, metavar="PATH|DOC...")
 @click.option(
     "--length",
     type=click.Choice(["short", "medium", "long"]),
     default="short",
     show_default=True,
-    help="How long the summary may be.",
+    help="How long the summary may be: 60, 150 or 400 words.",
+)
+@click.option(
+    "--words", type=click.IntRange(min=1), metavar="N", help="The most words, in place of --length."
 )
 @click.option(
     "--mode",
@@ -31,37 +38,75 @@ from drt_cli._text import printable
     help="Sentences of the document, or text the model writes.",
 )
 @click.option("--focus", metavar="TEXT", help="What the summary should be about.")
-@click.option("--cite", is_flag=True, help="Show where each sentence comes from.")
+@click.option("--section", metavar="NAME", help="Only the sections whose name begins like this.")
+@click.option(
+    "--since",
+    type=click.Path(exists=True, dir_okay=False),
+    metavar="FILE",
+    help="What changed since the older version in this file.",
+)
+@click.option(
+    "--cite/--no-cite",
+    default=True,
+    show_default=True,
+    help="Show where each sentence comes from.",
+)
 @json_option
+@jsonl_option
 @click.pass_obj
 def command(
     settings: Settings,
     /,
-    document: str,
-    length: Literal["short", "medium", "long"],
-    mode: Literal["auto", "extractive", "abstractive"],
-    focus: str | None,
+    documents: tuple[str, ...],
     cite: bool,
     as_json: bool,
+    as_lines: bool,
+    **options: Any,
 ) -> int:
-    """Summarise a document.
+    """Summarise documents, or what changed in one.
 
-    PATH is a file, which is read first unless the library holds it unchanged; DOC is the id,
-    title or source of a document of the library.
+    PATH is a file or a folder, which is read first unless the library holds it unchanged; DOC is
+    the id, title or source of a document of the library. Several are summarised together.
+
+    \b
+    Example: drt summarize handbook.md --section "Part 4" --words 100
     """
+    if as_json and as_lines:
+        raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
+    failed = False
     with settings.assistant() as assistant:
-        name = document
-        if document == "-" or Path(document).is_file():
-            report = read_paths(assistant, [document], settings)
-            if not report.documents:
-                return FAILED
-            name = report.documents[0].id
-        summary = assistant.summarize(name, length=length, mode=mode, focus=focus)
+        names: list[str] = []
+        for document in documents:
+            if document == "-" or Path(document).exists():
+                report = read_paths(assistant, [document], settings)
+                names += [one.id for one in report.documents]
+                failed = failed or bool(report.failures)
+            else:
+                names.append(document)
+        if not names:
+            return FAILED
+        summary = assistant.summarize(names, **options)
+        remember(assistant.library.path, summary.sentences)
     if as_json:
         print_json(summary.to_dict())
-        return DONE
-    click.echo(printable(summary.text))
-    if cite:
+    elif as_lines:
         for sentence in summary.sentences:
-            click.echo(f"  {place(sentence)}")
-    return DONE
+            print_line(sentence.to_dict())
+    else:
+        _print(summary, cite=cite)
+    return PARTLY if failed else DONE
+
+
+def _print(summary: Summary, *, cite: bool) -> None:
+    if not cite:
+        click.echo(printable(summary.text))
+        return
+    if summary.mode == "extractive":
+        numbered = enumerate(summary.sentences, start=1)
+        click.echo(" ".join(f"{one_line(one.quote)} [{number}]" for number, one in numbered))
+    else:
+        click.echo(printable(summary.text))
+    if summary.sentences:
+        click.echo()
+    for number, sentence in enumerate(summary.sentences, start=1):
+        click.echo(f"[{number}] {place(sentence, share=False)}")

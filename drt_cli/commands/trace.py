@@ -1,33 +1,71 @@
-"""What the model retrieves for a question."""
+"""What the model retrieves for a question, and what its answer leaned on."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._options import Settings, json_option, retrieval_options, with_global_options
-from drt_cli._output import print_json
+from drt_cli._errors import DONE, FAILED, PARTLY
+from drt_cli._options import (
+    Settings,
+    answer_options,
+    json_option,
+    retrieval_options,
+    with_global_options,
+)
+from drt_cli._output import note, print_json, read_paths
 from drt_cli._text import printable
+
+if TYPE_CHECKING:
+    from drt import DocumentInfo
 
 
 @with_global_options()
 @click.command("trace")
 @click.argument("question")
+@click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option(
+    "--html",
+    "page",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="Write it as a page for a browser, which needs no network and no other file.",
+)
 @retrieval_options
+@answer_options
 @json_option
 @click.pass_obj
 def command(
-    settings: Settings, /, question: str, documents: tuple[str, ...], as_json: bool, **options: Any
-) -> None:
+    settings: Settings,
+    /,
+    question: str,
+    paths: tuple[str, ...],
+    page: str | None,
+    documents: tuple[str, ...],
+    as_json: bool,
+    **options: Any,
+) -> int:
     """Show what the model retrieves for a question.
 
-    One list for each layer group and chunk of the answer, with the probabilities that the
-    answer was made with.
+    For each chunk of the answer and each layer group: the retrieved chunks with the scores,
+    probabilities and attention that the answer was made with, and what each token leaned on.
+
+    \b
+    Example: drt trace "Who signs the log?" manual.md --html trace.html
     """
     with settings.assistant() as assistant:
-        trace = assistant.trace(question, documents=documents or None, **options)
+        report = read_paths(assistant, paths, settings) if paths else None
+        if report is not None and not report.documents:
+            return FAILED
+        chosen: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
+        trace = assistant.trace(question, documents=chosen or None, **options)
+    if page is not None:
+        Path(page).write_text(trace.as_html(), encoding="utf-8", newline="\n")
+        note(settings, f"Wrote {page}.")
     if as_json:
         print_json(trace.to_dict())
-    else:
+    elif page is None:
         click.echo(printable(trace.as_text()))
+    return PARTLY if report is not None and report.failures else DONE

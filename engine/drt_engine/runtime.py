@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -14,28 +13,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from drt_engine.answer.confidence import Calibration
 from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.store import RecordLayout
+from drt_engine.threads import set_threads
 from drt_engine.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "drt-small-en"
 _ENCODE_CHUNKS = 64  # encoded at a time: their activations stay in the processor's cache
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """Turns a score into a confidence, ``sigmoid(scale * score + shift)``.
-
-    From ``threshold`` on, an answer counts as found.
-    """
-
-    scale: float = 1.0
-    shift: float = 0.0
-    threshold: float = 0.5
 
 
 @dataclass(frozen=True)
@@ -68,16 +57,16 @@ class Runtime:
     ) -> Runtime:
         """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``."""
         folder = model_folder(model)
-        torch.set_num_threads(threads or usable_cores())
-        place = _device(device)
-        compute = _dtype(dtype, place)
+        set_threads(threads)
+        place = choose_device(device)
+        compute = choose_dtype(dtype, place)
         net, tokenizer = load_model(folder)
         config = net.config
         layout = RecordLayout(config.chunk, config.kv_heads, config.head_size, config.width, "int8")
         return cls(
             name=config.name,
             fingerprint=fingerprint(folder),
-            model=_settle(net, compute).to(place),
+            model=settle(net, compute).to(place),
             tokenizer=tokenizer,
             layout=layout,
             dtype=compute,
@@ -133,12 +122,8 @@ def shipped_models() -> dict[str, Path]:
     return {f.name: f for f in folders if (f / "config.json").exists()}
 
 
-def usable_cores() -> int:
-    """Return how many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _device(name: str) -> torch.device:
+def choose_device(name: str) -> torch.device:
+    """Return the device that is called auto, cpu or cuda; ``ConfigError`` where it is not there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in ("cpu", "cuda"):
@@ -148,7 +133,8 @@ def _device(name: str) -> torch.device:
     return torch.device(name)
 
 
-def _dtype(name: str, device: torch.device) -> torch.dtype:
+def choose_dtype(name: str, device: torch.device) -> torch.dtype:
+    """Return the type to compute in that is called auto, bf16 or fp32."""
     if name == "fp32":
         return torch.float32
     if name == "bf16" or device.type == "cuda":
@@ -159,7 +145,7 @@ def _dtype(name: str, device: torch.device) -> torch.dtype:
     return torch.bfloat16 if fast else torch.float32
 
 
-def _settle(model: DRT, dtype: torch.dtype) -> DRT:
+def settle(model: DRT, dtype: torch.dtype) -> DRT:
     """Keep large weights in the type they are multiplied in; landmark scores stay in fp32."""
     if dtype == torch.float32:
         return model

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
@@ -83,11 +84,29 @@ class SessionState:
         self.own = _unpack(own, self.runtime)
 
     def decoder(self, source: Source) -> Decoder:
-        """Return a decoder that continues this conversation, finding chunks through ``source``."""
+        """Return a decoder that continues this conversation, finding chunks through ``source``.
+
+        Raises ``SessionError`` when a document that it quotes was removed: what the decoder read
+        of it is still in its window, and would answer for a library that does not say so.
+        """
+        self._expect_documents()
         decoder = Decoder(self.runtime.model, source, dtype=self.runtime.dtype)
         if self._state is not None:
             decoder.load(self._state)
         return decoder
+
+    def _expect_documents(self) -> None:
+        quoted = {c["document"]: c for turn in self.turns for c in turn["citations"]}
+        for id, citation in quoted.items():
+            if self.store.document_by_id(id) is None and not self._was_replaced(citation):
+                raise SessionError(
+                    f"this conversation quotes {citation['title']!r}, which was removed from the"
+                    " library; read it again, or begin another conversation"
+                )
+
+    def _was_replaced(self, citation: dict[str, Any]) -> bool:
+        """Whether a newer version stands where the document stood."""
+        return self.store.document_at(citation["source"]) is not None
 
     def record(
         self, question: str, answer: AnswerResult, decoder: Decoder, own: list[ChunkMemory]
@@ -123,7 +142,6 @@ class SessionState:
         meta = {
             "fingerprint": model_fingerprint(self.runtime),
             "model": self.runtime.name,
-            "documents": [row.id for row in self.store.documents()][:10_000],
         }
         self.store.save_session(self.name, transcript=self.turns, meta=meta, state=save(tensors))
 
@@ -156,6 +174,7 @@ def _unpack(tensors: dict[str, Tensor], runtime: Runtime) -> list[ChunkMemory]:
     shapes = (tokens, tokens, (*mask.shape[:1], mask.shape[-1]), (*mask.shape[:1], config.width))
     for name, part, shape in zip(names, parts, shapes, strict=True):
         _expect_shape(f"own.{name}", part, shape)
+        _expect_numbers(f"own.{name}", part, boolean=name == "mask")
     return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(len(mask))]
 
 
@@ -164,6 +183,7 @@ def _like(saved: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tenso
     _expect_names(saved, fresh)
     for name, tensor in fresh.items():
         _expect_shape(name, saved[name], tensor.shape)
+        _expect_numbers(name, saved[name], boolean=tensor.dtype == torch.bool)
     return {name: saved[name].to(tensor.dtype) for name, tensor in fresh.items()}
 
 
@@ -175,3 +195,11 @@ def _expect_names(tensors: Iterable[str], expected: Iterable[str]) -> None:
 def _expect_shape(name: str, tensor: Tensor, expected: Sequence[int]) -> None:
     if tuple(tensor.shape) != tuple(expected):
         raise ValueError(f"{name} is {list(tensor.shape)}, expected {list(expected)}")
+
+
+def _expect_numbers(name: str, tensor: Tensor, *, boolean: bool) -> None:
+    """Numbers of another kind would be converted without a word, and NaN spreads to all others."""
+    if (tensor.dtype == torch.bool) != boolean:
+        raise ValueError(f"{name} is {tensor.dtype}")
+    if tensor.is_floating_point() and not tensor.isfinite().all():
+        raise ValueError(f"{name} holds numbers that are not finite")

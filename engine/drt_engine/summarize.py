@@ -1,12 +1,14 @@
 """Summaries: sentences picked by the causal-retrieval graph over landmarks, or written text.
 
-Extractive works for any length: the document is cut into parts, the graph of each part is scored,
-and the picks of all parts compete for the wanted length.
+Of a document, some of its sections, or several documents. Extractive works for any length: the
+text is cut into parts, the graph of each part is scored, and the picks of all parts compete for
+the wanted length, which is never exceeded.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,29 +20,36 @@ from torch import Tensor
 from drt_engine.answer.ask import feed_question, question_ids
 from drt_engine.answer.citations import CitationResult, cite
 from drt_engine.answer.support import Evidence
-from drt_engine.errors import ConfigError, EmptyDocument
+from drt_engine.errors import ConfigError, EmptyDocument, NotFound
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
+from drt_engine.store.catalog import nearest
 from drt_engine.text_units import content_words, is_heading, sentence_spans, split_sentences
 
 WORDS = {"short": 60, "medium": 150, "long": 400}
 _POOL = 400  # sentences that compete for a place
 _PART = 1024  # chunks whose graph is scored together
+_NEXT_OF_DOCUMENT = 0.7  # weight of each further sentence, so that every document has its say
 _LONGEST_PART = 96  # tokens written for one prompt
 _ABSTRACT_QUESTION = "What is this text about?"
 
 
 @dataclass(frozen=True)
 class SummaryOptions:
-    """How a document is summarised; ``focus`` is a question or topic that steers the choice."""
+    """How documents are summarised; ``focus`` is a question or topic that steers the choice.
+
+    ``words`` is the longest length, in place of that of ``length``; ``section`` keeps to sections
+    whose name, or one they stand in, begins like this.
+    """
 
     mode: Literal["auto", "extractive", "abstractive"] = "auto"
     length: str = "medium"
     focus: str | None = None
     words: int | None = None
+    section: str | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in ("auto", "extractive", "abstractive"):
@@ -59,6 +68,15 @@ class SummaryOptions:
 
 
 @dataclass(frozen=True)
+class ChangeResult:
+    """A sentence that differs between two versions: where it stands now, and how it was."""
+
+    kind: Literal["added", "changed", "removed"]
+    old: str
+    new: CitationResult | None
+
+
+@dataclass(frozen=True)
 class SummaryResult:
     """A summary and, in order, the sentences it is made of or rests on.
 
@@ -69,10 +87,14 @@ class SummaryResult:
     mode: str
     sentences: tuple[CitationResult, ...]
     tokens_read: int
+    changes: tuple[ChangeResult, ...] = ()
 
 
 @dataclass(frozen=True)
-class _Candidate:
+class Candidate:
+    """A sentence that may be picked: its place, its words, and how much its chunk is retrieved."""
+
+    document: int
     start: int
     end: int
     words: frozenset[str]
@@ -83,55 +105,146 @@ class _Candidate:
 
 
 def summarize(
-    runtime: Runtime, store: Store, document_id: str, options: SummaryOptions
+    runtime: Runtime, store: Store, document_ids: str | Sequence[str], options: SummaryOptions
 ) -> SummaryResult:
-    """Summarise one document of the library.
+    """Summarise documents of the library together.
 
-    Raises ``NotFound`` for an unknown document, ``QuestionError`` for a focus without words or too
-    long, ``EmptyDocument`` where there is no sentence to take.
+    Raises ``NotFound`` for an unknown document or section, ``QuestionError`` for a focus without
+    words or too long, ``EmptyDocument`` where there is no sentence to take.
     """
-    document = store.document(document_id)
+    ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
+    documents = [store.document(id) for id in dict.fromkeys(ids)]
     # Extractive is the default for every length: it measured best (see the model card).
     make = _abstractive if options.mode == "abstractive" else _extractive
     with runtime.computing():
-        return make(runtime, store, document, options)
+        return make(runtime, store, documents, options)
 
 
 def _extractive(
-    runtime: Runtime, store: Store, document: DocumentRow, options: SummaryOptions
+    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> SummaryResult:
-    chosen = _pick(_candidates(runtime, store, document, options.focus), options.budget)
+    chosen = _pick(_all_candidates(runtime, store, documents, options), options.budget)
     if not chosen:
-        raise EmptyDocument(f"{document.title!r} holds no sentences, expected text to summarise")
-    cited = tuple(cite(store, document, c.start, c.end, c.share) for c in chosen)
+        raise EmptyDocument(
+            f"{_titles(documents)} holds no sentences, expected text to summarise"
+        )
+    cited = tuple(cite_candidate(store, documents, c, options.budget) for c in chosen)
     text = " ".join(" ".join(c.quote.split()) for c in cited)
-    return SummaryResult(text, "extractive", cited, document.tokens)
+    return SummaryResult(text, "extractive", cited, _tokens(documents))
 
 
-def _candidates(
-    runtime: Runtime, store: Store, document: DocumentRow, focus: str | None
-) -> list[_Candidate]:
+def cite_candidate(
+    store: Store, documents: Sequence[DocumentRow], candidate: Candidate, budget: int
+) -> CitationResult:
+    """Return a candidate's citation; one longer than ``budget`` words is cut after so many."""
+    document, start, end = documents[candidate.document], candidate.start, candidate.end
+    if candidate.length > budget:
+        words = re.finditer(r"\S+", store.text(document.id, start, end))
+        end = start + [word.end() for word in words][budget - 1]
+    return cite(store, document, start, end, candidate.share)
+
+
+def _titles(documents: Sequence[DocumentRow]) -> str:
+    return ", ".join(repr(document.title) for document in documents[:3])
+
+
+def _tokens(documents: Sequence[DocumentRow]) -> int:
+    return sum(document.tokens for document in documents)
+
+
+def _all_candidates(
+    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
+) -> list[Candidate]:
+    out: list[Candidate] = []
+    known: list[str] = []
+    for number, document in enumerate(documents):
+        spans = None
+        if options.section is not None:
+            spans, names = section_spans(store, document, options.section)
+            known += names
+            if not spans:
+                continue
+        found = candidates(runtime, store, document, options.focus, spans=spans)
+        out += [replace(c, document=number) for c in found]
+    if options.section is not None and not out:
+        hint = nearest(options.section, list(dict.fromkeys(known)))
+        raise NotFound(f"no section {options.section!r} with text in {_titles(documents)}: {hint}")
+    return out
+
+
+def section_spans(
+    store: Store, document: DocumentRow, name: str
+) -> tuple[list[tuple[int, int]], list[str]]:
+    """Return where sections of this name stand, those below them included, and all names."""
+    wanted = " ".join(name.casefold().split())
+    text = "".join(store.iter_text(document.id))
+    spans: list[tuple[int, int]] = []
+    names: dict[str, None] = {}
+    for start, end in sentence_spans(text):
+        path = store.place(document.id, start)[1] or ""
+        parts = path.split(" > ")
+        names |= dict.fromkeys(part for part in parts if part)
+        if path.casefold() == wanted or any(p.casefold().startswith(wanted) for p in parts):
+            joined = bool(spans) and not text[spans[-1][1] : start].strip()
+            spans[len(spans) - joined :] = [(spans[-1][0] if joined else start, end)]
+    return spans, list(names)
+
+
+def candidates(
+    runtime: Runtime,
+    store: Store,
+    document: DocumentRow,
+    focus: str | None,
+    *,
+    spans: Sequence[tuple[int, int]] | None = None,
+) -> list[Candidate]:
+    """Return the sentences of a document, or of some spans of it, with their scores.
+
+    Those that are no prose are left out, unless there are no others.
+    """
     ids = store.chunk_ids([document.id])
     with torch.autocast("cpu", enabled=False):  # which cannot join the store's fp16 under bf16
         landmarks = torch.cat([part.float() for _, part in store.scan_landmarks([document.id])])
     wanted = None if focus is None else _focus_scores(runtime, store, document, focus, ids)
-    out: list[_Candidate] = []
+    out: list[Candidate] = []
     totals: list[float] = []
-    for at in range(0, len(ids), _PART):
-        part = slice(at, at + _PART)
+    for part in _parts(store, ids, spans):
         with torch.autocast("cpu", enabled=False):
             score = centrality(runtime, landmarks[part])
         if wanted is not None:
             score = score * wanted[part]
         totals.append(float(score.sum()))
         rows = store.chunk_rows(ids[part])
-        found = _sentences(rows, score, first=at == 0)
+        found = _sentences(rows, score, first=part.start == 0)
         # A sentence at the border of two parts was cut by it.
-        out += found[int(at > 0) : len(found) - int(at + _PART < len(ids))]
+        out += found[int(part.start > 0) : len(found) - int(part.stop < len(ids))]
     total = sum(totals)
+    if spans is not None:
+        out = [c for c in out if any(a <= c.start and c.end <= b for a, b in spans)]
     out = [replace(c, share=c.share / total) for c in out]
     # A document of tables, headings or scraps is summarised by what it has.
     return [c for c in out if c.prose] or out
+
+
+def _parts(
+    store: Store, ids: Sequence[int], spans: Sequence[tuple[int, int]] | None
+) -> list[slice]:
+    """The runs of consecutive chunks whose graphs are scored together."""
+    runs = [(0, len(ids))]
+    if spans is not None:
+        edges = [(row.start, row.start + len(row.text)) for row in store.chunk_rows(ids)]
+        runs = []
+        for a, b in spans:
+            inside = [i for i, (low, high) in enumerate(edges) if low < b and a < high]
+            # One more on each side, so that no sentence of the span is at a border.
+            low, high = max(0, inside[0] - 1), min(len(ids), inside[-1] + 2)
+            if runs and low <= runs[-1][1]:
+                runs[-1] = (runs[-1][0], high)
+            else:
+                runs.append((low, high))
+    return [
+        slice(at, min(at + _PART, high)) for low, high in runs for at in range(low, high, _PART)
+    ]
 
 
 def centrality(runtime: Runtime, landmarks: Tensor) -> Tensor:
@@ -174,7 +287,7 @@ def _focus_scores(
     return wanted
 
 
-def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[_Candidate]:
+def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[Candidate]:
     """Sentences of consecutive chunks with their chunks' scores; a text's first are favoured."""
     text = "".join(row.text for row in rows)
     base = rows[0].start
@@ -190,7 +303,7 @@ def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[
         share = float(score[chunk])
         value = share**0.5 * position
         place = (start + base, end + base)
-        out.append(_Candidate(*place, frozenset(words), length, value, share, prose))
+        out.append(Candidate(0, *place, frozenset(words), length, value, share, prose))
     return out
 
 
@@ -199,41 +312,44 @@ def _is_prose(sentence: str) -> bool:
     return letters > 0.75 * len(sentence) and "|" not in sentence
 
 
-def _pick(candidates: Sequence[_Candidate], budget: int) -> list[_Candidate]:
+def _pick(candidates: Sequence[Candidate], budget: int) -> list[Candidate]:
     """Choose sentences of about ``budget`` words, best first; return them in document order.
 
     A sentence is worth how much its chunk is retrieved, times how central it is among the
-    sentences, times the words it says that are not yet said, weighed by how common they are. The
-    best one comes whole, even where it is longer than the budget; the others must fit.
+    sentences, times the words it says that are not yet said, weighed by how common they are.
     """
     counts = Counter(word for candidate in candidates for word in candidate.words)
     weight = {word: count**0.7 for word, count in counts.items() if count > 1} or dict(counts)
-    pool = sorted(candidates, key=lambda c: -_value(c, weight))[:_POOL]
+    # Where every sentence is too long, the best one is cut.
+    fitting = [c for c in candidates if c.length <= budget] or list(candidates)
+    pool = sorted(fitting, key=lambda c: -_value(c, weight))[:_POOL]
     worth = dict(zip(pool, _sentence_centrality(pool).sqrt().tolist(), strict=True))
-    chosen: list[_Candidate] = []
+    chosen: list[Candidate] = []
     said: frozenset[str] = frozenset()
     left = budget
     while pool:
-        best = max(pool, key=lambda c: worth[c] * _value(c, weight))
+        again = {d: _NEXT_OF_DOCUMENT**n for d, n in Counter(c.document for c in chosen).items()}
+        value = {c: worth[c] * _value(c, weight) * again.get(c.document, 1.0) for c in pool}
+        best = max(pool, key=value.__getitem__)
         chosen.append(best)
         left -= best.length
         for word in best.words & weight.keys():
             weight[word] *= 0.2
         said |= best.words
         pool = [c for c in pool if c.length <= left and _news(c, said) > 0.3]
-    return sorted(chosen, key=lambda c: c.start)
+    return sorted(chosen, key=lambda c: (c.document, c.start))
 
 
-def _news(candidate: _Candidate, said: frozenset[str]) -> float:
+def _news(candidate: Candidate, said: frozenset[str]) -> float:
     return len(candidate.words - said) / max(1, len(candidate.words))
 
 
-def _value(candidate: _Candidate, weight: Mapping[str, float]) -> float:
+def _value(candidate: Candidate, weight: Mapping[str, float]) -> float:
     said = sum(weight.get(word, 0.0) for word in candidate.words)
     return candidate.score * said / float(candidate.length**0.3)
 
 
-def _sentence_centrality(sentences: Sequence[_Candidate]) -> Tensor:
+def _sentence_centrality(sentences: Sequence[Candidate]) -> Tensor:
     """Shares of a reader who walks between sentences by common words (TextRank), [n], mean 1."""
     count = len(sentences)
     graph = torch.zeros(count, count)
@@ -251,40 +367,41 @@ def _sentence_centrality(sentences: Sequence[_Candidate]) -> Tensor:
 
 
 def _abstractive(
-    runtime: Runtime, store: Store, document: DocumentRow, options: SummaryOptions
+    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> SummaryResult:
     """Write part by part what the decoder says about the sentences an extract would take.
 
-    Written sentences that nothing in the document supports are left out; where none is left, the
+    Written sentences that nothing in the documents supports are left out; where none is left, the
     summary is extractive.
     """
     question = options.focus or _ABSTRACT_QUESTION
-    evidence = Evidence(store, lambda _: document)
+    rows = {row.id: row for row in documents}
+    evidence = Evidence(store, rows.__getitem__)
     pieces: list[str] = []
-    for topic in _topics(runtime, store, document, options):
+    for topic in _topics(runtime, store, documents, options):
         left = options.budget - sum(len(piece.split()) for piece in pieces)
         if left <= 0:
             break
         prompt = f"{question} {topic}"
-        pieces += _write_part(runtime, store, document, prompt, words=left, evidence=evidence)
+        pieces += _write_part(runtime, store, tuple(rows), prompt, words=left, evidence=evidence)
     if not pieces:  # a decoder that has nothing to say leaves it to the document
-        return _extractive(runtime, store, document, options)
-    return SummaryResult(" ".join(pieces), "abstractive", evidence.citations, document.tokens)
+        return _extractive(runtime, store, documents, options)
+    return SummaryResult(" ".join(pieces), "abstractive", evidence.citations, _tokens(documents))
 
 
 def _topics(
-    runtime: Runtime, store: Store, document: DocumentRow, options: SummaryOptions
+    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> list[str]:
     """The sentences an extractive summary would take: each opens a part of the written one."""
-    chosen = _pick(_candidates(runtime, store, document, options.focus), options.budget)
+    chosen = _pick(_all_candidates(runtime, store, documents, options), options.budget)
     most = max(1, options.budget // 50)
-    return [store.text(document.id, c.start, c.end) for c in chosen[:most]]
+    return [store.text(documents[c.document].id, c.start, c.end) for c in chosen[:most]]
 
 
 def _write_part(
     runtime: Runtime,
     store: Store,
-    document: DocumentRow,
+    documents: tuple[str, ...],
     prompt: str,
     *,
     words: int,
@@ -293,7 +410,7 @@ def _write_part(
     """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
     ids = question_ids(runtime, prompt, what="focus")
     source = LibrarySource(
-        runtime, store, prompt, ids, documents=(document.id,), reread=runtime.config.reread
+        runtime, store, prompt, ids, documents=documents, reread=runtime.config.reread
     )
     decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
     state = feed_question(decoder, ids)

@@ -7,7 +7,12 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
+
+TRITON_HEAD_SIZES = range(16, 129, 16)
+TRITON_TYPES = (torch.bfloat16, torch.float16, torch.float32)
+TRITON_CAPABILITY = (8, 0)
 
 
 def check_gca(
@@ -38,3 +43,30 @@ def check_gca(
             f"index {tuple(index.shape)} and probabilities {tuple(probabilities.shape)} "
             f"must both be [B, C, R] with B, C = {batch}, {chunks}"
         )
+
+
+def check_index_range(index: Tensor, pool: int) -> None:
+    """Raise ``ValueError`` for an index outside a pool of ``pool`` chunks.
+
+    Only on a CPU: on a GPU the look would make the host wait.
+    """
+    if index.device.type != "cpu" or not index.numel():
+        return
+    least, most = (int(x) for x in index.aminmax())
+    if least < 0 or most >= pool:
+        raise ValueError(f"index runs from {least} to {most}, expected 0 to {pool - 1}")
+
+
+def triton_limit(query: Tensor) -> str | None:
+    """Return what about ``query`` [.., D] the Triton kernels cannot do, with what they can;
+    ``None`` if nothing.
+    """
+    if query.shape[-1] not in TRITON_HEAD_SIZES:
+        return f"head size {query.shape[-1]} is not one of {[*TRITON_HEAD_SIZES]}"
+    if query.dtype not in TRITON_TYPES:
+        return f"{query.dtype} is not one of {', '.join(map(str, TRITON_TYPES))}"
+    if query.is_cuda:
+        seen = torch.cuda.get_device_capability(query.device)
+        if seen < TRITON_CAPABILITY:
+            return f"compute capability {seen} of the GPU is below {TRITON_CAPABILITY}"
+    return None

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
+
+
+def relative_error(reference: Tensor, actual: Tensor) -> float:
+    """Return the norm of the difference over the norm of ``reference``, both taken in float64."""
+    wanted = reference.double().flatten()
+    difference = (wanted - actual.to(reference.device).double().flatten()).norm()
+    return (difference / wanted.norm().clamp(min=1e-12)).item()
 
 
 def assert_close(name: str, reference: Tensor, actual: Tensor, ratio: float) -> None:
@@ -16,10 +26,9 @@ def assert_close(name: str, reference: Tensor, actual: Tensor, ratio: float) -> 
         )
     if not torch.isfinite(actual).all():
         raise AssertionError(f"{name}: not finite")
-    difference = (reference.double() - actual.double()).flatten()
-    error = (difference.norm() / reference.double().flatten().norm().clamp(min=1e-12)).item()
+    error = relative_error(reference, actual)
     if error > ratio:
-        largest = difference.abs().max().item()
+        largest = (reference.double() - actual.to(reference.device).double()).abs().max().item()
         raise AssertionError(
             f"{name}: relative error {error:.2e} above {ratio:.0e}, "
             f"largest difference {largest:.2e}"
@@ -29,3 +38,17 @@ def assert_close(name: str, reference: Tensor, actual: Tensor, ratio: float) -> 
 def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
     """Return fresh memory of this shape filled with NaN."""
     return torch.full(shape, float("nan"), dtype=dtype)
+
+
+@contextmanager
+def poisoned_memory() -> Iterator[None]:
+    """Fill whatever is allocated inside with NaN (the largest number for integers), and refuse
+    operations that are not deterministic.
+    """
+    before = torch.are_deterministic_algorithms_enabled()
+    warn_only = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warn_only)

@@ -3,6 +3,8 @@
 Cheap to import: the engine is opened on first use.
 """
 
+import typing
+
 from ._assistant import Assistant
 from ._errors import (
     ConfigError,
@@ -23,8 +25,10 @@ from ._errors import (
     UnsupportedFormatError,
 )
 from ._evaluation import bench, evaluate, report_table
+from ._formats import FormatInfo, formats
 from ._library import Library
 from ._models import model_info, models, verify_model
+from ._passages import passage
 from ._paths import default_library
 from ._session import Session
 from ._stream import AnswerStream
@@ -32,26 +36,45 @@ from ._training import train, train_tokenizer
 from ._types import (
     Answer,
     AskOptions,
+    AskProgress,
+    Change,
     Citation,
     DocumentInfo,
     Finding,
+    FoundTurn,
     IngestProgress,
     IngestReport,
+    IngestResult,
     ModelInfo,
+    Passage,
     SessionInfo,
     Summary,
     Trace,
+    TraceCandidate,
+    TraceDocument,
     TraceEntry,
     TraceGroup,
+    TraceToken,
     Turn,
+    WatchEvent,
 )
 from ._version import __version__
+from ._watch import Watch
+
+if typing.TYPE_CHECKING:
+    from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
+    from ._schemas import schema, schemas
 
 __all__ = [
     "Answer",
     "AnswerStream",
     "AskOptions",
+    "AskProgress",
     "Assistant",
+    "AsyncAnswerStream",
+    "AsyncAssistant",
+    "AsyncSession",
+    "Change",
     "Citation",
     "ConfigError",
     "DocumentError",
@@ -59,8 +82,11 @@ __all__ = [
     "DrtError",
     "EmptyDocumentError",
     "Finding",
+    "FormatInfo",
+    "FoundTurn",
     "IngestProgress",
     "IngestReport",
+    "IngestResult",
     "Library",
     "LibraryBusyError",
     "LibraryCorruptError",
@@ -70,6 +96,7 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "NotFoundError",
+    "Passage",
     "QuestionError",
     "Session",
     "SessionError",
@@ -77,19 +104,47 @@ __all__ = [
     "StorageFullError",
     "Summary",
     "Trace",
+    "TraceCandidate",
+    "TraceDocument",
     "TraceEntry",
     "TraceGroup",
+    "TraceToken",
     "Turn",
     "UnreadableDocumentError",
     "UnsupportedFormatError",
+    "Watch",
+    "WatchEvent",
     "__version__",
     "bench",
     "default_library",
     "evaluate",
+    "formats",
     "model_info",
     "models",
+    "passage",
     "report_table",
+    "schema",
+    "schemas",
     "train",
     "train_tokenizer",
     "verify_model",
 ]
+
+
+_LATE = {
+    "AsyncAnswerStream": "_async",
+    "AsyncAssistant": "_async",
+    "AsyncSession": "_async",
+    "schema": "_schemas",
+    "schemas": "_schemas",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Loads what few programs need when it is asked for."""
+    if name not in _LATE:
+        raise AttributeError(f"module 'drt' has no attribute {name!r}")
+    import importlib
+
+    globals()[name] = found = getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
+    return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
@@ -32,14 +32,18 @@ from ._stream import AnswerStream
 from ._types import (
     Answer,
     AskOptions,
+    AskProgress,
     DocumentInfo,
     IngestProgress,
     IngestReport,
+    IngestResult,
     Summary,
     SummaryLength,
     SummaryMode,
     Trace,
+    WatchEvent,
 )
+from ._watch import Watch
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as EngineOptions
@@ -126,27 +130,19 @@ class Assistant:
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
         """Reads files, folders and patterns; a document that cannot be read stops no other."""
-        if isinstance(paths, str | os.PathLike):
-            paths = [paths]
         seconds = 0.0
         documents: list[DocumentInfo] = []
         failures: list[tuple[str, str]] = []
         skipped = 0
-        for path in paths:
-            named = os.fspath(path)
-            before = len(documents) + len(failures)
-            expansion = _engine.expand(named)
-            for found in self._steps(expansion):
-                try:
-                    document, spent = self._read(found, progress)
-                    documents.append(document)
-                    seconds += spent
-                except DocumentError as error:
-                    source = named if isinstance(found, engine.DocumentError) else found.name
-                    failures.append((source, str(error)))
+        for path in _listed(paths):
+            expansion = _engine.expand(os.fspath(path))
+            for result in self._each(expansion, os.fspath(path), progress):
+                seconds += result.seconds
+                if result.document is not None:
+                    documents.append(result.document)
+                else:
+                    failures.append((result.source, str(result.error)))
             skipped += expansion.skipped
-            if len(documents) + len(failures) == before:
-                failures.append((named, f"{named} holds no file that can be read as a document."))
         return IngestReport(
             documents=tuple(documents),
             failures=tuple(failures),
@@ -155,35 +151,90 @@ class Assistant:
             skipped=skipped,
         )
 
+    def ingest_each(
+        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+    ) -> Iterator[IngestResult]:
+        """Reads as `ingest_many` does, and yields each document, or its failure, as it comes."""
+        for path in _listed(paths):
+            named = os.fspath(path)
+            yield from self._each(_engine.expand(named), named, progress)
+
+    def watch(
+        self,
+        folders: StrPath | Iterable[StrPath],
+        *,
+        interval: float = 2.0,
+        progress: Progress | None = None,
+    ) -> Iterator[WatchEvent]:
+        """Keeps the library in step with folders, without end; yields what it did.
+
+        A file is read when it is new or has changed and nobody writes to it, and its document is
+        removed with it. It looks every `interval` seconds.
+        """
+        watch = Watch(self, [Path(folder) for folder in _listed(folders)], progress=progress)
+        while True:
+            yield from watch.poll()
+            time.sleep(interval)
+
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Answers a question about the library; `AskOptions` says what can be set."""
         return self._ask(question, options)
+
+    def ask_many(
+        self,
+        questions: Iterable[str],
+        *,
+        progress: Callable[[AskProgress], None] | None = None,
+        **options: Unpack[AskOptions],
+    ) -> Iterator[Answer]:
+        """Answers questions one after the other, each when the next answer is asked for."""
+        total = len(questions) if isinstance(questions, Sized) else None
+        began = time.perf_counter()
+        for done, question in enumerate(questions, start=1):
+            answer = self._ask(question, options)
+            if progress is not None:
+                progress(AskProgress(done, total, time.perf_counter() - began))
+            yield answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
         """Answers piece by piece; the stream's `answer` holds the whole once it has ended."""
         return self._stream(question, options)
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
-        """What the model retrieves to answer a question, and with which probabilities."""
-        trace = self._ask(question, options).trace
-        assert trace is not None
-        return trace
+        """How an answer comes about: what was retrieved with which numbers, and read by whom."""
+        self._expect_library()
+        with self._working() as (runtime, store):
+            began = time.perf_counter()
+            resolved = self._options(store, options, record=True)
+            result = _engine.ask(runtime, store, question, options=resolved)
+            seconds = time.perf_counter() - began
+            answer = _convert.answer(result, seconds=seconds, model=runtime.name)
+            return _convert.trace(result.trace, answer)
 
     def summarize(
         self,
-        document: str | os.PathLike[str] | DocumentInfo,
+        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
         *,
         length: SummaryLength = "short",
+        words: int | None = None,
         mode: SummaryMode = "auto",
         focus: str | None = None,
+        section: str | None = None,
+        since: StrPath | None = None,
     ) -> Summary:
-        """Summarises a document of the library by name, or a file (a `Path`), read first."""
-        if isinstance(document, os.PathLike):
-            document = self.ingest(document)
+        """Summarises documents of the library, by name, or files (`Path`s), which are read first.
+
+        `words` sets the longest length exactly. `section` keeps to the sections of this name.
+        `since` names a file with an older version: the summary is then of what changed.
+        """
         with self._working() as (runtime, store):
+            ids = [store.document(name).id for name in self._names(document)]
             began = time.perf_counter()
-            name = store.document(document_name(document)).id
-            result = _engine.summarize(runtime, store, name, length=length, mode=mode, focus=focus)
+            options = {"length": length, "words": words, "mode": mode, "focus": focus}
+            old = None if since is None else os.fspath(since)
+            result = _engine.summarize(
+                runtime, store, ids, section=section, since=old, **options
+            )
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
 
@@ -193,6 +244,38 @@ class Assistant:
             known = name is not None and any(one.name == name for one in store.sessions())
             make = _engine.restore_session if known else _engine.new_session
             return Session(self, make(runtime, store, name or UNNAMED), name=name)
+
+    def _names(
+        self, document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo]
+    ) -> list[str]:
+        """Names of documents, once those given as files are read."""
+        if isinstance(document, str | os.PathLike | DocumentInfo):
+            document = [document]
+        return [
+            document_name(self.ingest(one) if isinstance(one, os.PathLike) else one)
+            for one in document
+        ]
+
+    def _each(
+        self,
+        expansion: Iterator[Source | engine.DocumentError],
+        named: str,
+        progress: Progress | None,
+    ) -> Iterator[IngestResult]:
+        """Reads what a path names; a path that names nothing is a failure, too."""
+        nothing = True
+        for found in self._steps(expansion):
+            nothing = False
+            try:
+                document, seconds = self._read(found, progress)
+            except DocumentError as error:
+                source = named if isinstance(found, engine.DocumentError) else found.name
+                yield IngestResult(source, None, error)
+            else:
+                yield IngestResult(document.source, document, None, seconds)
+        if nothing:
+            empty = DocumentError(f"{named} holds no file that can be read as a document.")
+            yield IngestResult(named, None, empty)
 
     def _ask(
         self, question: str, options: AskOptions, *, session: SessionState | None = None
@@ -239,9 +322,11 @@ class Assistant:
                 found.close()
             return _convert.document(row, new=new), time.perf_counter() - began
 
-    def _options(self, store: Store, options: AskOptions) -> EngineOptions:
+    def _options(
+        self, store: Store, options: AskOptions, *, record: bool = False
+    ) -> EngineOptions:
         """Engine options, with documents as ids."""
-        values = dict(options)
+        values = dict(options) | ({"record": True} if record else {})
         named = options.get("documents")
         if named is not None:
             listed = [named] if isinstance(named, str | DocumentInfo) else named
@@ -285,6 +370,11 @@ class Assistant:
                     self._library.path, self._runtime, lock_timeout=self._library.lock_timeout
                 )
             yield self._runtime, self._store
+
+
+def _listed(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:
+    """Several paths, or one on its own."""
+    return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
 
 
 def _report(progress: Progress) -> Callable[[EngineProgress], None]:

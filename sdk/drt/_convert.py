@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from ._types import (
     Answer,
+    Change,
     Citation,
     DocumentInfo,
     IngestProgress,
     Summary,
     Trace,
+    TraceCandidate,
+    TraceDocument,
     TraceEntry,
     TraceGroup,
+    TraceToken,
     Turn,
 )
 
@@ -21,6 +25,9 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult
     from drt_engine.answer.citations import CitationResult
     from drt_engine.answer.trace import Trace as EngineTrace
+    from drt_engine.answer.trace import TraceCandidate as EngineCandidate
+    from drt_engine.answer.trace import TraceEntry as EngineEntry
+    from drt_engine.answer.trace import TraceGroup as EngineGroup
     from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.store import DocumentRow
     from drt_engine.summarize import SummaryResult
@@ -66,29 +73,69 @@ def citation(result: CitationResult) -> Citation:
     )
 
 
-def trace(result: EngineTrace) -> Trace:
+def trace(result: EngineTrace, answer: Answer | None = None) -> Trace:
     """What was retrieved, with the engine's own rendering kept beside it."""
-    groups = tuple(
-        TraceGroup(
-            group=group.group,
-            chunk=group.chunk,
-            entries=tuple(
-                TraceEntry(
-                    chunk=entry.chunk_id,
-                    document=entry.document,
-                    title=entry.title,
-                    start=entry.start,
-                    text=entry.text,
-                    score=entry.score,
-                    probability=entry.probability,
-                    source=entry.source,
-                )
-                for entry in group.entries
-            ),
-        )
-        for group in result.groups
+    return Trace(
+        question=result.question,
+        groups=tuple(_trace_group(group) for group in result.groups),
+        tokens=tuple(
+            TraceToken(text=one.text, part=one.part, chunk=one.chunk, mass=one.mass)
+            for one in result.tokens
+        ),
+        documents=tuple(
+            TraceDocument(
+                id=one.id,
+                title=one.title,
+                source=one.source,
+                characters=one.characters,
+                heat=one.heat,
+            )
+            for one in result.documents
+        ),
+        answer=answer,
+        rendered=result.as_text(),
     )
-    return Trace(question=result.question, groups=groups, rendered=result.as_text())
+
+
+def _trace_group(group: EngineGroup) -> TraceGroup:
+    return TraceGroup(
+        group=group.group,
+        chunk=group.chunk,
+        entries=tuple(_trace_entry(entry) for entry in group.entries),
+        by_landmark=tuple(_candidate(one) for one in group.by_landmark),
+        by_words=tuple(_candidate(one) for one in group.by_words),
+    )
+
+
+def _trace_entry(entry: EngineEntry) -> TraceEntry:
+    return TraceEntry(
+        chunk=entry.chunk_id,
+        document=entry.document,
+        title=entry.title,
+        start=entry.start,
+        text=entry.text,
+        score=entry.score,
+        probability=entry.probability,
+        source=entry.source,
+        page=entry.page,
+        section=entry.section,
+        landmark=entry.landmark,
+        lexical=entry.lexical,
+        mass=entry.mass,
+        pointer=entry.pointer,
+    )
+
+
+def _candidate(one: EngineCandidate) -> TraceCandidate:
+    return TraceCandidate(
+        chunk=one.chunk_id,
+        document=one.document,
+        title=one.title,
+        start=one.start,
+        text=one.text,
+        score=one.score,
+        retrieved=one.retrieved,
+    )
 
 
 def answer(result: AnswerResult, *, seconds: float, model: str) -> Answer:
@@ -115,6 +162,14 @@ def summary(result: SummaryResult, *, seconds: float, model: str) -> Summary:
         tokens_read=result.tokens_read,
         seconds=seconds,
         model=model,
+        changes=tuple(
+            Change(
+                kind=one.kind,
+                old=one.old,
+                new=None if one.new is None else citation(one.new),
+            )
+            for one in result.changes
+        ),
     )
 
 

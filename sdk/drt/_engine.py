@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult, AskOptions
-    from drt_engine.documents import PathExpansion, Source
+    from drt_engine.documents import Format, PathExpansion, Source
+    from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.ingest.pipeline import IngestProgress
     from drt_engine.runtime import Runtime
     from drt_engine.session import SessionState
-    from drt_engine.store import DocumentRow, Store
+    from drt_engine.store import DocumentRow, Finding, Store
     from drt_engine.summarize import SummaryResult
 
 
@@ -54,6 +55,13 @@ def expand(argument: str) -> PathExpansion:
     from drt_engine.documents import expand_paths
 
     return expand_paths([argument])
+
+
+def formats() -> tuple[tuple[Format, ...], tuple[BrokenPlugin, ...]]:
+    """The formats that can be read, and the plug-ins that could not be loaded."""
+    from drt_engine.documents import all_formats, plugins
+
+    return all_formats(), plugins().broken
 
 
 def ingest(
@@ -104,11 +112,57 @@ def stream(
     return stream(runtime, store, question, options, session=session)
 
 
-def summarize(runtime: Runtime, store: Store, document: str, **options: Any) -> SummaryResult:
-    """Summarises one document, by its id."""
+def trace_page(trace: dict[str, Any]) -> str:
+    """A trace, as its JSON, drawn as a page."""
+    from drt_engine.answer.trace_page import trace_page
+
+    return trace_page(trace)
+
+
+def summarize(
+    runtime: Runtime,
+    store: Store,
+    documents: Sequence[str],
+    *,
+    section: str | None,
+    since: str | None,
+    **options: Any,
+) -> SummaryResult:
+    """Summarises documents, by their ids, or what changed in one since an older file."""
+    from drt_engine.changes import summarize_changes
     from drt_engine.summarize import SummaryOptions, summarize
 
-    return summarize(runtime, store, document, SummaryOptions(**options))
+    if since is not None:
+        chosen = SummaryOptions(section=section, **options)
+        return summarize_changes(runtime, store, documents, Path(since), chosen)
+    return summarize(runtime, store, documents, SummaryOptions(section=section, **options))
+
+
+def repair(runtime: Runtime, store: Store, findings: Sequence[Finding]) -> None:
+    """Restores what a check found, reading damaged chunk memory again from the kept text."""
+    from drt_engine.ingest.rebuild import repair
+
+    repair(runtime, store, findings)
+
+
+def rebuild(
+    runtime: Runtime,
+    path: Path,
+    *,
+    lock_timeout: float,
+    progress: Callable[[IngestProgress], None] | None,
+) -> list[DocumentRow]:
+    """Reads all documents of a library again for another model; returns them."""
+    from drt_engine.ingest.rebuild import rebuild
+
+    return rebuild(runtime, path, lock_timeout=lock_timeout, progress=progress)
+
+
+def make_library(path: Path, *, lock_timeout: float) -> Store:
+    """The library at `path`, made without a model where there is none."""
+    from drt_engine.store import Store
+
+    return Store.open(path, create=True, lock_timeout=lock_timeout)
 
 
 def new_session(runtime: Runtime, store: Store, name: str) -> SessionState:

@@ -10,7 +10,7 @@ from . import _engine
 from ._errors import engine_errors
 
 EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary", "calibrate"]
-BenchName = Literal["ingest", "ask", "retrieve"]
+BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train"]
 
 
 def evaluate(
@@ -43,7 +43,8 @@ def bench(
 ) -> dict[str, Any]:
     """Times one part of the program, always beside something timed in the same run.
 
-    Options: repetitions, tokens of made-up text, or file, a document to read, and question.
+    Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
+    "small" or "128m", of what kernels, decode and train time; compile, for one more row of train.
     """
     shared: dict[str, object] = {"model": _named(model), "device": device, "threads": threads}
     with engine_errors():

@@ -1,22 +1,32 @@
-"""A library on disk without its model: list, show, remove, check, and its stored sessions.
+"""A library on disk: list, show, remove, check, export, and its stored sessions.
 
-Imports neither torch nor a model; reading and asking are `_assistant.py`'s.
+Needs no model but to repair or rebuild chunk memory; reading and asking are `_assistant.py`'s.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _convert, _engine
-from ._errors import LibraryError, engine_errors
+from ._errors import LibraryCorruptError, LibraryError, engine_errors
 from ._paths import default_library
-from ._types import DocumentInfo, Finding, SessionInfo, Turn
+from ._types import (
+    DocumentInfo,
+    Finding,
+    FoundTurn,
+    IngestProgress,
+    SessionInfo,
+    Turn,
+)
 
 if TYPE_CHECKING:
+    from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
+    from drt_engine.runtime import Runtime
+    from drt_engine.store import Finding as EngineFinding
     from drt_engine.store import Store
 
 
@@ -62,25 +72,94 @@ class Library:
             last = row.characters if end is None else min(end, row.characters)
             return store.text(row.id, start, last)
 
-    def remove(self, document: str | DocumentInfo) -> DocumentInfo:
-        """Removes a document and what was stored for it; returns what was removed."""
+    def remove(self, document: str | DocumentInfo, *, forget: bool = False) -> DocumentInfo:
+        """Removes a document and what was stored for it; returns what was removed.
+
+        With `forget` no byte of its text or memory stays in the folder, and stored sessions that
+        cite it go with it; `LibraryBusyError` where others keep reading, and the rest is deleted
+        when the library is next written to.
+        """
         with self._open() as store:
             row = store.document(document_name(document))
-            store.remove_document(row.id)
+            if forget:
+                store.forget_document(row.id)
+            else:
+                store.remove_document(row.id)
             return _convert.document(row)
 
     def check(self) -> list[Finding]:
-        """Compares catalogue and files; an empty list means that all is well."""
+        """Verifies every checksum and compares catalogue and files; empty when all is well."""
+        try:
+            with self._open() as store:
+                return [_finding(one) for one in store.check()]
+        except LibraryCorruptError as error:
+            return [Finding(kind="catalog", where=str(self.path), message=str(error))]
+
+    def repair(
+        self,
+        *,
+        model: str | os.PathLike[str] = "drt-small-en",
+        device: str = "auto",
+        threads: int | None = None,
+    ) -> list[Finding]:
+        """Restores what the library can restore from itself; returns what is left to be found.
+
+        Damaged chunk memory is read again from the kept text, with the library's own model: one
+        is loaded only for that.
+        """
         with self._open() as store:
-            return [
-                Finding(
-                    kind=one.kind,
-                    where=one.where,
-                    message=one.message,
-                    severity=one.severity,
-                )
-                for one in store.check()
-            ]
+            findings = store.check()
+            needing = store.mend(findings)
+        if needing:
+            runtime = self._runtime(model, device, threads)
+            with engine_errors(), self._store(runtime) as store:
+                _engine.repair(runtime, store, store.check())
+        return self.check()
+
+    def compact(self) -> int:
+        """Gives back what removed documents leave and joins small files; returns bytes freed."""
+        with self._open() as store:
+            before = _size(store.stats())
+            store.compact()
+            return max(before - _size(store.stats()), 0)
+
+    def export_archive(self, path: str | os.PathLike[str]) -> None:
+        """Writes all documents and sessions to one file; the same library gives the same bytes."""
+        with self._open() as store:
+            store.export_archive(Path(path))
+
+    def import_archive(self, path: str | os.PathLike[str]) -> list[DocumentInfo]:
+        """Takes over an archive once all of it is verified; returns the documents that are new.
+
+        Makes the library where there is none. `LibraryCorruptError` for a damaged archive.
+        """
+        with (
+            engine_errors(),
+            _engine.make_library(self.path, lock_timeout=self.lock_timeout) as store,
+        ):
+            rows = store.import_archive(Path(path))
+            return [_convert.document(row, new=True) for row in rows]
+
+    def rebuild(
+        self,
+        *,
+        model: str | os.PathLike[str] = "drt-small-en",
+        device: str = "auto",
+        threads: int | None = None,
+        progress: Callable[[IngestProgress], None] | None = None,
+    ) -> list[DocumentInfo]:
+        """Reads all documents again for another model, from their kept texts; returns them.
+
+        The library stays as it is until all are read, and an interrupted rebuild goes on.
+        """
+        self._expect()
+        runtime = self._runtime(model, device, threads)
+        report = None if progress is None else _reporting(progress)
+        with engine_errors():
+            rows = _engine.rebuild(
+                runtime, self.path, lock_timeout=self.lock_timeout, progress=report
+            )
+        return [_convert.document(row, new=True) for row in rows]
 
     def stats(self) -> dict[str, Any]:
         """Counts and sizes of the library, by name."""
@@ -102,6 +181,16 @@ class Library:
         with self._open() as store:
             return _convert.turns(store.load_session(name).transcript)
 
+    def search_sessions(self, words: str) -> list[FoundTurn]:
+        """Turns of stored sessions whose question or answer hold all the words, in any case."""
+        if not self.exists():
+            return []
+        with self._open() as store:
+            return [
+                FoundTurn(hit.session, hit.turn + 1, hit.question, hit.answer)
+                for hit in store.search_sessions(words.split())
+            ]
+
     def rename_session(self, name: str, new_name: str) -> None:
         """Gives a stored session another name, which must be free."""
         with self._open() as store:
@@ -112,17 +201,42 @@ class Library:
         with self._open() as store:
             store.delete_session(name)
 
-    @contextmanager
-    def _open(self) -> Iterator[Store]:
+    def _expect(self) -> None:
         if not self.exists():
             raise LibraryError(
                 f"there is no library at {self.path}; reading a document into it makes one."
             )
+
+    def _runtime(
+        self, model: str | os.PathLike[str], device: str, threads: int | None
+    ) -> Runtime:
+        named = model if isinstance(model, str) else Path(model)
+        with engine_errors():
+            return _engine.load_runtime(named, device=device, threads=threads)
+
+    def _store(self, runtime: Runtime) -> Store:
+        return _engine.open_library(self.path, runtime, lock_timeout=self.lock_timeout)
+
+    @contextmanager
+    def _open(self) -> Iterator[Store]:
+        self._expect()
         with (
             engine_errors(),
             _engine.open_catalogue(self.path, lock_timeout=self.lock_timeout) as store,
         ):
             yield store
+
+
+def _finding(one: EngineFinding) -> Finding:
+    return Finding(kind=one.kind, where=one.where, message=one.message, severity=one.severity)
+
+
+def _size(stats: dict[str, Any]) -> int:
+    return int(stats["catalog_bytes"]) + int(stats["segment_bytes"])
+
+
+def _reporting(progress: Callable[[IngestProgress], None]) -> Callable[[EngineProgress], None]:
+    return lambda step: progress(_convert.progress(step))
 
 
 def document_name(document: str | DocumentInfo) -> str:

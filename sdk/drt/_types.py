@@ -6,7 +6,7 @@ Knows nothing of the engine; `_convert.py` fills these in.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
 AnswerMode = Literal["quote", "free"]
@@ -29,7 +29,7 @@ class DocumentInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """The document as plain values."""
-        return asdict(self)
+        return dict(vars(self))  # asdict takes ten times as long, which thousands would feel
 
 
 class AskOptions(TypedDict, total=False):
@@ -104,6 +104,47 @@ class IngestReport:
 
 
 @dataclass(frozen=True)
+class IngestResult:
+    """One document of several: what it is in the library, or why it could not be read."""
+
+    source: str
+    document: DocumentInfo | None
+    error: Exception | None
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain values."""
+        return {
+            "source": self.source,
+            "document": None if self.document is None else self.document.to_dict(),
+            "error": None if self.error is None else str(self.error),
+        }
+
+
+@dataclass(frozen=True)
+class WatchEvent:
+    """Something that changed in a watched folder, and what was done about it."""
+
+    kind: Literal["read", "removed", "failed"]
+    source: str
+    document: DocumentInfo | None
+    message: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class AskProgress:
+    """How many of several questions are answered, in how many seconds; `total` where known."""
+
+    done: int
+    total: int | None
+    seconds: float
+
+
+@dataclass(frozen=True)
 class Citation:
     """Where a quote stands: `quote` is the document's text from `start` to `end`.
 
@@ -121,6 +162,11 @@ class Citation:
     probability: float
     context: str = field(default="", repr=False)
 
+    @property
+    def handle(self) -> str:
+        """A short name of the place, which `Library.passage` and `drt show` understand."""
+        return f"{self.document[:8]}:{self.start}-{self.end}"
+
     def to_dict(self) -> dict[str, Any]:
         """The citation as in the documented JSON of `ask`."""
         values = asdict(self)
@@ -129,8 +175,29 @@ class Citation:
 
 
 @dataclass(frozen=True)
+class Passage:
+    """A cited place with its surroundings: `before`, `quote` and `after` join to the text there."""
+
+    citation: Citation
+    before: str
+    quote: str
+    after: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The passage as plain values."""
+        values = self.citation.to_dict() | {"before": self.before, "after": self.after}
+        del values["probability"]
+        return values
+
+
+@dataclass(frozen=True)
 class TraceEntry:
-    """One retrieved chunk: its place, the landmark score, and the probability it was read with."""
+    """One retrieved chunk: its place, the landmark score, and the probability it was read with.
+
+    `score` is what the probability was made of: `landmark`, the product of vectors, and `lexical`,
+    what its words added. `mass` is the attention the chunk got, averaged over the tokens that read
+    it; `pointer` is the share of the quote head's start in it.
+    """
 
     chunk: int
     document: str
@@ -140,32 +207,93 @@ class TraceEntry:
     score: float
     probability: float
     source: str
+    page: int | None = None
+    section: str | None = None
+    landmark: float | None = None
+    lexical: float | None = None
+    mass: float | None = None
+    pointer: float | None = None
+
+
+@dataclass(frozen=True)
+class TraceCandidate:
+    """A chunk that landmarks or words proposed, with its score there (words: BM25 share)."""
+
+    chunk: int
+    document: str
+    title: str
+    start: int
+    text: str
+    score: float
+    retrieved: bool
 
 
 @dataclass(frozen=True)
 class TraceGroup:
-    """What one layer group retrieved for one chunk of the answer."""
+    """What one layer group retrieved for one chunk of the answer, and the best it could choose."""
 
     group: int
     chunk: int
     entries: tuple[TraceEntry, ...]
+    by_landmark: tuple[TraceCandidate, ...] = ()
+    by_words: tuple[TraceCandidate, ...] = ()
+
+
+@dataclass(frozen=True)
+class TraceToken:
+    """A token and the attention it gave: `mass` by layer group, then by retrieved chunk.
+
+    `part` is "question" (as the decoder reads it again), "marker" (where the answer begins) or
+    "answer"; `chunk` is the answer chunk whose retrievals it read.
+    """
+
+    text: str
+    part: str
+    chunk: int
+    mass: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class TraceDocument:
+    """A document that something was retrieved from; `heat` are landmark scores along it."""
+
+    id: str
+    title: str
+    source: str
+    characters: int
+    heat: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Trace:
-    """What the model retrieved for each chunk of an answer and each layer group."""
+    """What the model retrieved for each chunk of an answer and each layer group.
+
+    `Assistant.trace` fills in everything; the trace of an `Answer` holds the retrievals alone.
+    """
 
     question: str
     groups: tuple[TraceGroup, ...]
+    tokens: tuple[TraceToken, ...] = ()
+    documents: tuple[TraceDocument, ...] = ()
+    answer: Answer | None = field(default=None, repr=False)
     rendered: str = field(default="", repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as plain values."""
-        return {"question": self.question, "groups": [asdict(group) for group in self.groups]}
+        """The trace as plain values, with the answer it belongs to."""
+        values = asdict(replace(self, answer=None))
+        del values["rendered"]
+        values["answer"] = None if self.answer is None else self.answer.to_dict()
+        return values
 
     def as_text(self) -> str:
         """The trace for a reader."""
         return self.rendered
+
+    def as_html(self) -> str:
+        """The trace as a page that needs nothing else: no network, no other file."""
+        from . import _engine
+
+        return _engine.trace_page(self.to_dict())
 
 
 @dataclass(frozen=True)
@@ -200,8 +328,25 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Change:
+    """A sentence that differs between two versions of a document.
+
+    `new` is where it stands now (None: removed), `old` what the older version says (empty: added).
+    """
+
+    kind: Literal["added", "changed", "removed"]
+    old: str
+    new: Citation | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The change as plain values."""
+        new = None if self.new is None else self.new.to_dict()
+        return {"kind": self.kind, "old": self.old, "new": new}
+
+
+@dataclass(frozen=True)
 class Summary:
-    """A summary and the sentences it rests on."""
+    """A summary and the sentences it rests on; `changes` where two versions were compared."""
 
     text: str
     mode: str
@@ -209,6 +354,7 @@ class Summary:
     tokens_read: int
     seconds: float
     model: str
+    changes: tuple[Change, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values."""
@@ -216,6 +362,7 @@ class Summary:
             "summary": self.text,
             "mode": self.mode,
             "sentences": [sentence.to_dict() for sentence in self.sentences],
+            "changes": [change.to_dict() for change in self.changes],
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,
@@ -255,6 +402,20 @@ class SessionInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """The session as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class FoundTurn:
+    """A turn of a stored session that was searched for; `turn` counts from 1."""
+
+    session: str
+    turn: int
+    question: str
+    answer: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The turn as plain values."""
         return asdict(self)
 
 

@@ -56,6 +56,8 @@ def drt(
 ) -> Drt:
     """Runs `drt ARGUMENTS` with text for its standard input; nothing here is a terminal."""
     monkeypatch.setenv("DRT_LIBRARY", str(tmp_path / "library"))
+    monkeypatch.setenv("DRT_STATE_DIR", str(tmp_path / "state"))
+    monkeypatch.setenv("DRT_CONFIG_FILE", str(tmp_path / "config.toml"))
 
     def call(*arguments: object, stdin: str = "") -> Result:
         with monkeypatch.context() as patch:

@@ -73,13 +73,18 @@ def test_an_interrupted_question_is_quiet(drt: Drt, engine: FakeEngine, handbook
 
 
 def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
-    result = drt("summarize", handbook, "--length", "long", "--focus", "notice", "--cite")
+    result = drt("summarize", handbook, "--length", "long", "--focus", "notice")
+    id = drt("library", "show", "--json", "handbook.txt").json["id"]
     assert result.out.splitlines() == [
-        "The notice period is thirty days.",
-        "  handbook.txt, page 3, characters 0-33, retrieved with 50%",
+        "The notice period is thirty days. [1]",
+        "",
+        f"[1] handbook.txt, page 3, {id[:8]}:0-33",
     ]
-    assert engine.calls[-1][1] == {"length": "long", "mode": "auto", "focus": "notice"}
-    keys = ["summary", "mode", "sentences", "tokens_read", "seconds", "model"]
+    given = {"length": "long", "mode": "auto", "focus": "notice"}
+    assert engine.calls[-1][1] == {**given, "words": None, "section": None, "since": None}
+    plain = drt("summarize", "handbook.txt", "--no-cite")
+    assert plain.out == "The notice period is thirty days.\n"
+    keys = ["summary", "mode", "sentences", "changes", "tokens_read", "seconds", "model"]
     assert list(drt("summarize", "--json", "handbook.txt").json) == keys
 
 

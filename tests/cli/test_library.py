@@ -78,7 +78,7 @@ def test_chat_answers_and_knows_its_commands(read: Drt) -> None:
     assert result.code == 0
     assert '"period"' in result.out and '"keeper"' not in result.out
     assert "The notice «period» is thirty days. The keeper" in result.out
-    assert "/sources  where" in result.out
+    assert "/sources " in result.out
     for sentence in ("nothing was asked yet", "no words", "no command /nothing"):
         assert sentence in result.err
     again = read("chat", "--session", "talk", stdin="Which keeper?\n")
@@ -95,5 +95,30 @@ def test_an_unnamed_chat_is_not_kept(read: Drt) -> None:
 def test_trace_as_text_and_json(read: Drt) -> None:
     assert read("trace", "Which period?").out.startswith("trace of Which period?")
     trace = read("trace", "--json", "Which period?").json
-    assert list(trace) == ["question", "groups"]
+    assert list(trace) == ["question", "groups", "tokens", "documents", "answer"]
     assert trace["groups"][0]["entries"][0]["probability"] == 0.5
+
+
+def test_a_library_is_exported_imported_and_compacted(read: Drt, tmp_path: Path) -> None:
+    file = tmp_path / "all.drtlib"
+    assert read("library", "export", file).out.startswith("exported  ")
+    again = read("library", "import", file)
+    assert (again.code, again.out) == (0, "") and "already" in again.err
+    copy = ("--library", tmp_path / "copy")
+    assert "handbook.txt" in read("library", *copy, "import", file).out
+    assert read("library", *copy, "show", "handbook.txt", "--text").out == HANDBOOK
+    assert read("library", *copy, "check", "--repair", "--json").json == {"findings": []}
+    assert read("library", *copy, "remove", "--forget", "handbook.txt").out.startswith("forgotten")
+    assert read("library", *copy, "compact").out.endswith("bytes freed\n")
+    file.write_bytes(file.read_bytes()[:-7])
+    broken = read("library", "import", file)
+    assert broken.code == 1 and "is damaged" in broken.err
+
+
+def test_conversations_are_searched(read: Drt) -> None:
+    read("ask", "--session", "review", "Which period?")
+    assert read("session", "search", "period", "which").out.startswith("review, turn 1\n")
+    (turn,) = read("session", "search", "--json", "period").json["turns"]
+    assert (turn["session"], turn["turn"], turn["answer"]) == ("review", 1, "period")
+    nothing = read("session", "search", "zeppelin")
+    assert (nothing.code, nothing.out) == (0, "")

@@ -71,7 +71,13 @@ def test_bench_prints_a_table_or_the_documented_json(drt: Drt, engine: FakeEngin
     assert list(result) == ["bench", "rows", "calibration", "seconds", "model"]
     assert engine.calls[-1][2]["repetitions"] == 5
     assert "matmul" in drt("bench", "ingest").out
-    assert drt("bench", "kernels").code == 2
+    assert drt("bench", "nothing").code == 2
+    drt("bench", "train", "--shape", "128m", "--compile", "--tokens", 4096)
+    given = engine.calls[-1][2]
+    assert (given["shape"], given["compile"], given["tokens"]) == ("128m", True, 4096)
+    drt("bench", "kernels")
+    assert not {"shape", "compile"} & set(engine.calls[-1][2])
+    assert drt("bench", "kernels", "--shape", "huge").code == 2
 
 
 def test_train_takes_a_config_or_a_tokenizers_corpus(

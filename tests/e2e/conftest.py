@@ -50,6 +50,8 @@ def place(tmp_path: Path) -> Path:
 def drt(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Drt:
     """Runs `drt ARGUMENTS` on a library of its own, with bytes for its standard input."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    monkeypatch.setenv("DRT_STATE_DIR", str(place.with_name("state")))
+    monkeypatch.setenv("DRT_CONFIG_FILE", str(place.with_name("config.toml")))
 
     def call(*arguments: object, stdin: bytes = b"", model: Path | None = None) -> Result:
         options = ["--library", place, "--model", model or model_folder(), "--device", "cpu"]

@@ -28,7 +28,6 @@ BAD_FILES = {
     "binary.txt": (bytes(range(256)) * 64, "binary"),
     "binary.bin": (random.Random(0).randbytes(5000), ""),
     "invisible.txt": ("\u200b\u200b".encode(), "no words"),
-    "shift-jis.txt": (("油と鐘の規則。" * 50).encode("shift_jis"), ""),
     "utf-16.txt": (("The lamp burns oil. " * 20).encode("utf-16-le"), ""),
     "broken.pdf": (b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog", ""),
     "cut.pdf": (make_pdf([["The lamp burns oil."]])[:200], ""),

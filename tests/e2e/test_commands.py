@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
+
+import pytest
 
 from tests.e2e.conftest import Drt
 
@@ -67,14 +71,63 @@ def test_summaries(drt: Drt, manual: Path) -> None:
         summary = drt("summarize", manual, "--mode", mode, "--length", "short", "--json")
         assert (summary.code, summary.err) == (0, "")
         assert 0 < len(summary.json["text" if "text" in summary.json else "summary"].split()) <= 60
-    focused = drt("summarize", manual, "--focus", "bell and gun", "--cite")
-    assert focused.code == 0 and "characters" in focused.out
+    focused = drt("summarize", manual, "--focus", "bell and gun")
+    assert focused.code == 0 and re.search(r"^\[1\] .*, [0-9a-f]{8}:\d+-\d+$", focused.out, re.M)
 
 
 def test_trace_and_explain(drt: Drt, manual: Path) -> None:
     drt("ingest", manual)
     assert "answer chunk 1" in drt("trace", QUESTION).out
     assert "answer chunk 1" in drt("ask", QUESTION, *ANY, "--explain").out
+
+
+def test_the_page_has_the_numbers_of_the_trace(drt: Drt, manual: Path, tmp_path: Path) -> None:
+    page = tmp_path / "trace.html"
+    trace = drt("trace", QUESTION, manual, *ANY, "--html", page, "--json").json
+    text = page.read_text(encoding="utf-8")
+    for group in trace["groups"]:
+        for entry in group["entries"]:
+            for share in (entry["probability"], entry["mass"]):
+                assert share is None or f"<b>{share:.1%}</b>" in text
+            assert f"<b>{entry['score']:.2f}</b>" in text
+        for one in group["by_landmark"]:
+            assert f'<span class="num">{one["score"]:.2f}</span>' in text
+    answer = "".join(one["text"] for one in trace["tokens"] if one["part"] == "answer")
+    assert answer == trace["answer"]["answer"]
+    assert {one["id"] for one in trace["documents"]} == {
+        entry["document"] for group in trace["groups"] for entry in group["entries"]
+    }
+
+
+def test_an_answers_citation_is_shown(drt: Drt, manual: Path) -> None:
+    answer = drt("ask", QUESTION, manual, *ANY, "--json").json
+    shown = drt("show", "1", "--json").json
+    assert shown["quote"] == answer["citations"][0]["quote"]
+    assert f"«{shown['quote']}»" in drt("show", "1").out
+
+
+def test_changes_and_sections(drt: Drt, manual: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old.md"
+    old.write_text(manual.read_text().replace("thirty", "ten"), encoding="utf-8")
+    told = drt("summarize", manual, "--since", old)
+    assert told.code == 0 and "thirty [was: ten] days" in told.out
+    section = drt("summarize", manual, "--section", "fog", "--words", 20, "--json").json
+    assert len(section["summary"].split()) <= 20
+    assert {one["section"] for one in section["sentences"]} == {"Lighthouse manual > Fog"}
+    wrong = drt("summarize", manual, "--section", "frog")
+    assert wrong.code == 1 and "'Fog'" in wrong.sentence
+
+
+def test_a_watched_folder(drt: Drt, manual: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drt._assistant.time.sleep", interrupt)
+    folder = manual.parent / "watched"
+    folder.mkdir()
+    os.utime(manual.rename(folder / "manual.md"), (1e9, 1e9))
+    watched = drt("ingest", "--watch", folder)
+    assert (watched.code, watched.out.split()[0]) == (130, "read")
 
 
 def test_removing_a_document(drt: Drt, manual: Path, letters: Path) -> None:

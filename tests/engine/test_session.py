@@ -17,7 +17,7 @@ from drt_engine.retrieval.sources import StreamSource
 from drt_engine.runtime import Runtime
 from drt_engine.session import SessionState
 from drt_engine.store import Store
-from tests.model_folder import LETTERS, MANUAL, library, model_folder, read_text, runtime
+from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, read_text, runtime
 
 TURNS = ("Who keeps the key?", "And what does it burn?", "When does the boat come " * 2)
 QUOTE = AskOptions(threshold=0.0)
@@ -182,6 +182,18 @@ def test_a_damaged_state_is_refused(store: Store, change: dict[str, torch.Tensor
         SessionState.restore(runtime(), store, "one")
 
 
+@pytest.mark.parametrize("name", ["own.mask", "own.keys", "decoder.lower.keys"])
+def test_numbers_of_another_kind_are_refused(store: Store, name: str) -> None:
+    session = SessionState.new(runtime(), store, "one")
+    turn(store, session, TURNS[0], QUOTE)
+    session.save()
+    saved = load(store.load_session("one").state)[name]
+    changed = saved.int() if name == "own.mask" else torch.full_like(saved, float("nan"))
+    damaged(store, {name: changed})
+    with pytest.raises(SessionError, match="'one' is damaged"):
+        SessionState.restore(runtime(), store, "one")
+
+
 @pytest.mark.parametrize("state", [b"", b"no safetensors", b"\0" * 100], ids=len)
 def test_bytes_that_are_no_state_are_refused(store: Store, state: bytes) -> None:
     session = SessionState.new(runtime(), store, "one")
@@ -223,18 +235,35 @@ def test_unknown_sessions_are_not_found(store: Store) -> None:
         SessionState.restore(runtime(), store, "knowm")
 
 
-def test_documents_that_were_removed_meanwhile(store: Store) -> None:
+def test_a_removed_document_is_a_message_and_not_an_answer(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     answer = turn(store, session, TURNS[0], QUOTE)
     session.save()
-    store.remove_document(answer.citations[0].document)
+    quoted = answer.citations[0]
+    store.remove_document(quoted.document)
     restored = SessionState.restore(runtime(), store, "one")
-    assert restored.turns[0]["citations"][0]["quote"] == answer.citations[0].quote
-    later = turn(store, restored, TURNS[1], QUOTE)
-    assert later.citations[0].document != answer.citations[0].document
+    assert restored.turns[0]["citations"][0]["quote"] == quoted.quote
+    before = len(restored.turns)
+    with pytest.raises(SessionError, match=f"quotes '{quoted.title}', which was removed"):
+        turn(store, restored, TURNS[1], QUOTE)
+    assert len(restored.turns) == before
+    other = SessionState.new(runtime(), store, "two")
+    later = turn(store, other, TURNS[1], QUOTE)
+    assert later.citations[0].document != quoted.document
     for row in store.documents():
         store.remove_document(row.id)
     with pytest.raises(QuestionError, match="no document"):
-        turn(store, restored, TURNS[1], QUOTE)
+        turn(store, other, TURNS[1], QUOTE)
     with pytest.raises(NotFound):
-        turn(store, restored, TURNS[1], AskOptions(documents=(answer.citations[0].document,)))
+        turn(store, other, TURNS[1], AskOptions(documents=(quoted.document,)))
+
+
+def test_a_newer_version_of_a_document_is_no_removed_one(store: Store) -> None:
+    session = SessionState.new(runtime(), store, "one")
+    quoted = turn(store, session, TURNS[0], QUOTE).citations[0]
+    text = "".join(store.iter_text(quoted.document))
+    file = Path(quoted.source)
+    file.write_text(text + "\nThe keeper adds a line.\n", encoding="utf-8")
+    assert read(store, file).id != quoted.document
+    assert store.document_by_id(quoted.document) is None
+    assert turn(store, session, TURNS[1], QUOTE).found is not None

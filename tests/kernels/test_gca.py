@@ -2,65 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
 
 from drt_kernels import explain_backend, gca
 from drt_kernels.gca.reference import plain_softmax, softmax_off_by_one
 from drt_kernels.testing import assert_close, poisoned
+from tests.kernels.gca_cases import Case, make_case
 
 D = 8
-
-
-@dataclass(frozen=True)
-class Case:
-    """One call's arguments."""
-
-    query: Tensor
-    keys: Tensor
-    values: Tensor
-    mask: Tensor
-    index: Tensor
-    probabilities: Tensor
-
-    def run(self, backend: str, *, off_by_one: bool = True) -> Tensor:
-        return gca(
-            self.query,
-            self.keys,
-            self.values,
-            mask=self.mask,
-            index=self.index,
-            probabilities=self.probabilities,
-            off_by_one=off_by_one,
-            backend=backend,
-        )
-
-    def gradients(self, backend: str, weight: Tensor, *, off_by_one: bool) -> dict[str, Tensor]:
-        names = ("query", "keys", "values", "probabilities")
-        leaves = {n: getattr(self, n).detach().clone().requires_grad_() for n in names}
-        out = replace(self, **leaves).run(backend, off_by_one=off_by_one)
-        (out * weight).sum().backward()
-        return {"out": out, **{f"d{n}": t.grad for n, t in leaves.items() if t.grad is not None}}
-
-
-def make_case(
-    t: int = 3, s: int = 7, r: int = 3, *, h: int = 4, hk: int = 2, pool: int = 5, scale: float = 1
-) -> Case:
-    """A batch of 2 with 2 chunks; chunk 0 of the pool has no token, others lack some."""
-    mask = torch.rand(pool, s) < 0.8
-    mask[:, 0] = True
-    mask[0] = False
-    return Case(
-        query=torch.randn(2, 2, t, h, D) * scale,
-        keys=torch.randn(pool, s, hk, D),
-        values=torch.randn(pool, s, hk, D),
-        mask=mask,
-        index=torch.randint(0, pool, (2, 2, r)),  # with duplicates, and the empty chunk
-        probabilities=torch.softmax(torch.randn(2, 2, r), -1),
-    )
 
 
 def check_against_reference(case: Case, *, off_by_one: bool) -> None:
@@ -203,7 +155,7 @@ def test_misfits_are_named(field: str, shape: tuple[int, ...], seen: str) -> Non
 
 
 def test_backends_are_explained() -> None:
-    assert explain_backend().startswith("dense:")
+    assert explain_backend(None, torch.zeros(1, 1, 1, 1, D)).startswith("dense: ")
     assert explain_backend("reference") == "reference: asked for by name"
     for call in (explain_backend, make_case().run):
         with pytest.raises(ValueError, match="'cudnn' is unknown.*dense.*reference"):

@@ -53,6 +53,8 @@ class FakeCitation:
 class FakeTrace:
     question: str
     groups: tuple[SimpleNamespace, ...]
+    tokens: tuple[SimpleNamespace, ...] = ()
+    documents: tuple[SimpleNamespace, ...] = ()
 
     def as_text(self) -> str:
         lines = [f"trace of {self.question}"]
@@ -77,6 +79,7 @@ class FakeSummary:
     mode: str
     sentences: tuple[FakeCitation, ...]
     tokens_read: int
+    changes: tuple[SimpleNamespace, ...] = ()
 
 
 @dataclass
@@ -164,7 +167,7 @@ class FakeEngine:
         found = bool(citations)
         closest = citations or _find(store, ids[0], "the")
         mode = options.get("mode", "quote")
-        groups = (SimpleNamespace(group=0, chunk=0, entries=(_entry(closest[0]),)),)
+        trace = _trace(question, closest[0], full=options.get("record", False))
         answer = FakeAnswer(
             text=citations[0].quote if found else "nothing like it",
             found=found,
@@ -172,7 +175,7 @@ class FakeEngine:
             mode=mode,
             citations=citations if found else closest[:1],
             tokens_read=sum(store.document(id).tokens for id in ids),
-            trace=FakeTrace(question, groups),
+            trace=trace,
         )
         if session is not None:
             session.turns.append(
@@ -193,15 +196,18 @@ class FakeEngine:
             yield from (answer.text[:3], answer.text[3:])
         yield answer
 
-    def summarize(self, runtime: Any, store: Store, document: str, **options: Any) -> FakeSummary:
+    def summarize(
+        self, runtime: Any, store: Store, documents: Sequence[str], **options: Any
+    ) -> FakeSummary:
         self._enter("summarize")
         self.calls.append(("summarize", options))
-        row = store.document(document)
-        first = store.text(document, 0, row.characters).split(".")[0] + "."
-        sentence = FakeCitation(
-            row.id, row.title, row.source, 0, len(first), first, 3, None, 0.5, first
-        )
-        return FakeSummary(first, "extractive", (sentence,), row.tokens)
+        sentences = tuple(_first_sentence(store, id) for id in documents)
+        changes: tuple[SimpleNamespace, ...] = ()
+        if options["since"] is not None:
+            changes = (SimpleNamespace(kind="changed", old="Before.", new=sentences[0]),)
+        text = " ".join(one.quote for one in sentences)
+        tokens = sum(store.document(id).tokens for id in documents)
+        return FakeSummary(text, "extractive", sentences, tokens, changes)
 
     def new_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
         if not name:
@@ -294,8 +300,43 @@ def _find(store: Store, id: str, word: str) -> list[FakeCitation]:
     return found
 
 
+def _first_sentence(store: Store, id: str) -> FakeCitation:
+    row = store.document(id)
+    first = store.text(id, 0, row.characters).split(".")[0] + "."
+    return FakeCitation(row.id, row.title, row.source, 0, len(first), first, 3, None, 0.5, first)
+
+
+def _trace(question: str, citation: FakeCitation, *, full: bool) -> FakeTrace:
+    """One group with one entry; in full, with a token that read it and a map."""
+    entry = _entry(citation)
+    group = SimpleNamespace(group=0, chunk=0, entries=(entry,), by_landmark=(), by_words=())
+    if not full:
+        return FakeTrace(question, (group,))
+    names = ("chunk_id", "document", "title", "start", "text", "score")
+    candidate = SimpleNamespace(**{name: getattr(entry, name) for name in names}, retrieved=True)
+    group.by_landmark, group.by_words = (candidate,), (candidate,)
+    parts = (("Which", "question"), ("", "marker"), (citation.quote, "answer"))
+    tokens = tuple(
+        SimpleNamespace(text=text, part=part, chunk=0, mass=((0.25,),)) for text, part in parts
+    )
+    row = SimpleNamespace(
+        id=citation.document,
+        title=citation.title,
+        source=citation.source,
+        characters=citation.end + 50,
+        heat=(0.5, 1.5, 1.0),
+    )
+    return FakeTrace(question, (group,), tokens, (row,))
+
+
 def _entry(citation: FakeCitation) -> SimpleNamespace:
     return SimpleNamespace(
+        page=citation.page,
+        section=citation.section,
+        landmark=1.25,
+        lexical=0.5,
+        mass=0.25,
+        pointer=0.75,
         chunk_id=1,
         document=citation.document,
         title=citation.title,

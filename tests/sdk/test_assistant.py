@@ -225,23 +225,24 @@ def test_a_trace_shows_what_was_retrieved(assistant: Assistant, handbook: Path) 
     assert trace.groups[0].entries[0].document == document.id
     assert trace.as_text().startswith("trace of Which period?")
     entry = trace.to_dict()["groups"][0]["entries"][0]
+    shown = ["chunk", "document", "title", "start", "text", "score", "probability", "source"]
     assert list(entry) == [
-        "chunk",
-        "document",
-        "title",
-        "start",
-        "text",
-        "score",
-        "probability",
-        "source",
+        *shown, "page", "section", "landmark", "lexical", "mass", "pointer",
     ]
+    values = trace.to_dict()
+    assert list(values) == ["question", "groups", "tokens", "documents", "answer"]
+    assert values["answer"]["answer"] == "period" and values["tokens"][-1]["text"] == "period"
+    assert trace.as_html().startswith("<!doctype html>")
+    plain = assistant.ask("Which period?").trace
+    assert plain is not None and plain.tokens == () and plain.answer is None
 
 
 def test_summaries_take_a_document_a_name_or_a_file(
     assistant: Assistant, engine: FakeEngine, handbook: Path
 ) -> None:
     by_file = assistant.summarize(handbook, length="medium", focus="notice")
-    assert engine.calls[-1][1] == {"length": "medium", "mode": "auto", "focus": "notice"}
+    given = {"length": "medium", "mode": "auto", "focus": "notice"}
+    assert engine.calls[-1][1] == {**given, "words": None, "section": None, "since": None}
     assert by_file.text == "The notice period is thirty days."
     document = assistant.library.documents()[0]
     assert assistant.summarize(document).sentences == by_file.sentences

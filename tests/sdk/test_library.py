@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from drt import Assistant, Library, LibraryCorruptError, LibraryError, NotFoundError
 from tests.sdk.conftest import HANDBOOK
+from tests.sdk.fakes import FakeEngine
 
 
 def test_where_there_is_nothing_there_are_no_documents(tmp_path: Path) -> None:
@@ -65,3 +68,61 @@ def test_a_lost_catalogue_is_not_taken_for_an_empty_library(
         Library(path).documents()
     for name, content in kept.items():
         (path / name).write_bytes(content)
+
+
+def test_what_is_removed_can_be_forgotten(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    session = assistant.session("review")
+    assert session.ask("Which period?").found
+    library = Library(assistant.library.path)
+    assert library.search_sessions("which PERIOD")[0].session == "review"
+    assert library.search_sessions("zeppelin") == []
+    assert library.remove("handbook.txt", forget=True).title
+    assert library.sessions() == []
+    files = [path for path in library.path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"keeper" in path.read_bytes()]
+    assert library.check() == []
+
+
+def test_an_archive_makes_the_same_library_elsewhere(
+    assistant: Assistant, handbook: Path, tmp_path: Path
+) -> None:
+    assistant.ingest(handbook)
+    library, copy = Library(assistant.library.path), Library(tmp_path / "copy.library")
+    library.export_archive(tmp_path / "one.drtlib")
+    (document,) = copy.import_archive(tmp_path / "one.drtlib")
+    assert document.new and copy.text(document) == HANDBOOK
+    assert copy.import_archive(tmp_path / "one.drtlib") == []
+    copy.export_archive(tmp_path / "two.drtlib")
+    assert (tmp_path / "one.drtlib").read_bytes() == (tmp_path / "two.drtlib").read_bytes()
+    assert copy.compact() >= 0 and copy.check() == []
+    (tmp_path / "two.drtlib").write_bytes(b"no archive")
+    with pytest.raises(LibraryCorruptError, match="does not start like an archive"):
+        copy.import_archive(tmp_path / "two.drtlib")
+
+
+def test_repair_needs_no_model_for_the_search_index(
+    assistant: Assistant, handbook: Path, engine: FakeEngine
+) -> None:
+    assistant.ingest(handbook)
+    assistant.close()
+    engine.loads.clear()
+    library = Library(assistant.library.path)
+    with closing(sqlite3.connect(library.path / "catalog.db")) as connection:
+        connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('delete-all')")
+        connection.commit()
+    (library.path / "segments" / "left.tmp").write_bytes(b"left")
+    assert {one.kind for one in library.check()} == {"search", "orphan"}
+    assert library.repair() == []
+    assert library.check() == [] and engine.loads == []
+
+
+def test_a_broken_catalogue_is_a_finding(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    assistant.close()
+    library = Library(assistant.library.path)
+    kept = {file.name: file.read_bytes() for file in library.path.glob("catalog.db*")}
+    (library.path / "catalog.db").write_bytes(b"not a database " * 400)
+    assert [one.kind for one in library.check()] == ["catalog"]
+    for name, content in kept.items():
+        (library.path / name).write_bytes(content)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -13,16 +13,18 @@ import torch
 from torch import Tensor
 
 from drt_engine.answer.citations import CitationResult, cite, cite_span
-from drt_engine.answer.quote import Quotes, best_quotes
+from drt_engine.answer.confidence import NOTHING, Calibration, Signals
+from drt_engine.answer.follow_up import in_context
+from drt_engine.answer.quote import Quotes, best_quotes, start_shares
 from drt_engine.answer.support import Evidence, marked
-from drt_engine.answer.trace import Trace, make_trace
+from drt_engine.answer.trace import Recording, Tape, Trace, make_trace, token_texts
 from drt_engine.errors import ConfigError, NotFound, QuestionError, StoreError
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
-from drt_engine.runtime import Calibration, Runtime
+from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 
 if TYPE_CHECKING:
@@ -33,7 +35,10 @@ MOST_QUESTION_CHUNKS = 20
 
 @dataclass(frozen=True)
 class AskOptions:
-    """How a question is asked; ``documents`` are ids (``None``: the whole library)."""
+    """How a question is asked; ``documents`` are ids (``None``: the whole library).
+
+    ``record`` makes the answer's trace a full one, which changes nothing else.
+    """
 
     documents: tuple[str, ...] | None = None
     mode: Literal["quote", "free"] = "quote"
@@ -42,6 +47,7 @@ class AskOptions:
     reread: bool = True
     threshold: float | None = None
     max_tokens: int = 96
+    record: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in ("quote", "free"):
@@ -72,6 +78,7 @@ class AnswerResult:
     citations: tuple[CitationResult, ...]
     tokens_read: int
     trace: Trace
+    signals: Signals = NOTHING
 
 
 def ask(
@@ -119,14 +126,18 @@ def _steps(
     *,
     session: SessionState | None,
 ) -> Iterator[str | AnswerResult]:
-    asked = _Asked(runtime, store, question, options, session)
-    quotes = asked.quotes()
-    if options.mode == "quote":
-        result = asked.quote_result(quotes)
-        if result.text:
-            yield result.text
-    else:
-        result = yield from asked.write(quotes)
+    tape = Tape() if options.record and session is None else None
+    with tape.watching(runtime) if tape is not None else nullcontext():
+        asked = _Asked(runtime, store, question, options, session or tape)
+        quotes = asked.quotes()
+        if options.mode == "quote":
+            result = asked.quote_result(quotes)
+            if result.text:
+                yield result.text
+        else:
+            result = yield from asked.write(quotes)
+        if tape is not None:
+            result = replace(result, trace=asked.recorded(tape, result))
     if session is not None:
         session.record(question, result, asked.decoder, asked.source.own)
     yield result
@@ -141,8 +152,9 @@ class _Asked:
         store: Store,
         question: str,
         options: AskOptions,
-        session: SessionState | None,
+        past: SessionState | Tape | None,
     ) -> None:
+        session = None if isinstance(past, Tape) else past
         self.runtime, self.store, self.question, self.options = runtime, store, question, options
         self.documents = {row.id: row for row in store.documents()}
         wanted = options.documents
@@ -153,11 +165,16 @@ class _Asked:
             raise QuestionError(
                 "there is no document to ask; read one first with `drt ingest PATH`"
             )
-        ids = question_ids(runtime, question)
+        question_ids(runtime, question)  # the user's own words must be a question
+        quoting = session is not None and options.mode == "quote"
+        asked = in_context(question, session.turns) if session and quoting else question
+        ids = self.ids = question_ids(runtime, asked)
+        self.pointer: list[float] = []
+        self.signals = NOTHING
         self.source = LibrarySource(
             runtime,
             store,
-            question,
+            asked,
             ids,
             documents=wanted,
             count=options.top_k,
@@ -169,6 +186,8 @@ class _Asked:
         )
         if session is not None:
             self.decoder = session.decoder(self.source)
+        elif isinstance(past, Tape):
+            self.decoder = past.decoder(runtime, self.source)
         else:
             self.decoder = Decoder(runtime.model, self.source, dtype=runtime.dtype)
         self.answer_state = feed_question(self.decoder, ids)
@@ -194,12 +213,17 @@ class _Asked:
         count = len(passages)
         retrieved = found.retrieved
         scores = retrieved.scores[0, :, :count]
-        weight = torch.log_softmax(scores.float(), dim=-1)
+        weight, judged = torch.log_softmax(scores.float(), dim=-1), scores.float()
         index = retrieved.index[0, :, :count]
         logits: QuoteLogits = head(self.answer_state[None], retrieved.memory, index, weight)
         if found.reread is not None:
             logits = head.add_reread(logits, found.reread, weight.exp())
-        return best_quotes(logits, passages)
+            judged = judged + head.relevance(found.reread)[:, :count]
+        self.pointer = start_shares(logits)
+        quotes = best_quotes(logits, passages)
+        relevance = float(judged.detach().amax())
+        self.signals = Signals(quotes.score, float(scores.detach().amax()), relevance, -quotes.null)
+        return quotes
 
     def quote_result(self, quotes: Quotes) -> AnswerResult:
         """Return the answer in quote mode."""
@@ -273,16 +297,13 @@ class _Asked:
         calibration = self.runtime.calibration.get(key, Calibration())
         if not quotes.spans:
             return False, 0.0
-        z = calibration.scale * quotes.score + calibration.shift
-        confidence = 1 / (1 + math.exp(-max(-60.0, min(60.0, z))))
+        confidence = calibration.confidence(self.signals)
         limit = calibration.threshold if self.options.threshold is None else self.options.threshold
         return confidence >= limit, confidence
 
     def _result(
         self, text: str, found: bool, confidence: float, citations: Sequence[CitationResult]
     ) -> AnswerResult:
-        titles = {row.id: row.title for row in self.documents.values()}
-        groups = self.runtime.config.groups
         return AnswerResult(
             text=text,
             found=found,
@@ -290,8 +311,25 @@ class _Asked:
             mode=self.options.mode,
             citations=tuple(citations),
             tokens_read=self.prompt_tokens + self.source.tokens_read,
-            trace=make_trace(self.question, self.source.passages, titles, groups),
+            signals=self.signals,
+            trace=make_trace(self.question, self.source, self.documents),
         )
+
+    def recorded(self, tape: Tape, result: AnswerResult) -> Trace:
+        """Return the full trace; a quote is read by the decoder first, as in a conversation."""
+        tokenizer = self.runtime.tokenizer
+        if result.mode == "quote":
+            encoding = tokenizer.encode(result.text)
+            answer = token_texts(result.text, encoding.ends)
+            if encoding.ids:
+                self.decoder.feed(encoding.ids)
+        else:
+            ids = tape.fed[2 * len(self.ids) + 1 :]
+            text = [tokenizer.decode(ids[: i + 1]) for i in range(len(ids))]
+            answer = token_texts(text[-1] if text else "", [len(one) for one in text])
+        asked = token_texts(self.question, tokenizer.encode(self.question).ends)
+        recording = Recording(tape, asked, answer, self.pointer)
+        return make_trace(self.question, self.source, self.documents, recording)
 
 
 def feed_question(decoder: Decoder, ids: Sequence[int]) -> Tensor:

@@ -28,10 +28,11 @@ class QuoteSpan:
 
 @dataclass(frozen=True)
 class Quotes:
-    """The best spans, best first, and the score for "the document says it" (0: even odds)."""
+    """The best spans, best first, their log-odds against the null, and the null logit."""
 
     spans: tuple[QuoteSpan, ...]
     score: float
+    null: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,14 @@ def best_quotes(
         if not any(_touch(span, other) for other in chosen):
             chosen.append(span)
     nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], null))
-    return Quotes(tuple(chosen), (score - nothing) / 2)
+    return Quotes(tuple(chosen), (score - nothing) / 2, float(null.detach()))
+
+
+def start_shares(logits: QuoteLogits) -> list[float]:
+    """Return how much of the start's probability lies in each of the R passages; null has the rest.
+    """
+    shares = _normalise(logits.start[0].float(), logits.null[0].float()).exp()
+    return shares.sum(dim=-1).tolist()  # type: ignore[no-any-return]
 
 
 def _normalise(logits: Tensor, null: Tensor) -> Tensor:

@@ -6,17 +6,20 @@ Knows formats and encodings; knows nothing of tokens, models or libraries.
 from __future__ import annotations
 
 from drt_engine.documents.base import Block, OpenDocument, Reader, Source
+from drt_engine.documents.formats import Format, all_formats, plugins
 from drt_engine.documents.paths import PathExpansion, expand_paths
-from drt_engine.documents.registry import READERS, find_reader, open_document
+from drt_engine.documents.registry import find_format, open_document
 
 __all__ = [
-    "READERS",
     "Block",
+    "Format",
     "OpenDocument",
     "PathExpansion",
     "Reader",
     "Source",
+    "all_formats",
     "expand_paths",
-    "find_reader",
+    "find_format",
     "open_document",
+    "plugins",
 ]

@@ -5,11 +5,11 @@ Knows no format, no model and no library; the readers build on it, `registry` ch
 
 from __future__ import annotations
 
+import io
 import os
-import shutil
-import tempfile
 import unicodedata
 import weakref
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,15 +19,73 @@ from drt_engine.errors import UnreadableDocument
 
 BLOCK_CHARACTERS = 65536
 TITLE_CHARACTERS = 300
+_NOTES = 20
+
+# Runs (offset in a block's text, index in its source), the two advancing together in each run.
+Origin = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Block:
-    """A piece of a document's text; the texts of all blocks, joined, are the document's text."""
+    """A piece of a document's text; the texts of all blocks, joined, are the document's text.
+
+    `line` is the source's line, from 1, where the text begins, in formats whose lines are the
+    source's own: each newline in the text is then one in the source. `origin` leads from the text
+    to character indices of the page in formats that number them (PDF: PDFium's).
+    """
 
     text: str
     page: int | None = None
     section: str | None = None
+    line: int | None = None
+    origin: Origin = ()
+
+    def line_at(self, offset: int) -> int | None:
+        """The source's line of the character at `offset`; None where the format has no lines."""
+        return None if self.line is None else self.line + self.text.count("\n", 0, offset)
+
+    def origin_at(self, offset: int) -> int | None:
+        """The character's index in its page; None where the format numbers no characters."""
+        run = bisect_right(self.origin, offset, key=lambda run: run[0]) - 1
+        if run < 0:
+            return None
+        start, index = self.origin[run]
+        return index + offset - start
+
+
+class Notes:
+    """What a reader passed over and why, complete once the document is read."""
+
+    def __init__(self) -> None:
+        self._counts: dict[tuple[str, str], int] = {}
+        self._unnamed = 0
+
+    def skip(self, what: str, why: str, count: int = 1) -> None:
+        """Count `what` (a singular noun, or a named thing) that was passed over because of `why`.
+
+        More than a few kinds are only counted, so that a file of nothing else stays small.
+        """
+        known = (one_line(what), one_line(why))
+        if known in self._counts or len(self._counts) < _NOTES:
+            self._counts[known] = self._counts.get(known, 0) + count
+        else:
+            self._unnamed += count
+
+    def take(self, sentences: Iterable[str]) -> None:
+        """Add what another `Notes` said in `skipped`."""
+        for sentence in sentences:
+            self.skip(sentence, "")
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """One phrase for each thing passed over: "3 images (pictures hold no text)"."""
+        found = [_counted(what, why, n) for (what, why), n in self._counts.items()]
+        return (*found, f"{self._unnamed} more") if self._unnamed else tuple(found)
+
+
+def _counted(what: str, why: str, count: int) -> str:
+    named = what if count == 1 else f"{count} {what}s"
+    return f"{named} ({why})" if why else named
 
 
 @dataclass(frozen=True)
@@ -37,6 +95,12 @@ class OpenDocument:
     title: str
     media_type: str
     blocks: Iterator[Block]
+    notes: Notes = field(default_factory=Notes)
+
+    @property
+    def skipped(self) -> tuple[str, ...]:
+        """What was passed over and why, complete once all blocks are read."""
+        return self.notes.skipped
 
     def close(self) -> None:
         """Close the file without reading on; harmless when all was read."""
@@ -55,28 +119,43 @@ class OpenDocument:
 class Source:
     """Bytes that can be opened more than once, and the name a user knows them by.
 
-    `path` is None for standard input, whose bytes lie in a temporary file until `close`.
+    `path` is None for standard input, whose bytes lie in a temporary file until `close`. A member
+    of an archive lies in such a file too; its path is `ARCHIVE!/MEMBER`. Parts of a document that
+    is being read are held in memory.
     """
 
     path: Path | None
     name: str
     _spooled: Path | None = field(default=None, repr=False)
+    _held: bytes | None = field(default=None, repr=False)
 
     @classmethod
     def from_path(cls, path: Path | str) -> Source:
         return cls(Path(path), printable_path(path))
 
     @classmethod
+    def from_bytes(cls, data: bytes, name: str) -> Source:
+        """A part of another document, held in memory."""
+        return cls(None, name, _held=data)
+
+    @classmethod
     def from_stream(cls, stream: BinaryIO, name: str) -> Source:
         """Copy `stream` to a temporary file, removed by `close` or at exit."""
+        return cls.from_pieces(iter(lambda: stream.read(1 << 16), b""), name)
+
+    @classmethod
+    def from_pieces(cls, pieces: Iterable[bytes], name: str, path: Path | None = None) -> Source:
+        """Keep `pieces` in a temporary file, removed by `close` or at exit."""
+        import tempfile
+
         with tempfile.NamedTemporaryFile(prefix="drt-", delete=False) as file:
             spooled = Path(file.name)
             try:
-                shutil.copyfileobj(stream, file, 1 << 16)
+                file.writelines(pieces)
             except BaseException:
                 spooled.unlink()
                 raise
-        source = cls(None, name, spooled)
+        source = cls(path, name, spooled)
         weakref.finalize(source, spooled.unlink, missing_ok=True)
         return source
 
@@ -95,11 +174,16 @@ class Source:
         """The lower-case suffix with its dot; empty for standard input."""
         return "" if self.path is None else self.path.suffix.lower()
 
-    def open(self) -> BinaryIO:
-        file = self.path if self.path is not None else self._spooled
-        if file is None:
+    @property
+    def file(self) -> Path:
+        """The file that holds the bytes; raises FileNotFoundError where none does."""
+        found = self._spooled or self.path
+        if found is None:
             raise FileNotFoundError(self.name)
-        return file.open("rb")
+        return found
+
+    def open(self) -> BinaryIO:
+        return io.BytesIO(self._held) if self._held is not None else self.file.open("rb")
 
     def close(self) -> None:
         """Remove the temporary copy of standard input; a file on disk is left alone."""
@@ -108,15 +192,10 @@ class Source:
 
 
 class Reader(Protocol):
-    """One document format: to add one, write its file and name it in `registry.READERS`."""
+    """One document format: to add one, write its file and name it in `formats.BUILT_IN`.
 
-    @property
-    def label(self) -> str:
-        """What a user calls the format, with its best-known suffix: "Markdown (.md)"."""
-
-    @property
-    def suffixes(self) -> frozenset[str]:
-        """The lower-case suffixes, dots included, that belong to the format."""
+    Another distribution adds a `Format` of its own by an entry point of the group `drt.readers`.
+    """
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file without a known suffix that begins with `head` is of this format."""
@@ -179,21 +258,37 @@ def unreadable(name: str, error: OSError | ValueError) -> UnreadableDocument:
     return UnreadableDocument(f"{name} cannot be read ({reason}); check the path and the disk.")
 
 
-def regroup(pieces: Iterable[Block], limit: int = BLOCK_CHARACTERS) -> Iterator[Block]:
-    """The same text with the same places in blocks of at most `limit` characters, few and large."""
-    buffer, page, section = "", None, None
+def regroup(
+    pieces: Iterable[Block], limit: int = BLOCK_CHARACTERS, *, verbatim: bool = False
+) -> Iterator[Block]:
+    """The same text with the same places in blocks of at most `limit` characters, few and large.
+
+    Lines of a block follow each other without a gap. `verbatim` pieces are the whole of the
+    source's own text, so that their lines need only be counted. Origins are not kept.
+    """
+    buffer, start = "", None
+    place: tuple[int | None, str | None] = (None, None)
+    following: int | None = 1
     for piece in pieces:
-        if buffer and (piece.page, piece.section) != (page, section):
-            yield Block(buffer, page, section)
+        line = following if verbatim else piece.line
+        if buffer and ((piece.page, piece.section) != place or line != following):
+            yield Block(buffer, *place, start)
             buffer = ""
-        page, section = piece.page, piece.section
+        if not buffer:
+            place, start = (piece.page, piece.section), line
         buffer += piece.text
+        following = _advanced(line, piece.text)
         while len(buffer) > limit:
             cut = _border(buffer, limit)
-            yield Block(buffer[:cut], page, section)
+            yield Block(buffer[:cut], *place, start)
+            start = _advanced(start, buffer[:cut])
             buffer = buffer[cut:]
     if buffer:
-        yield Block(buffer, page, section)
+        yield Block(buffer, *place, start)
+
+
+def _advanced(line: int | None, text: str) -> int | None:
+    return None if line is None else line + text.count("\n")
 
 
 def _border(text: str, limit: int) -> int:

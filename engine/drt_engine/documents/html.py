@@ -14,14 +14,15 @@ from typing import Literal
 
 from drt_engine.documents.base import (
     Block,
+    Notes,
     OpenDocument,
-    SectionPath,
     Source,
     one_line,
     regroup,
     words,
 )
 from drt_engine.documents.text import characters, empty, find_encoding
+from drt_engine.documents.writer import BlockWriter, tidy
 
 Part = Literal["main", "article", "body", "everything"]
 Attributes = list[tuple[str, str | None]]
@@ -56,11 +57,8 @@ _BLOCKS = _SOFT | _LISTS | _BOILERPLATE | _HEADINGS.keys() | words(
     "html head body section main article table thead tbody tfoot tr caption dl dt dd li form "
     "fieldset legend figure figcaption blockquote details summary pre hr hgroup dialog"
 )  # fmt: skip
-_TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
 
 _SPACE = re.compile(r"[ \t\n\f\r]{2,}|[\t\n\f\r]")  # all but single spaces, for speed
-_SPACES = re.compile(r" {2,}")
-_BREAK = re.compile(r" *\n[ \n]*")
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""^<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
 _UNFINISHED = re.compile(r"""<[!?]|<[a-zA-Z][^<]*=\s*["']""")
@@ -234,41 +232,12 @@ class _Survey(_SafeParser):
         return "everything" if self.sizes["everything"] else None
 
 
-class _Writer:
-    """Lays out paragraphs, items, rows and headings as text, each piece with its section."""
-
-    def __init__(self) -> None:
-        self.path = SectionPath()
-        self.ready: list[Block] = []
-        self.last_kind = ""
-        self._last_section: str | None = None
-
-    def write(self, kind: str, text: str, level: int | None = None) -> None:
-        """Add a piece; `kind` "rest" continues the last one, `level` makes it a heading."""
-        separator = "\n" if kind in _TIGHT and kind == self.last_kind else "\n\n"
-        if self.last_kind and kind != "rest":
-            self.ready.append(Block(separator, section=self._last_section))
-        if level is not None:
-            self.path.enter(level, text)
-        self._last_section = self.path.text
-        self.ready.append(Block(text, section=self._last_section))
-        self.last_kind = self.last_kind if kind == "rest" else kind
-
-    def finish(self) -> None:
-        if self.last_kind:
-            self.ready.append(Block("\n", section=self._last_section))
-
-    def take(self) -> list[Block]:
-        ready, self.ready = self.ready, []
-        return ready
-
-
 class _Extractor(_SafeParser):
     """Second pass: writes the text of one part of the page."""
 
     def __init__(self, part: Part) -> None:
         super().__init__()
-        self.writer = _Writer()
+        self.writer = BlockWriter()
         self._part: Part = part
         self._elements = _Elements()
         self._inline: list[str] = []
@@ -355,7 +324,7 @@ class _Extractor(_SafeParser):
         text = "".join(self._inline)
         self._inline, self._size = [], 0
         edge = "\n" if self._pre else None
-        text = text if self._pre else _tidy(text)
+        text = text if self._pre else tidy(text)
         text = text if self._continues else text.lstrip(edge)
         kept = text if self._pre and not ends else text.rstrip(edge)
         if not ends:
@@ -383,12 +352,6 @@ class _Extractor(_SafeParser):
         indent = "  " * max(0, len(self._lists) - 1)
         bullet, self._bullet = self._bullet, None
         return "item", indent + (bullet or "  ") + text
-
-
-def _tidy(text: str) -> str:
-    """Single spaces, none around line breaks, at most one empty line."""
-    text = _SPACES.sub(" ", text)
-    return _BREAK.sub(lambda found: "\n\n" if found[0].count("\n") > 1 else "\n", text)
 
 
 def _declared(source: Source) -> str | None:
@@ -431,9 +394,6 @@ def _first_heading(source: Source, encoding: str, part: Part) -> str:
 class HtmlReader:
     """The main text of a web page, without what is around it."""
 
-    label: str = "HTML (.html)"
-    suffixes: frozenset[str] = frozenset((".html", ".htm", ".xhtml"))
-
     def recognises(self, head: bytes) -> bool:
         return _START.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
 
@@ -445,4 +405,7 @@ class HtmlReader:
             raise empty(source)
         title = survey.title or _first_heading(source, encoding, part)
         blocks = regroup(_pieces(source, encoding, part))
-        return OpenDocument(title or one_line(source.file_name), "text/html", blocks)
+        notes = Notes()
+        if survey.sizes["everything"] > survey.sizes[part]:
+            notes.skip("text around the main part", "menus, headers, footers and the like")
+        return OpenDocument(title or one_line(source.file_name), "text/html", blocks, notes)

@@ -150,6 +150,11 @@ class _Sections:
         self._held = []
 
 
+def sections(lines: Iterable[str], front_lines: int = 0) -> Iterator[Block]:
+    """Lines of Markdown with the sections that their headings make."""
+    return _Sections(SectionPath(), front_lines).places(lines)
+
+
 def _front_matter(source: Source, encoding: str) -> tuple[int, str]:
     """How many lines the front matter takes, and its title; 0 and "" where there is none."""
     head = "".join(islice(characters(source, encoding), 1))
@@ -171,17 +176,12 @@ def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
 
 def _blocks(source: Source, encoding: str, front_lines: int) -> Iterator[Block]:
     lines = split_lines(characters(source, encoding))
-    return regroup(_Sections(SectionPath(), front_lines).places(lines))
+    return regroup(sections(lines, front_lines), verbatim=True)
 
 
 @dataclass(frozen=True)
 class MarkdownReader:
     """Markdown, kept as it is written so that quotes are verbatim."""
-
-    label: str = "Markdown (.md)"
-    suffixes: frozenset[str] = frozenset(
-        (".md", ".markdown", ".mdown", ".mkd", ".mdx", ".qmd", ".rmd")
-    )
 
     def recognises(self, head: bytes) -> bool:
         return False  # nothing tells Markdown from plain text but its suffix

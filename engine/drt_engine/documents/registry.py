@@ -1,63 +1,115 @@
 """Chooses the reader of a document, by suffix and then by content, and opens it.
 
-Knows which readers exist; knows nothing of what they do.
+Knows which formats exist; knows nothing of what their readers do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drt_engine.documents.base import Block, OpenDocument, Reader, Source, unreadable
-from drt_engine.documents.html import HtmlReader
-from drt_engine.documents.markdown import MarkdownReader
-from drt_engine.documents.pdf import PdfReader
-from drt_engine.documents.text import TextReader, empty
-from drt_engine.errors import UnreadableDocument, UnsupportedFormat
+from drt_engine.documents.base import Block, OpenDocument, Source, unreadable
+from drt_engine.documents.formats import BUILT_IN, Format, all_formats, by_suffix, plugins
+from drt_engine.errors import (
+    EmptyDocument,
+    MissingExtra,
+    UnreadableDocument,
+    UnsupportedFormat,
+)
 
-# In the order in which they are asked whether they know a file's content: plain text is last.
-READERS: tuple[Reader, ...] = (PdfReader(), HtmlReader(), MarkdownReader(), TextReader())
 _HEAD_BYTES = 8192
 
 
-def find_reader(source: Source) -> Reader | None:
-    """The reader for a source, None when no reader knows it; raises OSError as it comes."""
-    for reader in READERS:
-        if source.suffix in reader.suffixes:
-            return reader
+def find_format(source: Source) -> Format | None:
+    """The format of a source, None when no reader knows it; raises OSError as it comes."""
+    named = by_suffix(source.file_name) if source.path is not None else None
+    if named is not None:
+        return named
     with source.open() as file:
         head = file.read(_HEAD_BYTES)
-    return next((reader for reader in READERS if reader.recognises(head)), None)
+    # Spreadsheets, programs and much else are zip files too: a suffix of their own says so.
+    asked = (one for one in all_formats() if not (one.archive and source.suffix))
+    return next((one for one in asked if _recognises(one, head)), None)
+
+
+def _recognises(chosen: Format, head: bytes) -> bool:
+    try:
+        return chosen.load().recognises(head)
+    except (ImportError, AttributeError):
+        if chosen.distribution is None:
+            raise
+        return False  # a plug-in that lacks something must not stop all others
 
 
 def unsupported(source: Source) -> UnsupportedFormat:
     """The sentence for a file that no reader knows."""
-    known = ", ".join(reader.label for reader in READERS)
+    known = ", ".join(f"{one.label} ({one.suffixes[0]})" for one in BUILT_IN)
+    broken = "".join(f"; {one.name} is broken: {one.why}" for one in plugins().broken)
     return UnsupportedFormat(
-        f"{source.name} looks like a binary file of a format that drt does not read; "
-        f"convert it to one of: {known}."
+        f"{source.name} looks like a binary file of a format that drt does not read; convert it to "
+        f"one of: {known}, or install a plug-in that reads it (drt formats lists them){broken}."
     )
 
 
-def open_document(source: Source) -> OpenDocument:
-    """Open a document with the reader that fits it.
+def open_document(source: Source, *, isolate: bool = True) -> OpenDocument:
+    """Open a document with the reader that fits it, in a child process where its format is complex.
 
+    `isolate=False` reads files that are trusted in this process, which is quicker for small ones.
     Raises DocumentError here for all that can be seen before reading, and from `blocks` when the
     file becomes unreadable or changes on the way.
     """
     try:
         with source.open() as file:
             if not file.read(1):
-                raise empty(source)
-        reader = find_reader(source)
-        if reader is None:
+                raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
+        chosen = find_format(source)
+        if chosen is None:
             raise unsupported(source)
+        _check(chosen, source)
+        if chosen.isolated and isolate:
+            from drt_engine.documents.sandbox import read_isolated
+
+            return read_isolated(chosen, source)
+        return open_here(chosen, source)
+    except (OSError, UnicodeError) as error:
+        raise failure(source, error) from error
+
+
+def _check(chosen: Format, source: Source) -> None:
+    """Refuse what only a package that is missing or another command can read."""
+    if chosen.archive:
+        raise UnsupportedFormat(
+            f"{source.name} is an archive, not a document; read its members with: "
+            f"drt ingest {source.name}"
+        )
+    if not chosen.installed:
+        remedy = f'pip install "drt-assistant[{chosen.extra}]"'
+        if chosen.extra is None:
+            remedy = f"pip install {chosen.package}"
+        raise MissingExtra(
+            f"{source.name} is a {chosen.label} file, which needs the package {chosen.package}; "
+            f"install it with: {remedy}"
+        )
+
+
+def open_here(chosen: Format, source: Source) -> OpenDocument:
+    """Open a document in this process, errors of the system as sentences."""
+    try:
+        reader = chosen.load()
+    except (ImportError, AttributeError) as error:
+        raise UnreadableDocument(
+            f"{source.name} cannot be read (the reader of {chosen.label} cannot be loaded: {error})"
+            f"; install {chosen.distribution or 'drt-assistant'} again."
+        ) from error
+    try:
         document = reader.open(source)
     except (OSError, UnicodeError) as error:
-        raise _failure(source, error) from error
-    return OpenDocument(document.title, document.media_type, _guarded(source, document.blocks))
+        raise failure(source, error) from error
+    blocks = _guarded(source, document.blocks)
+    return OpenDocument(document.title, document.media_type, blocks, document.notes)
 
 
-def _failure(source: Source, error: OSError | UnicodeError) -> UnreadableDocument:
+def failure(source: Source, error: OSError | UnicodeError) -> UnreadableDocument:
+    """The sentence for bytes that can no longer be read or decoded."""
     if isinstance(error, OSError):
         return unreadable(source.name, error)
     return UnreadableDocument(
@@ -69,4 +121,4 @@ def _guarded(source: Source, blocks: Iterator[Block]) -> Iterator[Block]:
     try:
         yield from blocks
     except (OSError, UnicodeError) as error:
-        raise _failure(source, error) from error
+        raise failure(source, error) from error

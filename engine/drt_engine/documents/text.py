@@ -6,16 +6,20 @@ Knows characters and encodings; knows nothing of headings or markup.
 from __future__ import annotations
 
 import codecs
+import importlib
 import io
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-from drt_engine.documents.base import Block, OpenDocument, Source, one_line, regroup, words
+from drt_engine.documents.base import Block, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.formats import importable
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _READ_BYTES = 1 << 16
+_GUESSER = "charset_normalizer"
+_GUESS_BYTES = 1 << 18
 _MAX_CONTROL_SHARE = 0.05
 # Western text has accents on about one letter in ten; Cyrillic or Chinese bytes read as cp1252
 # would be nearly all above 127.
@@ -37,15 +41,6 @@ _DECLARABLE = (
     "iso8859", "cp125", "koi8", "shift_jis", "cp932", "euc_", "gb", "big5", "cp949", "iso2022_",
     "mac-roman", "cp866", "cp874", "tis-620",
 )  # fmt: skip
-
-SUFFIXES = words(
-    ".txt .text .log .rst .adoc .asciidoc .org .tex .bib .srt .vtt .csv .tsv .json .jsonl .ndjson "
-    ".xml .yaml .yml .toml .ini .cfg .conf .properties .py .pyi .c .h .cc .cpp .cxx .hpp .cs .java "
-    ".js .mjs .jsx .ts .tsx .css .scss .go .rs .rb .php .pl .pm .lua .r .jl .m .swift .kt .scala "
-    ".hs .ml .ex .exs .erl .clj .lisp .el .sh .bash .zsh .fish .ps1 .bat .sql .diff .patch .cu "
-    ".proto .cmake .mk .gradle .tf .vim .asm .s .f90 .dart .nim .zig"
-)
-
 
 @dataclass
 class _Survey:
@@ -141,10 +136,27 @@ def _choose(source: Source, survey: _Survey, declared: str | None) -> str:
         return "utf-8"
     if survey.plausible_cp1252:
         return "cp1252"
+    guessed = _guess(source)
+    if guessed is not None:
+        return guessed
+    remedy = "" if importable(_GUESSER) else ', or pip install "drt-assistant[encodings]"'
     raise UnreadableDocument(
         f"{source.name} is text in an unknown encoding (byte {survey.first_error} is not UTF-8); "
-        "save it as UTF-8."
+        f"save it as UTF-8{remedy}."
     )
+
+
+def _guess(source: Source) -> str | None:
+    """What charset-normalizer takes the text for, where it is installed and all bytes agree.
+
+    It is asked only where cp1252 is ruled out: Western text it takes for other code pages.
+    """
+    if not importable(_GUESSER):
+        return None
+    with source.open() as file:
+        best = importlib.import_module(_GUESSER).from_bytes(file.read(_GUESS_BYTES)).best()
+    encoding = codec_name(best.encoding) if best is not None else None
+    return encoding if encoding is not None and _decodes(source, encoding) else None
 
 
 def _survey(source: Source) -> _Survey:
@@ -232,15 +244,13 @@ def characters(source: Source, encoding: str) -> Iterator[str]:
 
 
 def _blocks(source: Source, encoding: str) -> Iterator[Block]:
-    return regroup(Block(text) for text in characters(source, encoding))
+    pieces = (Block(text) for text in characters(source, encoding))
+    return regroup(pieces, verbatim=True)
 
 
 @dataclass(frozen=True)
 class TextReader:
     """Plain text as it stands, source code, tables and logs included."""
-
-    label: str = "plain text (.txt, source code, .csv, .json, ...)"
-    suffixes: frozenset[str] = SUFFIXES
 
     def recognises(self, head: bytes) -> bool:
         return looks_like_text(head)

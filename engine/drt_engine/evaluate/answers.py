@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
+from drt_engine.answer.confidence import NOTHING, Signals
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.auroc import auroc
 from drt_engine.evaluate.data import QADocument, Question, load_qa
@@ -71,6 +72,7 @@ class Judged:
     score: AnswerScore
     found: bool
     confidence: float
+    signals: Signals = NOTHING
 
 
 def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
@@ -121,7 +123,8 @@ def check_quoting(runtime: Runtime, *, reread: bool) -> None:
 def answer_to(runtime: Runtime, store: Store, question: Question, how: AskOptions) -> Judged:
     """Ask one question of the library and judge the best span."""
     result = ask(runtime, store, question.question, how)
-    return _judged(question, best_quote(result), result.found, result.confidence)
+    judged = _judged(question, best_quote(result), result.found, result.confidence)
+    return replace(judged, signals=result.signals)
 
 
 def best_quote(result: AnswerResult) -> str:

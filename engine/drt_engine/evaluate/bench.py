@@ -13,16 +13,27 @@ from typing import Any
 from drt_engine.config.load import build
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.bench_ask import bench_ask
+from drt_engine.evaluate.bench_decode import bench_decode
 from drt_engine.evaluate.bench_ingest import bench_ingest
+from drt_engine.evaluate.bench_kernels import bench_kernels
+from drt_engine.evaluate.bench_library import bench_library
 from drt_engine.evaluate.bench_parts import BenchOptions
 from drt_engine.evaluate.bench_retrieve import bench_retrieve
+from drt_engine.evaluate.bench_train import bench_train
 from drt_engine.evaluate.report import BenchReport
 from drt_engine.runtime import Runtime
 
-BENCHES: dict[str, Callable[[Runtime, BenchOptions], BenchReport]] = {
+# With the model that reads and answers, and those that make what they time.
+WITH_MODEL: dict[str, Callable[[Runtime, BenchOptions], BenchReport]] = {
     "ingest": bench_ingest,
     "ask": bench_ask,
     "retrieve": bench_retrieve,
+    "library": bench_library,
+}
+OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
+    "kernels": bench_kernels,
+    "decode": bench_decode,
+    "train": bench_train,
 }
 
 
@@ -31,9 +42,12 @@ def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
 
     Raises ConfigError for an unknown name or option, WeightsError for a model that is not there.
     """
-    if name not in BENCHES:
-        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(BENCHES)}")
+    known = [*WITH_MODEL, *OWN_MODEL]
+    if name not in known:
+        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(known)}")
     plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
     chosen = build(BenchOptions, plain, f"{name}.")
+    if name in OWN_MODEL:
+        return OWN_MODEL[name](chosen).to_dict()
     runtime = Runtime.load(chosen.model, device=chosen.device, threads=chosen.threads)
-    return BENCHES[name](runtime, chosen).to_dict()
+    return WITH_MODEL[name](runtime, chosen).to_dict()

@@ -17,24 +17,32 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal, Protocol
 
 import torch
 
+from drt_engine.config.model import ModelConfig, preset
 from drt_engine.errors import ConfigError
+from drt_engine.evaluate.bench_timing import Clock
 from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, PLACES, THINGS
-from drt_engine.runtime import DEFAULT_MODEL, Runtime
+from drt_engine.evaluate.report import Number, median_iqr
+from drt_engine.runtime import DEFAULT_MODEL, Runtime, choose_device, choose_dtype
 from drt_engine.text_units import STOP_WORDS
+from drt_engine.threads import set_threads
 
 MATMUL = "matmul"
 MEGA, GIGA = 1e6, 1e9
 _SIDE = 1536  # of the square matrices: large enough for the full rate, small enough to repeat
+_GPU_SIDE = 8192
+SHAPES = {"small": DEFAULT_MODEL, "128m": "drt-128m"}
 
 
 @dataclass(frozen=True)
 class BenchOptions:
     """How a benchmark runs: repetitions of each part, and the text that is read.
 
-    `file` is a document to read; without one, about `tokens` tokens of text are made up.
+    `file` is a document to read; without one, about `tokens` tokens of text are made up. `shape` is
+    that of the tensors and models which need no text; `compile` adds a row that compiles first.
     """
 
     model: str = DEFAULT_MODEL
@@ -44,6 +52,19 @@ class BenchOptions:
     tokens: int | None = None
     file: Path | None = None
     question: str = "Which words are said of the harbour at the market?"
+    shape: Literal["small", "128m"] = "small"
+    compile: bool = False
+
+    @property
+    def config(self) -> ModelConfig:
+        """The model configuration whose sizes `shape` names."""
+        return preset(SHAPES[self.shape])
+
+    def machine(self) -> Machine:
+        """Where to compute, and in which type, where no model is loaded."""
+        set_threads(self.threads)
+        device = choose_device(self.device)
+        return Machine(device, choose_dtype("auto", device))
 
     def __post_init__(self) -> None:
         if self.repetitions < 1:
@@ -86,54 +107,97 @@ def generated_text(tokens: int, *, seed: int = 0) -> str:
     return " ".join(parts)
 
 
+class Place(Protocol):
+    """What a Machine and a Runtime have in common."""
+
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def dtype(self) -> torch.dtype: ...
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device and the type to compute in there."""
+
+    device: torch.device
+    dtype: torch.dtype
+
+
 class Matmul:
     """A square matrix product in the type the model computes in: the rate to compare with."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, place: Place) -> None:
         generator = torch.Generator().manual_seed(0)
-        shape = (_SIDE, _SIDE)
-        self._left = torch.randn(shape, generator=generator).to(runtime.device, runtime.dtype)
-        self._right = torch.randn(shape, generator=generator).to(runtime.device, runtime.dtype)
-        self._runtime = runtime
+        side = _GPU_SIDE if place.device.type == "cuda" else _SIDE
+        self._left, self._right = (
+            torch.randn(side, side, generator=generator).to(place.device, place.dtype)
+            for _ in range(2)
+        )
+        self._clock = Clock(place.device)
+        self.flops = 2.0 * side**3
         self.seconds: list[float] = []
-        self._product()
+        self._clock.seconds(self._product)
 
     def time(self) -> None:
         """Time two products."""
-        started = time.perf_counter()
-        self._product()
-        self._product()
-        self.seconds.append((time.perf_counter() - started) / 2)
+        self.seconds.append(self._clock.seconds(self._product, 2))
 
     @property
     def rates(self) -> list[float]:
         """Floating-point operations a second, of each timing."""
-        return [2 * _SIDE**3 / seconds for seconds in self.seconds]
+        return [self.flops / seconds for seconds in self.seconds]
 
     def _product(self) -> None:
         with torch.inference_mode():
             self._left @ self._right
-        wait(self._runtime)
 
 
 class MemoryCopy:
     """A copy of some bytes in memory."""
 
-    def __init__(self, size: int) -> None:
-        self._source = torch.zeros(size, dtype=torch.uint8)
-        self._target = torch.ones(size, dtype=torch.uint8)
+    def __init__(self, size: int, device: torch.device | None = None) -> None:
+        self._source = torch.zeros(size, dtype=torch.uint8, device=device)
+        self._target = torch.ones(size, dtype=torch.uint8, device=device)
+        self._clock = Clock(self._source.device)
         self.seconds: list[float] = []
 
     def time(self) -> None:
         """Time one copy."""
-        started = time.perf_counter()
+        self.seconds.append(self._clock.seconds(self.copy))
+
+    def copy(self) -> None:
+        """Copy once."""
         self._target.copy_(self._source)
-        self.seconds.append(time.perf_counter() - started)
 
     @property
     def rates(self) -> list[float]:
         """Bytes copied a second, of each timing."""
         return [len(self._source) / seconds for seconds in self.seconds]
+
+
+class Calibration:
+    """A matrix product and a copy of memory, timed in every round of a benchmark."""
+
+    def __init__(self, place: Place) -> None:
+        self.matmul = Matmul(place)
+        self.copy = MemoryCopy(1 << 26 if place.device.type == "cpu" else 1 << 30, place.device)
+        self._dtype = place.dtype
+
+    def time(self) -> None:
+        """Time both once."""
+        self.matmul.time()
+        self.copy.time()
+
+    def numbers(self, **more: Number) -> dict[str, Number]:
+        """What the report says of it, before `more`."""
+        return {
+            "matmul_gflops": median_iqr(self.matmul.rates)[0] / GIGA,
+            "memcpy_gb_per_s": median_iqr(self.copy.rates)[0] / GIGA,
+            "matmul_bits": torch.finfo(self._dtype).bits,
+            "threads": torch.get_num_threads(),
+            **more,
+        }
 
 
 def wait(runtime: Runtime) -> None:

@@ -1,16 +1,19 @@
 """`drt bench retrieve`: one scan of all landmarks, and BM25 over as many chunks.
 
 The landmarks are random and lie in memory as the store hands them out; the scoring is the one
-that asking uses. BM25 runs over an index in memory of made-up chunks of the same number.
+that asking uses. Beside it, on the device: the scan kernel over landmarks in one piece, a copy of
+the same bytes, and faiss where it is installed. BM25 runs over an index in memory of made-up chunks
+of the same number.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -22,16 +25,19 @@ from drt_engine.evaluate.bench_parts import (
     MemoryCopy,
     generated_text,
 )
+from drt_engine.evaluate.bench_timing import Clock, Work, in_turns
 from drt_engine.evaluate.report import BenchReport, bench_row, median_iqr
 from drt_engine.retrieval.lexical import LexicalIndex
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.retrieval.selection import select
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_kernels.scan import landmark_topk
 
 TOKENS = 1 << 22
 PART = 1024  # chunks that the store hands out together
 SCAN, COPY, BM25 = "landmark scan", "memory copy", "bm25"
+KERNEL, PRODUCT, FAISS = "scan kernel", "product and top-k", "faiss IndexFlatIP"
 
 
 class _Landmarks:
@@ -55,7 +61,8 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
     count = max(1, (options.tokens or TOKENS) // config.chunk)
     landmarks = _random_landmarks(count, config.width)
     query = torch.randn(config.width, generator=torch.Generator().manual_seed(1))
-    copy, matmul = MemoryCopy(landmarks.numel() * landmarks.element_size()), Matmul(runtime)
+    size = landmarks.numel() * landmarks.element_size()
+    copy, matmul = MemoryCopy(size, runtime.device), Matmul(runtime)
     source = LibrarySource(
         runtime,
         cast(Store, _Landmarks(landmarks)),
@@ -65,33 +72,60 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
         retriever="landmark",
     )
     index = LexicalIndex(_texts(options, count, config.chunk))
-    scans: list[float] = []
-    searches: list[float] = []
-    for number in range(options.repetitions + 1):
-        scan, search = _scan(source, query), _search(index, options.question)
-        if number:  # the first time warms up
-            scans.append(scan)
-            searches.append(search)
-        copy.time()
-        matmul.time()
+    works: dict[str, Work] = {
+        SCAN: lambda: _scan(source, query),
+        COPY: copy.copy,
+        BM25: lambda: index.search(options.question, 64),
+        "calibration": matmul.time,
+        **_scans(landmarks.to(runtime.device), query.to(runtime.device), config.retrieved),
+    }
+    with runtime.computing():
+        timed = in_turns(
+            works,
+            Clock(runtime.device),
+            repetitions=options.repetitions,
+            needed=[SCAN, COPY, BM25],
+        )
     index.close()
-    copies = [1000 * s for s in copy.seconds[1:]]
+    milliseconds = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
+    del milliseconds["calibration"]
+    against = {COPY: None, BM25: SCAN, FAISS: SCAN}
+    rows = []
+    for name, values in milliseconds.items():
+        other = against.get(name, COPY)
+        compared = milliseconds[other] if other else ()
+        rows.append(bench_row(name, values, unit="ms", against=other, against_values=compared))
     return BenchReport(
         bench="retrieve",
-        rows=[
-            bench_row(SCAN, scans, unit="ms", against=COPY, against_values=copies),
-            bench_row(COPY, copies, unit="ms"),
-            bench_row(BM25, searches, unit="ms", against=SCAN, against_values=scans),
-        ],
+        rows=rows,
         seconds=time.monotonic() - started,
         model=runtime.name,
         calibration={
             "matmul_gflops": median_iqr(matmul.rates)[0] / GIGA,
-            "memcpy_gb_per_s": median_iqr(copy.rates[1:])[0] / GIGA,
+            "memcpy_gb_per_s": size / median_iqr(timed[COPY])[0] / GIGA,
             "threads": torch.get_num_threads(),
             "landmarks": count,
         },
     )
+
+
+def _scans(landmarks: Tensor, query: Tensor, count: int) -> dict[str, Work]:
+    """The same question of landmarks that lie in one piece on the device."""
+    alike = query.to(landmarks.dtype)
+    works: dict[str, Work] = {
+        KERNEL: lambda: landmark_topk(query[None], landmarks, count),
+        PRODUCT: lambda: (landmarks @ alike).topk(min(count, len(landmarks))),
+    }
+    found = importlib.util.find_spec("faiss")
+    if found is not None and found.origin is not None:  # not just a folder of that name
+        faiss: Any = importlib.import_module("faiss")
+        faiss.omp_set_num_threads(torch.get_num_threads())
+        flat = faiss.IndexFlatIP(landmarks.shape[1])
+        for part in landmarks.split(PART):  # faiss keeps fp32
+            flat.add(part.float().cpu().numpy())
+        asked = query[None].cpu().numpy()
+        works[FAISS] = lambda: flat.search(asked, count)
+    return works
 
 
 def _random_landmarks(count: int, width: int) -> Tensor:
@@ -116,17 +150,7 @@ def _texts(options: BenchOptions, count: int, chunk: int) -> list[str]:
     return [texts[number % len(texts)] for number in range(count)]
 
 
-def _scan(source: LibrarySource, query: Tensor) -> float:
-    scorer = source.runtime.model.scorer
-    with source.runtime.computing():
-        begun = time.perf_counter()
-        _, scores = source._scores(query.float().cpu(), scorer)
-        allowed = torch.ones(1, len(scores), dtype=torch.bool)
-        select(scores[None], allowed, source.count)
-        return 1000 * (time.perf_counter() - begun)
-
-
-def _search(index: LexicalIndex, question: str) -> float:
-    begun = time.perf_counter()
-    index.search(question, 64)
-    return 1000 * (time.perf_counter() - begun)
+def _scan(source: LibrarySource, query: Tensor) -> None:
+    _, scores = source._scores(query.float().cpu(), source.runtime.model.scorer)
+    allowed = torch.ones(1, len(scores), dtype=torch.bool)
+    select(scores[None], allowed, source.count)

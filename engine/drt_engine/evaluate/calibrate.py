@@ -1,6 +1,6 @@
-"""`drt eval calibrate`: turns the found score into a confidence.
+"""`drt eval calibrate`: turns what the model says about an answer into a confidence.
 
-For answers with re-reading and from stored memory apart, a logistic map is fitted to the scores of
+For answers with re-reading and from stored memory apart, a logistic map is fitted to the signals of
 answerable and unanswerable questions, and then moved to even odds: a confidence is the probability
 that the document says it where as many questions have an answer as have none, so it does not
 depend on how many of each the data holds.
@@ -19,18 +19,20 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
+from drt_engine.answer.confidence import Calibration, Signals
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.answers import Judged, answer_to, check_quoting
-from drt_engine.evaluate.auroc import auroc, calibration_error, fit_calibration
+from drt_engine.evaluate.auroc import auroc, calibration_error
 from drt_engine.evaluate.data import Question, load_qa
 from drt_engine.evaluate.library import by_document, chosen, library_of, progress
+from drt_engine.evaluate.logistic import fit_logistic
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.retrieval.library import RetrieverName
-from drt_engine.runtime import Calibration, Runtime
+from drt_engine.runtime import Runtime
 
 FILE = "calibration.json"
 THRESHOLD = 0.35
-_EXTREME = 60.0  # scores beyond are all alike, and infinite ones cannot be fitted
+_CHANCE = 0.55  # what four weights fitted to noise may reach
 
 
 @dataclass(frozen=True)
@@ -61,20 +63,19 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     check_quoting(runtime, reread=False)
     questions, documents = load_qa(options.qa, options.docs)
     asked = _chosen(questions, options)
-    neutral = replace(runtime, calibration={})
     modes = {"reread": True, "stored": False} if runtime.config.reread else {"stored": False}
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
     for doc_id, some in progress(list(by_document(asked).items()), "documents"):
         with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, _):
             for name, reread in modes.items():
                 how = AskOptions(retriever=options.retriever, reread=reread)
-                judged[name] += [answer_to(neutral, store, question, how) for question in some]
+                judged[name] += [answer_to(runtime, store, question, how) for question in some]
     fitted, metrics = {}, {}
     for name, answers in judged.items():
-        scores = [found_score(a.confidence) for a in answers]
+        signals = [a.signals for a in answers]
         labels = [a.kind != "unanswerable" for a in answers]
-        fitted[name] = calibrate(scores, labels, name=name)
-        metrics[name] = _metrics(fitted[name], scores, labels)
+        fitted[name] = calibrate(signals, labels, name=name)
+        metrics[name] = _metrics(fitted[name], signals, labels)
     write_calibration(options.out, fitted)
     return EvalReport(
         task="calibrate",
@@ -93,28 +94,31 @@ def _chosen(questions: Sequence[Question], options: CalibrateOptions) -> list[Qu
     return chosen(kept, lambda q: q.source, source=options.source, limit=options.limit)
 
 
-def found_score(confidence: float) -> float:
-    """Return the score that an uncalibrated confidence came from."""
-    if confidence <= 0 or confidence >= 1:
-        return math.copysign(_EXTREME, confidence - 0.5)
-    return max(-_EXTREME, min(_EXTREME, math.log(confidence) - math.log1p(-confidence)))
+def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) -> Calibration:
+    """Fit the weights of the signals and the shift, at even odds.
 
-
-def calibrate(scores: Sequence[float], labels: Sequence[bool], *, name: str) -> Calibration:
-    """Fit scale and shift, at even odds.
-
-    Raises ConfigError where one class is absent or a higher score does not mean "found".
+    Raises ConfigError where one class is absent or the signals do not tell what is found.
     """
-    area = auroc(scores, labels)
-    if area is None:
+    if len(set(labels)) < 2:
         raise ConfigError(f"{name}: all questions are of one kind, expected answerable and not")
-    fit = fit_calibration(scores, labels)
-    if area <= 0.5 or fit.slope <= 0:
+    rows = [one.bounded() for one in signals]
+    (span, retrieval, relevance, null), offset = fit_logistic(rows, labels)
+    fit = Calibration(
+        scale=span,
+        shift=offset - _odds(labels),
+        threshold=THRESHOLD,
+        retrieval=retrieval,
+        relevance=relevance,
+        null=null,
+    )
+    area = auroc([fit.confidence(one) for one in signals], labels)
+    assert area is not None
+    if area <= _CHANCE:
         raise ConfigError(
-            f"{name}: the score does not tell what is found (AUROC {area:.2f}), expected above "
-            "0.5; train the model further"
+            f"{name}: nothing the model says tells what is found (AUROC {area:.2f}), expected "
+            f"above {_CHANCE}; train the model further"
         )
-    return Calibration(fit.slope, fit.offset - _odds(labels), THRESHOLD)
+    return fit
 
 
 def _odds(labels: Sequence[bool]) -> float:
@@ -143,22 +147,18 @@ def write_calibration(folder: Path, fitted: dict[str, Calibration]) -> None:
         raise ConfigError(message) from error
 
 
-def _metrics(fit: Calibration, scores: Sequence[float], labels: Sequence[bool]) -> Metrics:
-    probabilities = _probabilities(fit, scores, fit.shift)
+def _metrics(fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool]) -> Metrics:
+    probabilities = [fit.confidence(one) for one in signals]
     # Measured at the odds of the data, which is where it can be.
-    at_hand = _probabilities(fit, scores, fit.shift + _odds(labels))
+    at_hand = replace(fit, shift=fit.shift + _odds(labels))
+    error = calibration_error([at_hand.confidence(one) for one in signals], labels)
+    weights = {k: v for k, v in asdict(fit).items() if k != "threshold"}
     return {
-        "scale": fit.scale,
-        "shift": fit.shift,
+        **weights,
         "threshold": fit.threshold,
-        "found_auroc": auroc(scores, labels),
+        "found_auroc": auroc(probabilities, labels),
         "balanced_accuracy": balanced_accuracy(probabilities, labels, fit.threshold),
-        "calibration_error": calibration_error(at_hand, labels),
+        "calibration_error": error,
         "n_answerable": sum(labels),
         "n_unanswerable": len(labels) - sum(labels),
     }
-
-
-def _probabilities(fit: Calibration, scores: Sequence[float], shift: float) -> list[float]:
-    logits = [max(-_EXTREME, min(_EXTREME, fit.scale * s + shift)) for s in scores]
-    return [1 / (1 + math.exp(-z)) for z in logits]

@@ -1,46 +1,64 @@
-"""The step loop: tokens go through the lower and upper stacks with window caches; retrieval happens
-at chunk borders.
+"""The step loop: tokens go through the lower and upper stacks with a window cache; retrieval
+happens at chunk borders.
 
-Computes what ``DRT.forward`` computes, a few tokens at a time. Knows nothing of text or libraries:
-a ``Source`` finds chunks.
+Computes what ``DRT.forward`` computes, a few tokens at a time; what does not depend on the tokens
+is laid out once for each border. Knows nothing of text or libraries: a ``Source`` finds chunks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from drt_engine.generate.graph import Read, StepGraph
+from drt_engine.model.attention import alibi_slopes
 from drt_engine.model.cache import WindowCache
-from drt_engine.model.drt import DRT, Encoded, Span
+from drt_engine.model.drt import DRT, Encoded
+from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_engine.retrieval.sources import Found, Source
+from drt_kernels.gca.decode import DecodeMemory
 
 _TOKENS_AT_ONCE = 128  # room for new tokens in the ring buffers, beyond the window
+_STEP = 4  # tokens up to which GCA is that of a decoding step
 
 
 class Decoder:
     """One stream of tokens being read and written, in chunks that are closed by a landmark."""
 
-    def __init__(self, model: DRT, source: Source, *, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        model: DRT,
+        source: Source,
+        *,
+        dtype: torch.dtype = torch.float32,
+        graph: bool = False,
+    ) -> None:
+        """``graph`` replays single tokens as a CUDA graph."""
         config = model.config
         self.model, self.source = model, source
         self.device = model.embedding.weight.device
         self.found: list[Found | None] = [None] * config.groups
-        self.position = 0
         self._states: list[Tensor] = []  # lower-stack states of the open chunk
-        sizes = (config.kv_heads, config.head_size)
-        self.lower, self.upper = (
-            WindowCache(
-                layers,
-                *sizes,
-                window=config.window,
-                room=max(_TOKENS_AT_ONCE, config.chunk),
-                dtype=dtype,
-                device=self.device,
-            )
-            for layers in (max(config.lower_layers, 1), config.upper_layers)
+        self._ready: list[tuple[Found, DecodeMemory] | None] = [None] * config.groups
+        lower = max(config.lower_layers, 1)  # so that a state holds both stacks, whatever the model
+        self._stacks = {"lower.": slice(0, lower), "upper.": slice(lower, None)}
+        self.window = WindowCache(
+            (lower + config.upper_layers, config.kv_heads, config.head_size),
+            alibi_slopes(config.heads).to(self.device),
+            window=config.window,
+            room=max(_TOKENS_AT_ONCE, config.chunk),
+            dtype=dtype,
         )
+        self._graph: StepGraph | None = None
+        if graph:
+            self._graph = StepGraph(self._both, self.window, device=self.device)
+
+    @property
+    def position(self) -> int:
+        """Tokens so far, landmarks included."""
+        return self.window.position
 
     @property
     def open_tokens(self) -> int:
@@ -90,42 +108,76 @@ class Decoder:
         return self.model.logits(states).float()
 
     def _advance(self, ids: Sequence[int], added: Tensor | None) -> Tensor:
+        if self._graph is not None and len(ids) == 1 and added is None:
+            lower, upper = self._graph.step(ids[0], self._read(1))
+            self._states.append(lower)
+            return upper[0]
         lower = self._lower(ids)
         self._states.append(lower)
         x = lower if added is None else lower + added[None].to(lower.dtype)
         return self._upper(x, None)[0]
 
+    def _both(self, ids: Tensor, read: Sequence[Read]) -> tuple[Tensor, Tensor]:
+        """Token ids [1, 1] -> their states after the lower and the upper stack."""
+        with _as_stored(self.device):
+            lower = upper = self._through_lower(ids)
+            for group, found in enumerate(read):
+                upper = self._through_group(group, upper, found)
+            return lower, self.model.norm(upper)
+
     def _lower(self, ids: Sequence[int]) -> Tensor:
-        x = self.model.embed(torch.tensor([list(ids)], device=self.device))
-        positions = torch.arange(self.position, self.position + len(ids), device=self.device)[None]
-        self.position += len(ids)
-        self.lower.begin(positions, torch.ones_like(positions, dtype=torch.bool))
+        self.window.begin(len(ids))
+        with _as_stored(self.device):
+            return self._through_lower(torch.tensor([ids], device=self.device))
+
+    def _upper(self, x: Tensor, look: Callable[[int, Tensor], None] | None) -> Tensor:
+        for group, found in enumerate(self._read(x.shape[1])):
+            if look is not None:
+                look(group, x)
+            with _as_stored(self.device):
+                x = self._through_group(group, x, found)
+        with _as_stored(self.device):
+            return self.model.norm(x)  # type: ignore[no-any-return]
+
+    def _through_lower(self, ids: Tensor) -> Tensor:
+        x = self.model.embed(ids)
         for number, layer in enumerate(self.model.lower):
-            x = layer.step(x, positions, self.lower, number)  # type: ignore[operator]
+            x = layer.step(x, self.window, number)  # type: ignore[operator]
         return x
 
-    def _upper(self, x: Tensor, look: object) -> Tensor:
-        config = self.model.config
-        last = self.position
-        positions = torch.arange(last - x.shape[1], last, device=self.device)[None]
-        self.upper.begin(positions, torch.ones_like(positions, dtype=torch.bool))
-        per_group = config.upper_layers // config.groups
-        for group in range(config.groups):
-            if callable(look):
-                look(group, x)
-            found = self.found[group]
-            spans = [] if found is None else [Span(0, x.shape[1], found.retrieved)]
-            for number in range(group * per_group, (group + 1) * per_group):
-                layer = self.model.upper[number]
-                x = layer.step(x, positions, self.upper, number, spans)  # type: ignore[operator]
-        return self.model.norm(x)
+    def _through_group(self, group: int, x: Tensor, found: Read) -> Tensor:
+        config, first = self.model.config, self._stacks["upper."].start
+        count = config.upper_layers // config.groups
+        for number in range(group * count, (group + 1) * count):
+            x = self.model.upper[number].step(x, self.window, first + number, found)  # type: ignore[operator]
+        return x
+
+    def _read(self, tokens: int) -> list[Read]:
+        """What the layers of each group read; for a step, laid out once for all that follow."""
+        read: list[Read] = []
+        for group, found in enumerate(self.found):
+            ready = self._laid_out(group) if found is not None and tokens <= _STEP else None
+            read.append(None if found is None else (found.retrieved, ready))
+        return read
+
+    def _laid_out(self, group: int) -> DecodeMemory:
+        found, known = self.found[group], self._ready[group]
+        assert found is not None
+        if known is None or known[0] is not found:
+            retrieved = found.retrieved if self._graph is None else _gathered(found.retrieved)
+            off_by_one = self.model.config.gca_softmax == "off-by-one"
+            known = self._ready[group] = (found, laid_out(retrieved, off_by_one=off_by_one))
+        return known[1]
 
     def state(self) -> dict[str, Tensor]:
         """Return the window, the open chunk and the position as tensors; retrieved memory is the
         session's to keep.
         """
-        out = {f"lower.{k}": v for k, v in self.lower.state().items()}
-        out |= {f"upper.{k}": v for k, v in self.upper.state().items()}
+        out = {
+            name + key: tensor
+            for name, layers in self._stacks.items()
+            for key, tensor in self.window.state(layers).items()
+        }
         out["position"] = torch.tensor(self.position)
         if self._states:
             out["open"] = torch.cat(self._states, dim=1)
@@ -133,7 +185,22 @@ class Decoder:
 
     def load(self, state: dict[str, Tensor]) -> None:
         """Continue from what ``state`` returned."""
-        for cache, name in ((self.lower, "lower."), (self.upper, "upper.")):
-            cache.load({k.removeprefix(name): v for k, v in state.items() if k.startswith(name)})
-        self.position = int(state["position"])
+        for name, layers in self._stacks.items():
+            part = {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
+            self.window.load(layers, part, int(state["position"]))
         self._states = [state["open"]] if "open" in state else []
+
+
+def _as_stored(device: torch.device) -> torch.autocast:
+    """Compute in the type of the weights: with autocast on, every operation would ask about it."""
+    return torch.autocast(device.type, enabled=False)
+
+
+def _gathered(retrieved: Retrieved) -> Retrieved:
+    """The same with a memory of the retrieved chunks alone, which a graph has a fixed place for."""
+    index, memory = retrieved.index[0, 0], retrieved.memory
+    few = ChunkMemory(
+        memory.keys[index], memory.values[index], memory.mask[index], memory.landmarks[:0]
+    )
+    places = torch.arange(len(index), device=index.device).view_as(retrieved.index)
+    return Retrieved(few, places, retrieved.scores, retrieved.probabilities)

@@ -1,29 +1,40 @@
 """Read one document into a library: text, chunks, lower stack and encoder, store; resumable.
 
 Only the lower stack and the encoder run, on segments of chunks with the warm-up that the window
-needs, so the result does not depend on where segments begin.
+needs, so the result does not depend on where segments begin. Three stages overlap, each at most
+one segment ahead of the next: a thread reads and tokenises, the caller's computes, a thread writes.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from types import TracebackType
 
 import torch
 
-from drt_engine.documents import Block, Source, open_document
+from drt_engine.documents import Block, OpenDocument, Source, open_document
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, Store
+from drt_engine.store.writer import DocumentWriter
+from drt_engine.threads import worker
 from drt_engine.tokenizer import Tokenizer
 
 SEGMENT_CHUNKS = 256
+_READERS = "1:"  # to be raised when a reader gives another text for the same bytes
+
+Opened = Callable[[], AbstractContextManager[OpenDocument]]
 
 
 @dataclass(frozen=True)
@@ -51,21 +62,67 @@ def ingest_source(
     Raises ``DocumentError`` when the document cannot be read, ``StoreError`` when the library
     cannot be written.
     """
+    digest = _digest(source)
+    known = _unchanged(store, source, digest)
+    if known is not None:
+        return known, False
     text = _identify(source, runtime.tokenizer)
     place = source.location if source.path is not None else f"{source.name} {text.id}"
+    row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
+    if digest is not None and row.source == place and digest == _digest(source):
+        store.note_source(place, digest, row.id)
+    return row, new
+
+
+def _digest(source: Source) -> str | None:
+    """SHA-256 of a file's bytes; None for what is not a file or cannot be read."""
+    if source.path is None:
+        return None
+    try:
+        with source.path.open("rb") as file:
+            return _READERS + hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None
+
+
+def _unchanged(store: Store, source: Source, digest: str | None) -> DocumentRow | None:
+    """The document that a file with these bytes gave, if it still stands there: no need to parse.
+    """
+    noted = store.source_digest(source.location) if digest is not None else None
+    if noted is None or noted[0] != digest:
+        return None
+    known = store.document_by_id(noted[1])
+    return known if known is not None and known.source == source.location else None
+
+
+def _ingest(
+    runtime: Runtime,
+    store: Store,
+    source: Source,
+    *,
+    text: DocumentText,
+    place: str,
+    progress: Progress | None,
+) -> tuple[DocumentRow, bool]:
     known = store.document_by_id(text.id)
     if known is not None:
         return _placed(store, known, place), False
     if store.get_setting("model") is None:
         store.set_setting("model", runtime.name)
     try:
-        return _read(runtime, store, source, text=text, place=place, progress=progress), True
+        opened = partial(open_document, source)
+        return (
+            read_document(
+                runtime, store, opened, text=text, place=place, progress=progress, name=source.name
+            ),
+            True,
+        )
     except StoreError:
         read_meanwhile = store.document_by_id(text.id)  # by the process we waited for
         if read_meanwhile is None:
             raise
         return read_meanwhile, False
-    except _Changed:
+    except Changed:
         # What was read of it has no text that it could be checked against.
         store.remove_document(text.id)
         raise UnreadableDocument(
@@ -74,29 +131,41 @@ def ingest_source(
 
 
 @dataclass(frozen=True)
-class _Text:
-    """What the first pass over a document finds."""
+class DocumentText:
+    """What is known of a document before it is read; ``created`` is when, now by default."""
 
     id: str
     characters: int
     title: str
     media_type: str
+    created: str | None = None
 
 
-class _Changed(Exception):
+class Changed(Exception):
     """The second pass over a document found another text than the first."""
 
 
+class _Stopped(Exception):
+    """Reading goes on for nobody: the caller has left."""
+
+
 class _Hashed:
-    """Blocks that are hashed as they pass."""
+    """Blocks that are hashed as they pass, until ``stop``."""
 
     def __init__(self, blocks: Iterable[Block]) -> None:
         self._blocks, self._digest = blocks, hashlib.sha256()
+        self._stopped = False
 
     def __iter__(self) -> Iterator[Block]:
         for block in self._blocks:
+            if self._stopped:
+                raise _Stopped
             self._digest.update(block.text.encode("utf-8"))
             yield block
+
+    def stop(self) -> None:
+        """Let no more blocks pass; callable from another thread."""
+        self._stopped = True
 
     @property
     def id(self) -> str:
@@ -104,7 +173,7 @@ class _Hashed:
         return self._digest.hexdigest()[:16]
 
 
-def _identify(source: Source, tokenizer: Tokenizer) -> _Text:
+def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
     """Read the text once to know its hash and length, before anything is written."""
     characters, words = 0, False
     with open_document(source) as document:
@@ -116,14 +185,14 @@ def _identify(source: Source, tokenizer: Tokenizer) -> _Text:
         title, media_type = document.title, document.media_type
     if not words:
         raise EmptyDocument(f"{source.name} holds no words; there is nothing to read")
-    return _Text(blocks.id, characters, title, media_type)
+    return DocumentText(blocks.id, characters, title, media_type)
 
 
 def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
     """A known text was found at ``place``: it replaces what stood there; a moved file moves."""
     if known.source == place:
         return known
-    replaced = any(row.source == place for row in store.documents())
+    replaced = store.document_at(place) is not None
     moved = Path(known.source).is_absolute() and not Path(known.source).exists()
     if not replaced and not moved:
         return known  # a copy of a file that is still there
@@ -131,49 +200,197 @@ def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
     return store.document(known.id)
 
 
-def _read(
+@dataclass(frozen=True)
+class _Segment:
+    """Consecutive chunks to read together, after the ``warm_up`` chunks that their window sees.
+
+    ``kept`` says that the document's older version holds the same ones.
+    """
+
+    warm_up: list[Chunk]
+    chunks: list[Chunk]
+    texts: list[ChunkText]
+    kept: bool
+
+    @property
+    def end(self) -> int:
+        """Characters of the document up to here."""
+        return self.chunks[-1].start + len(self.chunks[-1].text)
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of its chunks."""
+        return sum(len(c.ids) for c in self.chunks)
+
+
+class _Older:
+    """The version of a document that stands at its place: which of its segments can be kept.
+
+    Segments begin at the same chunks in every reading, so what is kept is, bit for bit, what
+    reading it again would give: it depends on nothing after it.
+    """
+
+    def __init__(self, store: Store, id: str) -> None:
+        self._store, self.id = store, id
+        self._chunk_ids: list[int] = store.chunk_ids([id])
+
+    def holds(self, batch: Sequence[Chunk], first: int, size: int) -> bool:
+        """Whether its chunks from ``first`` on are these; after one that is not, none is."""
+        ids = self._chunk_ids[first : first + len(batch)]
+        same = len(ids) == len(batch) and self._same(ids, batch, size)
+        if not same:
+            self._chunk_ids = []
+        return same
+
+    def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> bool:
+        try:
+            stored = self._store.read_tokens(ids)
+        except StoreError:
+            return False  # damaged: read it again
+        fields = ("ids", "starts", "ends")
+        lengths = torch.tensor([len(c.ids) for c in batch], dtype=torch.int32)
+        return torch.equal(stored.lengths, lengths) and all(
+            torch.equal(getattr(stored, name), _table([getattr(c, name) for c in batch], size))
+            for name in fields
+        )
+
+
+class _Segments:
+    """The segments of a document that are not in the library yet, read and tokenised one ahead.
+
+    The thread that reads opens and closes the document too, so that nothing is closed under it.
+    ``id`` and ``places`` hold once the last segment was yielded.
+    """
+
+    def __init__(
+        self, opened: Opened, runtime: Runtime, *, done: int, older: _Older | None
+    ) -> None:
+        self._opened, self._done, self._older = opened, done, older
+        self._size = runtime.config.chunk
+        self._warm_up = runtime.config.warm_up_chunks
+        self._segmenter = Segmenter(runtime.tokenizer, runtime.config.chunk)
+        self._blocks = _Hashed(())
+
+    @property
+    def id(self) -> str:
+        """The document's identity as this reading found it."""
+        return self._blocks.id
+
+    @property
+    def places(self) -> list[tuple[int, int | None, str | None]]:
+        """Start, page and section wherever they change."""
+        return self._segmenter.places
+
+    def __iter__(self) -> Generator[_Segment, None, None]:
+        segments = self._read()
+        thread = worker("drt-read")
+        try:
+            coming = thread.submit(next, segments, None)
+            while (segment := coming.result()) is not None:
+                coming = thread.submit(next, segments, None)
+                yield segment
+        finally:
+            self._blocks.stop()
+            thread.submit(segments.close)
+            thread.shutdown()
+
+    def _read(self) -> Generator[_Segment, None, None]:
+        with self._opened() as document:
+            self._blocks = _Hashed(document.blocks)
+            chunks = self._segmenter.chunks(self._blocks)
+            at = self._done
+            # Those in the library pass by, since the hash is of the whole text.
+            before = deque(islice(chunks, self._done), maxlen=max(self._warm_up, 1))
+            while batch := list(islice(chunks, SEGMENT_CHUNKS)):
+                warm_up = list(before)[-self._warm_up :] if self._warm_up else []
+                kept = self._older is not None and self._older.holds(batch, at, self._size)
+                yield _Segment(warm_up, batch, _texts(batch, self._segmenter), kept)
+                before.extend(batch)
+                at += len(batch)
+
+
+class _Writing:
+    """Writes one segment in a thread while the caller computes the next.
+
+    Leaving waits for what was handed over and closes the writer in the same thread, so that the
+    library stays locked until the last byte is written however often the caller is interrupted.
+    """
+
+    def __init__(self, writer: DocumentWriter) -> None:
+        self._writer = writer
+        self._thread = worker("drt-write")
+        self._pending: Future[None] | None = None
+
+    def __enter__(self) -> _Writing:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._thread.submit(self._writer.close)
+        self._thread.shutdown()
+
+    def append(self, batch: ChunkBatch, texts: Sequence[ChunkText]) -> None:
+        """Take the next segment once the one before it is written; raises what that one raised."""
+        self.wait()
+        self._pending = self._thread.submit(self._writer.append, batch, texts)
+
+    def adopt(self, id: str, texts: Sequence[ChunkText]) -> None:
+        """Take the next segment over from another document, in the same way."""
+        self.wait()
+        self._pending = self._thread.submit(self._writer.adopt, id, texts)
+
+    def wait(self) -> None:
+        """Return when all is written; raises what the writing raised."""
+        if self._pending is not None:
+            self._pending.result()
+
+
+def read_document(
     runtime: Runtime,
     store: Store,
-    source: Source,
+    opened: Opened,
     *,
-    text: _Text,
+    text: DocumentText,
     place: str,
+    name: str,
     progress: Progress | None,
 ) -> DocumentRow:
+    """Read a document that the library has not, or go on where its reading stopped.
+
+    What its version at ``place`` holds already is taken over up to the first changed segment.
+    Raises ``Changed`` when ``opened`` gives another text than ``text`` says.
+    """
     started, done = time.monotonic(), 0
-    segmenter = Segmenter(runtime.tokenizer, runtime.config.chunk)
-    with (
-        store.begin_document(
-            id=text.id, title=text.title, source=place, media_type=text.media_type
-        ) as writer,
-        open_document(source) as document,
-    ):
-        blocks = _Hashed(document.blocks)
-        batches = _batches(
-            segmenter.chunks(blocks), writer.committed_chunks, runtime.config.warm_up_chunks
-        )
-        for warm_up, batch in batches:
-            if batch[0].start != writer.committed_characters:
-                raise _Changed
-            writer.append(read_chunks(runtime, warm_up, batch), _texts(batch, segmenter))
-            done += sum(len(c.ids) for c in batch)
-            if progress is not None:
-                at = batch[-1].start + len(batch[-1].text)
-                seconds = time.monotonic() - started
-                progress(IngestProgress(source.name, at, text.characters, done, seconds))
-        if blocks.id != text.id or writer.committed_characters != text.characters:
-            raise _Changed
-        return writer.finish(places=segmenter.places)
-
-
-def _batches(
-    chunks: Iterator[Chunk], done: int, warm_up: int
-) -> Iterator[tuple[list[Chunk], list[Chunk]]]:
-    """Yield segments after the first ``done`` chunks, each after the chunks its window sees."""
-    before: deque[Chunk] = deque(islice(chunks, done), maxlen=max(warm_up, 1))
-    while batch := list(islice(chunks, SEGMENT_CHUNKS)):
-        yield list(before)[-warm_up:] if warm_up else [], batch
-        before.extend(batch)
+    older = store.document_at(place)
+    kept = None if older is None else _Older(store, older.id)
+    writer = store.begin_document(
+        id=text.id, title=text.title, source=place, media_type=text.media_type
+    )
+    at = writer.committed_characters
+    with _Writing(writer) as writing:
+        segments = _Segments(opened, runtime, done=writer.committed_chunks, older=kept)
+        with contextlib.closing(iter(segments)) as coming:
+            for segment in coming:
+                if segment.chunks[0].start != at:
+                    raise Changed
+                at = segment.end
+                if segment.kept and kept is not None:
+                    writing.adopt(kept.id, segment.texts)
+                else:
+                    batch = read_chunks(runtime, segment.warm_up, segment.chunks)
+                    writing.append(batch, segment.texts)
+                    done += segment.tokens
+                if progress is not None:
+                    seconds = time.monotonic() - started
+                    progress(IngestProgress(name, at, text.characters, done, seconds))
+        writing.wait()
+        if segments.id != text.id or at != text.characters:
+            raise Changed
+        return writer.finish(places=segments.places, created=text.created)
 
 
 @torch.inference_mode()

@@ -1,5 +1,9 @@
-"""Keys and values of the tokens in the window, per layer, in preallocated ring buffers; knows no
-layers.
+"""The window of a stream that is decoded: keys and values of its last tokens in ring buffers that
+are made once, and attention over them; knows no layers' weights.
+
+What depends only on positions, the slots that new tokens take and the bias of ALiBi, is the same in
+every layer and made once for all. The token at position ``p`` lies in slot ``p % slots``, so the
+bias of a new token is a slice of one table.
 """
 
 from __future__ import annotations
@@ -9,64 +13,114 @@ from torch import Tensor
 
 
 class WindowCache:
-    """Window keys and values of ``layers`` layers, for a batch of one stream.
+    """Window keys and values of ``layers`` layers, for one stream without padding.
 
-    ``begin`` announces the positions of new tokens once; ``extend`` then stores one layer's keys
-    and values and returns all that this layer may look at. Slots are reused once the window has
-    moved past them.
+    ``begin`` announces new tokens once; ``attend`` then stores one layer's keys and values and
+    returns its attention. Slots are reused once the window has moved past them. ``slopes`` [H] are
+    those of ALiBi.
     """
 
     def __init__(
         self,
-        layers: int,
-        kv_heads: int,
-        size: int,
+        shape: tuple[int, int, int],
+        slopes: Tensor,
         *,
         window: int,
         room: int,
         dtype: torch.dtype,
-        device: torch.device | None = None,
     ) -> None:
+        layers, kv_heads, size = shape
         self.slots = window + room
-        shape = (layers, 1, self.slots, kv_heads, size)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
-        self.positions = torch.full((1, self.slots), -1, dtype=torch.long, device=device)
-        self._head = 0
-        self._where = torch.zeros(0, dtype=torch.long, device=device)
+        self.keys = slopes.new_zeros(layers, kv_heads, self.slots, size, dtype=dtype)
+        self.values = torch.zeros_like(self.keys)
+        self.position = 0
+        distance = torch.arange(self.slots, device=slopes.device)
+        table = -slopes.view(kv_heads, -1, 1) * distance
+        self._fill = torch.finfo(dtype).min / 2
+        table = table.masked_fill(distance >= window, self._fill).to(dtype)
+        self._table = table.flip(-1).repeat(1, 1, 2)  # [Hk, heads per group, 2 * slots]
+        self._used = 0
+        self._where = distance[:0]
+        self._bias = self._table
+        self._fixed: tuple[Tensor, Tensor] | None = None
 
-    def begin(self, positions: Tensor, valid: Tensor) -> None:
-        """Take slots for new tokens, [1, T]; padding takes a slot that nothing ever sees."""
-        count = positions.shape[1]
-        self._where = (self._head + torch.arange(count, device=positions.device)) % self.slots
-        self._head = (self._head + count) % self.slots
-        self.positions[:, self._where] = torch.where(
-            valid, positions, torch.full_like(positions, -1)
-        )
+    def begin(self, count: int) -> None:
+        """Take slots for ``count`` new tokens, at most ``room``."""
+        device, first = self._table.device, self.position
+        self.position += count
+        self._used = min(self.position, self.slots)
+        if count == 1:
+            self._where = torch.tensor([first % self.slots], device=device)
+            self._bias = self._row(first)[..., : self._used]
+            return
+        self._where = torch.arange(first, self.position, device=device) % self.slots
+        columns = torch.arange(self._used, device=device) + (self.slots - 1 - self._where)[:, None]
+        self._bias = self._table[..., columns].flatten(1, 2)  # [Hk, heads per group * T, slots]
 
-    def extend(
-        self, layer: int, keys: Tensor, values: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Store [1, T, Hk, D] of one layer; return its keys, values, their positions and which
-        exist.
+    def begin_fixed(self) -> None:
+        """Take a slot for one token, in tensors that stay where they are and over all slots, as a
+        captured graph needs them.
         """
-        self.keys[layer][:, self._where] = keys.to(self.keys.dtype)
-        self.values[layer][:, self._where] = values.to(self.values.dtype)
-        return self.keys[layer], self.values[layer], self.positions, self.positions >= 0
+        if self._fixed is None:
+            bias = self._row(0).clone()
+            self._fixed = (torch.zeros(1, dtype=torch.long, device=bias.device), bias)
+        self._where, self._bias = self._fixed
+        self._where.fill_(self.position % self.slots)
+        self._bias.copy_(self._row(self.position))
+        self.position += 1
+        if self.position < self.slots:
+            self._bias[..., self.position :] = self._fill
+        self._used = self.slots
 
-    def state(self) -> dict[str, Tensor]:
-        """Return everything needed to continue, as tensors."""
+    def _row(self, position: int) -> Tensor:
+        """The bias of one token for every slot, [Hk, heads per group, slots]."""
+        start = self.slots - 1 - position % self.slots
+        return self._table[..., start : start + self.slots]
+
+    def attend(self, layer: int, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        """Store ``keys``, ``values`` [1, T, Hk, D] of the new tokens in one layer; return the
+        attention of ``query`` [1, T, H, D] to the window, [1, T, H * D].
+        """
+        own_keys, own_values = self.keys[layer], self.values[layer]
+        own_keys.index_copy_(1, self._where, keys[0].transpose(0, 1).to(own_keys.dtype))
+        own_values.index_copy_(1, self._where, values[0].transpose(0, 1).to(own_values.dtype))
+        rows = grouped_rows(query[0] * query.shape[-1] ** -0.5, keys.shape[2])
+        seen = own_keys[:, : self._used].to(rows.dtype)
+        weights = torch.softmax(rows @ seen.transpose(1, 2) + self._bias, dim=-1)
+        out = weights @ own_values[:, : self._used].to(weights.dtype)
+        return ungrouped_rows(out, query.shape[1])[None]
+
+    def state(self, layers: slice) -> dict[str, Tensor]:
+        """Return everything that is needed to continue ``layers``, as tensors."""
+        filled = torch.arange(self.slots)
+        newest = filled + (self.position - 1 - filled) // self.slots * self.slots
         return {
-            "keys": self.keys.clone(),
-            "values": self.values.clone(),
-            "positions": self.positions.clone(),
-            "head": torch.tensor(self._head),
+            "keys": _copied(self.keys[layers]),
+            "values": _copied(self.values[layers]),
+            "positions": newest.clamp(min=-1)[None].to(self.keys.device),
+            "head": torch.tensor(self.position % self.slots),
         }
 
-    def load(self, state: dict[str, Tensor]) -> None:
-        """Continue from what ``state`` returned."""
-        device = self.positions.device
-        self.keys = state["keys"].to(device, copy=True)
-        self.values = state["values"].to(device, copy=True)
-        self.positions = state["positions"].to(device, copy=True)
-        self._head = int(state["head"])
+    def load(self, layers: slice, state: dict[str, Tensor], position: int) -> None:
+        """Continue ``layers`` from what ``state`` returned at ``position``."""
+        self.position = position
+        self.keys[layers] = state["keys"][:, 0].transpose(1, 2).to(self.keys)
+        self.values[layers] = state["values"][:, 0].transpose(1, 2).to(self.values)
+
+
+def _copied(cache: Tensor) -> Tensor:
+    """[layers, Hk, slots, D] -> [layers, 1, slots, Hk, D], in memory of its own."""
+    return cache.transpose(1, 2)[:, None].clone(memory_format=torch.contiguous_format)
+
+
+def grouped_rows(query: Tensor, groups: int) -> Tensor:
+    """[T, H, D] -> [Hk, heads per group * T, D]: heads that share keys become rows."""
+    tokens, heads, size = query.shape
+    rows = query.view(tokens, groups, heads // groups, size).permute(1, 2, 0, 3)
+    return rows.reshape(groups, -1, size)
+
+
+def ungrouped_rows(rows: Tensor, tokens: int) -> Tensor:
+    """[Hk, heads per group * T, D] -> [T, H * D]."""
+    groups, _, size = rows.shape
+    return rows.view(groups, -1, tokens, size).permute(2, 0, 1, 3).reshape(tokens, -1)

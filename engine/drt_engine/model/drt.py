@@ -30,6 +30,7 @@ from drt_engine.model.prompt import Prompt, segments
 from drt_engine.model.quote_head import QuoteHead, Reread
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import causal_mask, select
+from drt_kernels.gca.decode import DecodeMemory
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,9 @@ class LowerLayer(nn.Module):
         x = x + self.attention(x, positions, valid)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
-    def step(self, x: Tensor, positions: Tensor, past: WindowCache, layer: int) -> Tensor:
-        """The same for new tokens that follow ``past``."""
-        x = x + self.attention.step(x, positions, past, layer)
+    def step(self, x: Tensor, window: WindowCache, layer: int) -> Tensor:
+        """The same for new tokens [1, T, E] that ``window`` was told of; ``layer`` counts all."""
+        x = x + _attend_window(self.attention, x, window, layer)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
 
@@ -97,16 +98,23 @@ class UpperLayer(nn.Module):
 
     def forward(self, x: Tensor, positions: Tensor, valid: Tensor, spans: Sequence[Span]) -> Tensor:
         """[B, T, E] -> [B, T, E]."""
-        return self._rest(x + self.attention(x, positions, valid), spans)
+        x = x + self.attention(x, positions, valid)
+        return self._rest(x, self._cross(x, spans))
 
     def step(
-        self, x: Tensor, positions: Tensor, past: WindowCache, layer: int, spans: Sequence[Span]
+        self,
+        x: Tensor,
+        window: WindowCache,
+        layer: int,
+        found: tuple[Retrieved, DecodeMemory | None] | None,
     ) -> Tensor:
-        """The same for new tokens that follow ``past``."""
-        return self._rest(x + self.attention.step(x, positions, past, layer), spans)
+        """The same for new tokens [1, T, E] of one chunk, which read what was ``found`` for it."""
+        x = x + _attend_window(self.attention, x, window, layer)
+        if found is None:
+            return self._rest(x, None)
+        return self._rest(x, self.gca(x[:, None], found[0], ready=found[1])[:, 0])
 
-    def _rest(self, x: Tensor, spans: Sequence[Span]) -> Tensor:
-        found = self._cross(x, spans)
+    def _rest(self, x: Tensor, found: Tensor | None) -> Tensor:
         if found is None:
             return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
         if self.residual:
@@ -126,6 +134,13 @@ class UpperLayer(nn.Module):
             at = span.stop
         pieces.append(torch.zeros_like(x[:, at:]))
         return torch.cat(pieces, dim=1)
+
+
+def _attend_window(
+    attention: WindowAttention, x: Tensor, window: WindowCache, layer: int
+) -> Tensor:
+    query, keys, values = attention.project(x)
+    return attention.out(window.attend(layer, query, keys, values))  # type: ignore[no-any-return]
 
 
 class DRT(nn.Module):

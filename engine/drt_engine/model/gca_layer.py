@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.layers import RMSNorm, linear
 from drt_kernels import gca
+from drt_kernels.gca.decode import ChunkRecords, DecodeMemory, decode_memory, gca_decode
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,17 @@ class Retrieved:
     probabilities: Tensor
 
 
+def laid_out(retrieved: Retrieved, *, off_by_one: bool) -> DecodeMemory:
+    """What one chunk of each stream retrieved, ``index`` [B, 1, R], as decoding steps read it."""
+    index, memory = retrieved.index[:, 0], retrieved.memory
+    return decode_memory(
+        ChunkRecords(memory.keys, memory.values, memory.mask),
+        index,
+        probabilities=retrieved.probabilities[:, 0],
+        off_by_one=off_by_one,
+    )
+
+
 class GroupedCrossAttention(nn.Module):
     """Pre-norm query and output projection of GCA in one upper layer (paper section 3.2)."""
 
@@ -42,14 +55,22 @@ class GroupedCrossAttention(nn.Module):
         super().__init__()
         self.heads, self.size = config.heads, config.head_size
         self.off_by_one = config.gca_softmax == "off-by-one"
+        self.compute: Callable[..., Tensor] = gca  # a benchmark puts others in its place
         self.norm = RMSNorm(config.width)
         self.query = linear(config.width, config.width)
         self.out = linear(config.width, config.width, scale=0.3)
 
-    def forward(self, x: Tensor, retrieved: Retrieved) -> Tensor:
-        """[B, C, T, E] with the chunks retrieved for each of the C -> [B, C, T, E]."""
+    def forward(
+        self, x: Tensor, retrieved: Retrieved, *, ready: DecodeMemory | None = None
+    ) -> Tensor:
+        """[B, C, T, E] with the chunks retrieved for each of the C -> [B, C, T, E].
+
+        ``ready`` is what was retrieved, laid out before, for a step: C is 1 and T a few.
+        """
         query = self.query(self.norm(x)).unflatten(-1, (self.heads, self.size))
-        out = gca(
+        if ready is not None:
+            return self.out(gca_decode(query[:, 0], ready).flatten(-2))[:, None]  # type: ignore[no-any-return]
+        out = self.compute(
             query,
             retrieved.memory.keys.to(query.dtype),
             retrieved.memory.values.to(query.dtype),

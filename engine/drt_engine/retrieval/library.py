@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -17,6 +18,7 @@ from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkRow, Store
+from drt_kernels import landmark_topk
 
 RetrieverName = Literal["hybrid", "landmark", "lexical"]
 LEXICAL_CANDIDATES = 64
@@ -73,8 +75,7 @@ class LibrarySource:
         if not len(scores):
             self.passages.append([])
             return None
-        allowed = self._allowed(ids, len(scores))
-        picked = select(scores[None], allowed[None], self.count)
+        picked = select(scores[None], torch.ones(1, len(scores), dtype=torch.bool), self.count)
         kept = [
             (int(i), float(s), float(p))
             for i, s, p in zip(
@@ -87,23 +88,33 @@ class LibrarySource:
         return self._assemble(kept, ids, own)
 
     def _scores(self, query: Tensor, scorer: LandmarkScorer) -> tuple[list[int], Tensor]:
-        ids: list[int] = []
-        parts: list[Tensor] = []
-        # Autocast on a CPU cannot join tensors of fp16, which is how landmarks are stored.
-        with torch.autocast("cpu", enabled=False):
-            for some, landmarks in self.store.scan_landmarks(self.documents):
-                ids += some
-                parts.append(scorer.scores(query[None], landmarks.float())[0])
-        scores = torch.cat(parts) if parts else torch.zeros(0)
-        if self.retriever == "landmark" or scorer.lexical is None:
-            return ids, scores
-        place = {chunk: i for i, chunk in enumerate(ids)}
-        known = [(place[c], s) for c, s in self._lexical_scores().items() if c in place]
-        if known:
-            bonus = torch.zeros(len(ids))
-            bonus[[i for i, _ in known]] = torch.tensor([s for _, s in known])
-            scores = scores + scorer.lexical.detach().float().cpu() * bonus
-        return ids, scores
+        """Query vector [E] -> ids and scores of the few chunks among which the best of the library
+        are.
+        """
+        bonus: dict[int, float] = {}
+        if self.retriever != "landmark" and scorer.lexical is not None:
+            bonus = self.lexical_scores()
+        only = self._only()
+        scan = _Scan(self.store.scan_landmarks(self.documents), only or bonus)
+        scores: dict[int, float] = {}
+        if only:
+            for _ in scan:
+                pass
+        else:
+            # So many that the best are among them, whatever the bonus makes of those that have it.
+            found = landmark_topk(query[None], scan, self.count + len(bonus))
+            kept = found.scores[0] > float("-inf")
+            numbers = found.index[0][kept].tolist()
+            chosen = map(scan.chunk, numbers)
+            scores.update(zip(chosen, found.scores[0][kept].tolist(), strict=True))
+        wanted = [c for c in scan.rows if c not in scores]
+        if wanted:
+            rows = torch.stack([scan.rows[c] for c in wanted])
+            scores.update(zip(wanted, scorer.scores(query[None], rows)[0].tolist(), strict=True))
+        weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
+        ids = sorted(scores)
+        total = [scores[c] + weight * bonus.get(c, 0.0) for c in ids]
+        return ids, torch.tensor(total)
 
     def lexical(self) -> dict[int, float]:
         """BM25 shares of the best chunks for the question, by chunk id."""
@@ -113,7 +124,7 @@ class LibrarySource:
             self._lexical = shares(dict(found))
         return self._lexical
 
-    def _lexical_scores(self) -> dict[int, float]:
+    def lexical_scores(self) -> dict[int, float]:
         """BM25 shares, each with a part of the better share beside it, by chunk id: an answer often
         stands just across the border of the chunk that has the question's words.
         """
@@ -127,13 +138,12 @@ class LibrarySource:
                     beside[near] = max(beside.get(near, 0.0), share)
         return {c: own.get(c, 0.0) + part * beside.get(c, 0.0) for c in {**own, **beside}}
 
-    def _allowed(self, ids: Sequence[int], total: int) -> Tensor:
+    def _only(self) -> list[int]:
+        """The chunks that alone may be chosen; none means that all may."""
         if self.retriever != "lexical":
-            return torch.ones(total, dtype=torch.bool)
-        best = sorted(self.lexical().items(), key=lambda item: -item[1])[: self.count]
-        chosen = {chunk for chunk, _ in best}
-        flags = [chunk in chosen for chunk in ids] if chosen else [True] * len(ids)
-        return torch.tensor(flags + [True] * (total - len(ids)))
+            return []
+        best = sorted(self.lexical().items(), key=lambda item: -item[1])
+        return [chunk for chunk, _ in best[: self.count]]
 
     def _assemble(
         self, kept: list[tuple[int, float, float]], ids: list[int], own: ChunkMemory | None
@@ -202,6 +212,35 @@ class LibrarySource:
         )
         empty = torch.zeros(len(passages), 1, device=device)
         return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again
+
+
+class _Scan:
+    """Landmarks of a store on their way through the scan.
+
+    Notes which chunks they are of, and keeps the landmarks of chunks that are ``wanted`` anyway.
+    """
+
+    def __init__(
+        self, parts: Iterable[tuple[list[int], Tensor]], wanted: Iterable[int]
+    ) -> None:
+        self._parts = parts
+        self._wanted = set(wanted)
+        self._starts = [0]
+        self._ids: list[list[int]] = []
+        self.rows: dict[int, Tensor] = {}
+
+    def __iter__(self) -> Iterator[Tensor]:
+        for ids, landmarks in self._parts:
+            self._ids.append(ids)
+            self._starts.append(self._starts[-1] + len(ids))
+            for chunk in self._wanted.intersection(ids) if self._wanted else ():
+                self.rows[chunk] = landmarks[ids.index(chunk)].float()
+            yield landmarks
+
+    def chunk(self, number: int) -> int:
+        """The id of the chunk whose landmark has this number in the scan."""
+        part = bisect_right(self._starts, number) - 1
+        return self._ids[part][number - self._starts[part]]
 
 
 class _Neighbourhood:

@@ -10,8 +10,11 @@ from drt_engine.store.types import (
     DocumentRow,
     Finding,
     RecordLayout,
+    SegmentRow,
     SessionInfo,
     SessionRow,
+    TokenBatch,
+    TurnHit,
 )
 
 __all__ = [
@@ -21,7 +24,10 @@ __all__ = [
     "DocumentRow",
     "Finding",
     "RecordLayout",
+    "SegmentRow",
     "SessionInfo",
     "SessionRow",
     "Store",
+    "TokenBatch",
+    "TurnHit",
 ]

@@ -1,4 +1,4 @@
-"""Documents, segments, chunks and settings as catalogue rows.
+"""Documents, segments, shelves and settings as catalogue rows; chunk texts are texts.py's.
 
 Knows nothing of segment files' contents, of tensors or of locks: the store decides who may write.
 """
@@ -8,20 +8,29 @@ from __future__ import annotations
 import datetime
 import difflib
 import json
+import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from drt_engine.errors import NotFound, StoreError
-from drt_engine.store.database import Database
-from drt_engine.store.types import ChunkRow, ChunkText, DocumentRow, SegmentRow
+from drt_engine.errors import CorruptStore, NotFound, StoreError
+from drt_engine.store.database import Database, Row
+from drt_engine.store.files import SEGMENT_SUFFIX
+from drt_engine.store.format import MAX_CHUNKS
+from drt_engine.store.removal import drop_document, drop_shelf, drop_source, unshelve
+from drt_engine.store.rows import put_setting, seal_document, seal_segment, setting_seal
+from drt_engine.store.seals import expect, pack_text
+from drt_engine.store.types import ChunkText, DocumentRow, SegmentRow, ShelfRow
 
 Place = tuple[int, int | None, str | None]  # start, page, section
 
 _MIN_PREFIX = 4
-_TEXT_BLOCK = 256  # chunks fetched at a time while a text is streamed
+_MOST_CHUNKS = 1 << 40  # of a library; more is a damaged number
 _DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created"
-_SEGMENT = "s.id, d.id, s.name, s.first_ordinal, s.first_chunk, s.chunks"
+_SEGMENT = (
+    "s.id, d.id, s.name, s.first_ordinal, s.first_chunk, s.chunks, s.landmarks_crc, s.shelf,"
+    " s.shelf_row"
+)
 
 
 def now() -> str:
@@ -58,12 +67,18 @@ class Catalog:
     # settings
 
     def get_setting(self, key: str) -> str | None:
-        row = self.database.one("SELECT value FROM settings WHERE key = ?", (key,))
+        """A setting's text, or None; CorruptStore when it is not what was written."""
+        row = self.database.one("SELECT value, seal FROM settings WHERE key = ?", (key,))
+        if row is not None and row[1] != setting_seal(key, row[0]):
+            raise CorruptStore(
+                f"the setting {key!r} in the catalogue {self.database.path} is damaged: restore the"
+                " library from a copy, or read the documents into a new one"
+            )
         return None if row is None else str(row[0])
 
     def set_setting(self, key: str, value: str) -> None:
         with self.database.transaction() as connection:
-            connection.execute("INSERT OR REPLACE INTO settings VALUES (?, ?)", (key, value))
+            put_setting(connection, key, value)
 
     # documents
 
@@ -71,13 +86,20 @@ class Catalog:
         rows = self.database.query(
             f"SELECT {_DOCUMENT} FROM documents WHERE state = ? ORDER BY number", (state,)
         )
-        return [DocumentRow(*row) for row in rows]
+        return [_document(row) for row in rows]
 
     def document_by_id(self, id: str, *, state: str = "ready") -> DocumentRow | None:
         row = self.database.one(
             f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (id, state)
         )
-        return None if row is None else DocumentRow(*row)
+        return None if row is None else _document(row)
+
+    def document_at(self, source: str) -> DocumentRow | None:
+        row = self.database.one(
+            f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",
+            (storable(source),),
+        )
+        return None if row is None else _document(row)
 
     def document(self, name: str) -> DocumentRow:
         """The one ready document that a name means; NotFound when none or several."""
@@ -118,41 +140,50 @@ class Catalog:
                 " media_type = excluded.media_type",
                 (id, storable(title), storable(source), media_type, now()),
             )
+            seal_document(connection, _number_of(connection, id))
         row = self.document_by_id(id, state="partial")
         if row is None:
             raise StoreError(f"document {id} was removed by another process: read it again")
         return row
 
-    def finish(self, id: str, places: Sequence[Place]) -> list[str]:
+    def finish(
+        self, id: str, places: Sequence[Place], *, created: str | None = None
+    ) -> list[str]:
         """Mark a document ready, replacing others of its source; returns the files to delete."""
         with self.database.transaction() as connection:
             number, source = connection.execute(
                 "SELECT number, source FROM documents WHERE id = ?", (id,)
             ).fetchone()
-            files = _drop_source(connection, source, keep=number)
+            files = drop_source(connection, source, keep=number)
             connection.executemany(
                 "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
             )
             connection.execute(
                 "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",
-                (now(), number),
+                (created or now(), number),
             )
+            seal_document(connection, number)
         return files
 
     def remove(self, id: str) -> list[str]:
         """Remove a document in any state; returns the files to delete; NotFound."""
         with self.database.transaction() as connection:
-            row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
-            if row is None:
-                raise _no_id(id)
-            return _drop(connection, row[0])
+            return self.remove_in(connection, id)
+
+    def remove_in(self, connection: sqlite3.Connection, id: str) -> list[str]:
+        """The same inside a transaction of the caller."""
+        row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise _no_id(id)
+        return drop_document(connection, row[0])
 
     def rename_source(self, id: str, source: str) -> list[str]:
         """Move a document to another source, replacing what stood there; files to delete."""
         number, source = self.number(id), storable(source)
         with self.database.transaction() as connection:
-            files = _drop_source(connection, source, keep=number)
+            files = drop_source(connection, source, keep=number)
             connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
+            seal_document(connection, number)
         return files
 
     def numbers(self, ids: Sequence[str]) -> list[int]:
@@ -183,36 +214,39 @@ class Catalog:
         texts: Sequence[ChunkText],
         lengths: Sequence[int],
         first_ordinal: int,
+        landmarks_crc: int,
     ) -> None:
         """The commit point: a written file's chunks become part of a partial document."""
         with self.database.transaction() as connection:
             number = _partial_number(connection, id, first_ordinal)
-            first = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'")
-            first_chunk = ((first.fetchone() or (0,))[0]) + 1
-            connection.execute(
-                "INSERT INTO segments (document, name, first_ordinal, first_chunk, chunks)"
-                " VALUES (?, ?, ?, ?, ?)",
-                (number, name, first_ordinal, first_chunk, len(texts)),
-            )
-            counted = enumerate(zip(texts, lengths, strict=True))
+            first_chunk = _next_chunk(connection)
+            segment = connection.execute(
+                "INSERT INTO segments"
+                " (document, name, first_ordinal, first_chunk, chunks, landmarks_crc)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number, name, first_ordinal, first_chunk, len(texts), landmarks_crc),
+            ).lastrowid
+            counted = list(enumerate(zip(texts, lengths, strict=True)))
             connection.executemany(
                 "INSERT INTO chunks (id, document, ordinal, tokens, start, text, page, section)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     (first_chunk + i, number, first_ordinal + i, tokens)
-                    + (text.start, text.text, text.page, text.section)
+                    + (text.start, pack_text(text.text), text.page, text.section)
                     for i, (text, tokens) in counted
                 ],
             )
-            connection.execute(
-                "INSERT INTO chunk_text (rowid, text) SELECT id, text FROM chunks WHERE id >= ?",
-                (first_chunk,),
+            connection.executemany(
+                "INSERT INTO chunk_text (rowid, text) VALUES (?, ?)",
+                [(first_chunk + i, text.text) for i, (text, _) in counted],
             )
             connection.execute(
                 "UPDATE documents SET characters = characters + ?, tokens = tokens + ?,"
                 " chunks = chunks + ? WHERE number = ?",
                 (sum(len(text.text) for text in texts), sum(lengths), len(texts), number),
             )
+            seal_segment(connection, int(segment or 0))
+            seal_document(connection, number)
 
     def segments(self, ids: Sequence[str] | None = None) -> list[SegmentRow]:
         """Segments of ready documents, in (document, ordinal) order."""
@@ -222,7 +256,7 @@ class Catalog:
             f" WHERE d.state = 'ready' {where} ORDER BY s.document, s.first_ordinal",
             parameters,
         )
-        return [SegmentRow(*row) for row in rows]
+        return [_segment(row) for row in rows]
 
     def all_segments(self) -> list[SegmentRow]:
         """Every committed segment, of partial documents too."""
@@ -230,10 +264,110 @@ class Catalog:
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             " ORDER BY s.id"
         )
-        return [SegmentRow(*row) for row in rows]
+        return [_segment(row) for row in rows]
 
-    def segment_names(self) -> set[str]:
-        return {name for (name,) in self.database.query("SELECT name FROM segments")}
+    def unshelved(self, shelves: Sequence[int] = ()) -> list[SegmentRow]:
+        """Segments of ready documents that are on no shelf, or on one of `shelves`."""
+        rows = self.database.query(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            f" WHERE d.state = 'ready' AND (s.shelf IS NULL OR s.shelf {IN_LIST})"
+            " ORDER BY s.document, s.first_ordinal",
+            (listed(list(shelves)),),
+        )
+        return [_segment(row) for row in rows]
+
+    def unshelved_count(self) -> tuple[int, int]:
+        """How many segments of ready documents are on no shelf, and their chunks."""
+        row = self.database.one(
+            "SELECT count(*), coalesce(sum(s.chunks), 0) FROM segments s"
+            " JOIN documents d ON d.number = s.document WHERE d.state = 'ready' AND s.shelf IS NULL"
+        )
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    def swap_segments(self, old: Sequence[SegmentRow], name: str, *, landmarks_crc: int) -> bool:
+        """Let one file take the place of some segments with consecutive chunks; False when gone.
+
+        Their landmarks leave their shelves.
+        """
+        first = old[0]
+        with self.database.transaction() as connection:
+            number = connection.execute(
+                f"SELECT min(document) FROM segments WHERE name {IN_LIST} HAVING count(*) = ?",
+                (listed([row.name for row in old]), len(old)),
+            ).fetchone()
+            if number is None:
+                return False
+            unshelve(connection, [row.id for row in old])
+            connection.executemany("DELETE FROM segments WHERE id = ?", [(row.id,) for row in old])
+            segment = connection.execute(
+                "INSERT INTO segments"
+                " (document, name, first_ordinal, first_chunk, chunks, landmarks_crc)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number[0], name, first.first_ordinal, first.first_chunk)
+                + (sum(row.chunks for row in old), landmarks_crc),
+            ).lastrowid
+            seal_segment(connection, int(segment or 0))
+        return True
+
+    # shelves
+
+    def shelves(self) -> list[ShelfRow]:
+        """All shelves, in the order they were made."""
+        rows = self.database.query("SELECT id, name, chunks, live, crc FROM shelves ORDER BY id")
+        return [_shelf(row) for row in rows]
+
+    def put_shelf(
+        self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[ShelfRow]
+    ) -> bool:
+        """Say that a file holds these segments' landmarks, in this order; False without one."""
+        chunks = sum(row.chunks for row in rows)
+        with self.database.transaction() as connection:
+            present = connection.execute(
+                f"SELECT count(*) FROM segments WHERE id {IN_LIST}", (listed([r.id for r in rows]),)
+            ).fetchone()
+            if present[0] != len(rows):
+                return False
+            for old in instead:
+                drop_shelf(connection, old.id)
+            shelf = connection.execute(
+                "INSERT INTO shelves (name, chunks, live, crc) VALUES (?, ?, ?, ?)",
+                (name, chunks, chunks, crc),
+            ).lastrowid
+            at = 0
+            for row in rows:
+                connection.execute(
+                    "UPDATE segments SET shelf = ?, shelf_row = ? WHERE id = ?", (shelf, at, row.id)
+                )
+                at += row.chunks
+        return True
+
+    def drop_shelves(self, shelves: Sequence[ShelfRow]) -> None:
+        """Forget shelves; scanning goes back to their segments."""
+        with self.database.transaction() as connection:
+            for shelf in shelves:
+                drop_shelf(connection, shelf.id)
+
+    # files read before
+
+    def source_digest(self, path: str) -> tuple[str, str] | None:
+        """Digest of a file's bytes when it was read, and the document that it gave."""
+        row = self.database.one(
+            "SELECT digest, document FROM sources WHERE path = ?", (storable(path),)
+        )
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def note_source(self, path: str, digest: str, document: str) -> None:
+        """Remember which bytes gave which document."""
+        with self.database.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)",
+                (storable(path), digest, document),
+            )
+
+    def file_names(self) -> set[str]:
+        """Names of all files that rows speak of."""
+        rows = self.database.query("SELECT name FROM segments UNION ALL SELECT name FROM shelves")
+        return {name for (name,) in rows}
 
     def has_segment(self, name: str) -> bool:
         return self.database.one("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
@@ -245,82 +379,10 @@ class Catalog:
             " WHERE s.first_chunk <= ? ORDER BY s.first_chunk DESC LIMIT 1",
             (chunk_id,),
         )
-        segment = None if row is None else SegmentRow(*row)
+        segment = None if row is None else _segment(row)
         if segment is None or chunk_id >= segment.first_chunk + segment.chunks:
             return None
         return segment
-
-    # chunks
-
-    def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
-        """Chunks in the order asked for; StoreError for one that is gone."""
-        rows = self.database.query(
-            "SELECT c.id, d.id, c.ordinal, c.start, c.text, c.page, c.section FROM chunks c"
-            f" JOIN documents d ON d.number = c.document WHERE c.id {IN_LIST}",
-            (listed(list(chunk_ids)),),
-        )
-        found = {row[0]: ChunkRow(*row) for row in rows}
-        for chunk_id in chunk_ids:
-            if chunk_id not in found:
-                raise gone(chunk_id)
-        return [found[chunk_id] for chunk_id in chunk_ids]
-
-    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
-        """Previous and next chunk of the same document."""
-        row = self.database.one(
-            "SELECT (SELECT p.id FROM chunks p WHERE p.document = c.document"
-            " AND p.ordinal = c.ordinal - 1), (SELECT n.id FROM chunks n"
-            " WHERE n.document = c.document AND n.ordinal = c.ordinal + 1)"
-            " FROM chunks c WHERE c.id = ?",
-            (chunk_id,),
-        )
-        if row is None:
-            raise gone(chunk_id)
-        return row[0], row[1]
-
-    # text
-
-    def text(self, id: str, start: int, end: int) -> str:
-        """`document_text[start:end]`, for offsets that are not negative."""
-        if start < 0 or end < 0:
-            raise ValueError(f"text offsets are {start} and {end}, expected none below zero")
-        number = self.number(id)
-        rows = self.database.query(
-            "SELECT start, text FROM chunks WHERE document = ? AND start < ? AND start >= coalesce("
-            "(SELECT max(start) FROM chunks WHERE document = ? AND start <= ?), 0)"
-            " ORDER BY ordinal",
-            (number, end, number, start),
-        )
-        if not rows:
-            return ""
-        first = int(rows[0][0])
-        return "".join(text for _, text in rows)[start - first : max(end - first, 0)]
-
-    def text_blocks(self, id: str) -> list[range]:
-        """Blocks of ordinals to stream a document's text by."""
-        row = self.database.one("SELECT chunks FROM documents WHERE number = ?", (self.number(id),))
-        total = 0 if row is None else int(row[0])
-        return [range(i, min(i + _TEXT_BLOCK, total)) for i in range(0, total, _TEXT_BLOCK)]
-
-    def text_block(self, id: str, ordinals: range) -> str:
-        """The joined text of consecutive chunks; StoreError when they are gone meanwhile."""
-        rows = self.database.query(
-            "SELECT c.text FROM documents d JOIN chunks c ON c.document = d.number WHERE d.id = ?"
-            " AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal",
-            (id, ordinals.start, ordinals.stop - 1),
-        )
-        if len(rows) != len(ordinals):
-            raise StoreError(f"document {id} was removed while it was read: list the documents")
-        return "".join(text for (text,) in rows)
-
-    def place(self, id: str, start: int) -> tuple[int | None, str | None]:
-        """Page and section of the character at `start`."""
-        row = self.database.one(
-            "SELECT page, section FROM places WHERE document = ? AND start <= ?"
-            " ORDER BY start DESC LIMIT 1",
-            (self.number(id), start),
-        )
-        return (None, None) if row is None else (row[0], row[1])
 
     def totals(self) -> dict[str, int]:
         """Counts over the whole library."""
@@ -336,15 +398,37 @@ class Catalog:
         return counts
 
 
-def gone(chunk_id: int) -> StoreError:
-    """The error for a chunk id that the library does not hold (any more)."""
-    return StoreError(
-        f"chunk {chunk_id} is not in the library, its document was removed or replaced: ask again"
-    )
-
-
 def _no_id(id: str) -> NotFound:
     return NotFound(f"no document has the id {id!r}: list the library's documents")
+
+
+def _document(row: Row) -> DocumentRow:
+    expect(row, "ssssiiis")
+    return DocumentRow(*row)
+
+
+def _segment(row: Row) -> SegmentRow:
+    expect(row, "issiiinnn")
+    segment = SegmentRow(*row)
+    if not 1 <= segment.chunks <= MAX_CHUNKS or not segment.name.endswith(SEGMENT_SUFFIX):
+        raise _strange(segment.name)
+    if os.sep in segment.name:
+        raise _strange(segment.name)
+    return segment
+
+
+def _shelf(row: Row) -> ShelfRow:
+    expect(row, "isiii")
+    shelf = ShelfRow(*row)
+    if not 0 <= shelf.live <= shelf.chunks < _MOST_CHUNKS or os.sep in shelf.name:
+        raise _strange(shelf.name)
+    return shelf
+
+
+def _strange(name: str) -> CorruptStore:
+    return CorruptStore(
+        f"the catalogue's row of {name!r} is none that a library writes: run `drt library check`"
+    )
 
 
 def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
@@ -368,23 +452,11 @@ def _partial_number(connection: sqlite3.Connection, id: str, chunks: int) -> int
     return int(row[0])
 
 
-def _drop_source(connection: sqlite3.Connection, source: str, *, keep: int) -> list[str]:
-    rows = connection.execute(
-        "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, keep)
-    ).fetchall()
-    return [name for (number,) in rows for name in _drop(connection, number)]
+def _number_of(connection: sqlite3.Connection, id: str) -> int:
+    row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+    return int(row[0])
 
 
-def _drop(connection: sqlite3.Connection, number: int) -> list[str]:
-    """Remove a document's rows; returns the names of its segment files."""
-    mine = "WHERE document = ?"
-    files = connection.execute(f"SELECT name FROM segments {mine}", (number,)).fetchall()
-    connection.execute(
-        "INSERT INTO chunk_text (chunk_text, rowid, text)"
-        f" SELECT 'delete', id, text FROM chunks {mine}",
-        (number,),
-    )
-    for table in ("chunks", "segments", "places"):
-        connection.execute(f"DELETE FROM {table} {mine}", (number,))
-    connection.execute("DELETE FROM documents WHERE number = ?", (number,))
-    return [name for (name,) in files]
+def _next_chunk(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    return int((row or (0,))[0]) + 1

@@ -1,4 +1,4 @@
-"""Compares catalogue, segment files and full-text index; reports, and changes nothing.
+"""Compares catalogue, segment files, shelves and full-text index; reports, and changes nothing.
 
 Knows nothing of tensors: every chunk's checksum is verified on mapped bytes.
 """
@@ -6,83 +6,121 @@ Knows nothing of tensors: every chunk's checksum is verified on mapped bytes.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Generator, Iterator
 
-from drt_engine.errors import CorruptStore
+from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store.catalog import Catalog
-from drt_engine.store.files import CATALOG_NAME, SEGMENT_SUFFIX, TEMPORARY_SUFFIX, orphans
-from drt_engine.store.format import (
-    SegmentHeader,
-    chunk_is_intact,
-    expected_header,
-    gaps,
-    map_segment,
+from drt_engine.store.files import CATALOG_NAME, OUR_SUFFIXES, REBUILD_NAME, Folder
+from drt_engine.store.format import chunk_is_intact, expected_header, gaps
+from drt_engine.store.records import (
+    MappedRecords,
+    chunk_lengths,
+    landmark_bytes,
+    map_records,
+    verify_landmarks,
 )
-from drt_engine.store.types import Finding, RecordLayout, SegmentRow
+from drt_engine.store.rows import (
+    document_seal,
+    segment_seal,
+    session_rows,
+    session_seal,
+    setting_seal,
+)
+from drt_engine.store.seals import unpack_text
+from drt_engine.store.shelves import map_shelf
+from drt_engine.store.types import Finding, RecordLayout, SegmentRow, ShelfRow
+
+Texts = list[int | None]  # of a segment's chunks: characters, None where the text is damaged
 
 
-def check_library(
-    catalog: Catalog, segments: Path, *, layout: RecordLayout | None
-) -> list[Finding]:
-    """Everything that is wrong with a library; empty for a whole one without leftovers."""
+def check_library(frozen: Catalog, folder: Folder, *, layout: RecordLayout | None) -> list[Finding]:
+    """Everything that is wrong with a library; empty for a whole one without leftovers.
+
+    `frozen` is the catalogue of a snapshot, so that writers may go on meanwhile.
+    """
     findings: list[Finding] = []
     for step in (
-        _check_catalog(catalog),
-        _check_documents(catalog),
-        _check_segments(catalog, segments, layout),
-        _check_folder(catalog, segments),
+        _check_catalog(frozen),
+        _check_settings(frozen),
+        _check_documents(frozen),
+        _check_segments(frozen, folder, layout),
+        _check_shelves(frozen, folder, layout),
+        _check_sessions(frozen),
+        _check_folder(frozen, folder),
     ):
         try:
             findings.extend(step)
-        except CorruptStore as error:
+        except StoreError as error:
             findings.append(Finding("catalog", CATALOG_NAME, str(error)))
+        except (TypeError, ValueError, OverflowError) as error:
+            message = f"a row holds what no library writes ({error})"
+            findings.append(Finding("catalog", CATALOG_NAME, message))
     return findings
 
 
-def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
-    for (message,) in catalog.database.query("PRAGMA integrity_check(20)"):
-        if message != "ok":
-            yield Finding("catalog", CATALOG_NAME, f"SQLite finds: {message}")
+def check_search_index(catalog: Catalog) -> list[Finding]:
+    """Whether the full-text index is that of the chunks' texts; SQLite asks for a writer's turn."""
     try:
         with catalog.database.transaction() as connection:
             connection.execute(
                 "INSERT INTO chunk_text (chunk_text, rank) VALUES ('integrity-check', 1)"
             )
     except CorruptStore:
-        yield Finding("search", CATALOG_NAME, "the full-text index differs from the chunks' texts")
-    strays = catalog.database.query(
-        "SELECT 'chunks', count(*) FROM chunks WHERE document NOT IN (SELECT number FROM documents)"
-        " UNION ALL SELECT 'segments', count(*) FROM segments"
-        " WHERE document NOT IN (SELECT number FROM documents)"
-        " UNION ALL SELECT 'places', count(*) FROM places"
-        " WHERE document NOT IN (SELECT number FROM documents)"
-    )
-    for table, count in strays:
-        if count:
-            yield Finding("catalog", CATALOG_NAME, f"{count} {table} belong to no document")
+        message = "the full-text index differs from the chunks' texts"
+        return [Finding("search", CATALOG_NAME, message)]
+    except StoreError as error:
+        return [Finding("search", CATALOG_NAME, str(error))]
+    return []
+
+
+def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
+    query = catalog.database.query
+    for (message,) in query("PRAGMA integrity_check(20)"):
+        if message != "ok":
+            yield Finding("catalog", CATALOG_NAME, f"SQLite finds: {message}")
+    for table in ("chunks", "segments", "places"):
+        strays = query(
+            f"SELECT count(*) FROM {table} WHERE document NOT IN (SELECT number FROM documents)"
+        )
+        if strays[0][0]:
+            yield Finding("catalog", CATALOG_NAME, f"{strays[0][0]} {table} belong to no document")
+    strays = query("SELECT path FROM sources WHERE document NOT IN (SELECT id FROM documents)")
+    for (path,) in strays:
+        yield Finding("catalog", str(path), "it is noted as read, but its document is not there")
+    for table, key in (("chunks", "id"), ("documents", "number"), ("segments", "id")):
+        last = query(f"SELECT max({key}) FROM {table}")[0][0]
+        given = query("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        if last is not None and (len(given) != 1 or given[0][0] < last):
+            yield Finding("catalog", CATALOG_NAME, f"numbers of {table} would be given twice")
+
+
+def _check_settings(catalog: Catalog) -> Iterator[Finding]:
+    for key, value, stored in catalog.database.query("SELECT key, value, seal FROM settings"):
+        if setting_seal(key, value) != stored:
+            yield Finding("setting", str(key), "it is not what was written")
+        if key == "forgetting":
+            yield Finding(
+                "forgetting", str(value), "the next writing command deletes its last bytes", "note"
+            )
 
 
 def _check_documents(catalog: Catalog) -> Iterator[Finding]:
     rows = catalog.database.query(
-        "SELECT number, id, state, characters, tokens, chunks FROM documents ORDER BY number"
+        "SELECT number, id, state, characters, tokens, chunks, seal FROM documents ORDER BY number"
     )
-    for number, id, state, *totals in rows:
+    held: dict[str, list[SegmentRow]] = {}
+    for row in sorted(catalog.all_segments(), key=lambda row: row.first_ordinal):
+        held.setdefault(row.document_id, []).append(row)
+    for number, id, state, *totals, stored in rows:
         chunks = catalog.database.query(
-            "SELECT id, ordinal, start, length(text), tokens FROM chunks WHERE document = ?"
-            " ORDER BY ordinal",
+            "SELECT id, ordinal, start, tokens FROM chunks WHERE document = ? ORDER BY ordinal",
             (number,),
         )
-        segments = catalog.database.query(
-            "SELECT first_chunk, chunks FROM segments WHERE document = ? ORDER BY first_ordinal",
-            (number,),
-        )
-        now = catalog.database.one(
-            "SELECT characters, tokens, chunks FROM documents WHERE number = ?", (number,)
-        )
-        if now is None or list(now) != totals:
-            continue  # a writer changed the document meanwhile
-        yield from _document_findings(id, totals, chunks=chunks, segments=segments)
+        segments = held.get(id, [])
+        yield from _document_findings(str(id), totals, chunks=chunks, segments=segments)
+        with catalog.database.reading() as connection:
+            if document_seal(connection, number) != stored:
+                yield Finding("document", str(id), "its row or its places are not what was written")
         if state == "partial":
             yield Finding(
                 "partial", id, f"reading stopped after {totals[2]} chunks and can go on", "note"
@@ -94,49 +132,84 @@ def _document_findings(
     totals: list[int],
     *,
     chunks: list[tuple[int, ...]],
-    segments: list[tuple[int, ...]],
+    segments: list[SegmentRow],
 ) -> Iterator[Finding]:
-    start = 0
-    for expected, (chunk, ordinal, begin, length, _) in enumerate(chunks):
+    for expected, (chunk, ordinal, _, _) in enumerate(chunks):
         if ordinal != expected:
             yield Finding("offsets", id, f"chunk {chunk} has ordinal {ordinal}, not {expected}")
             break
-        if begin != start:
-            yield Finding("offsets", id, f"chunk {chunk} starts at {begin}, not at {start}")
-            break
-        start += length
-    counted = [sum(row[3] for row in chunks), sum(row[4] for row in chunks), len(chunks)]
-    if counted != totals:
+    counted = [sum(row[3] for row in chunks), len(chunks)]
+    if counted != totals[1:]:
         yield Finding(
             "totals",
             id,
-            f"its chunks have {counted} characters, tokens and chunks, the document says {totals}",
+            f"its chunks have {counted} tokens and chunks, the document says {totals[1:]}",
         )
-    covered = [first + i for first, count in segments for i in range(count)]
-    if covered != [row[0] for row in chunks]:
+    covered = [
+        (row.first_chunk + i, row.first_ordinal + i) for row in segments for i in range(row.chunks)
+    ]
+    if covered != [row[:2] for row in chunks]:
         yield Finding("catalog", id, "its segments' rows do not cover its chunks' rows")
 
 
 def _check_segments(
-    catalog: Catalog, folder: Path, layout: RecordLayout | None
+    catalog: Catalog, folder: Folder, layout: RecordLayout | None
 ) -> Iterator[Finding]:
-    for row in catalog.all_segments():
-        findings = list(_segment_findings(catalog, folder / row.name, row=row, layout=layout))
-        if findings and catalog.has_segment(row.name):
-            yield from findings
+    ends: dict[str, int] = {}  # where the text of each document ends so far
+    for row in sorted(catalog.all_segments(), key=lambda r: (r.document_id, r.first_ordinal)):
+        texts = yield from _text_findings(catalog, row, ends)
+        with catalog.database.reading() as connection:
+            stored = connection.execute("SELECT seal FROM segments WHERE id = ?", (row.id,))
+            if segment_seal(connection, row.id) != stored.fetchone()[0]:
+                yield Finding("rows", row.name, "its rows in the catalogue are not as written")
+        yield from _segment_findings(catalog, folder, row=row, layout=layout, texts=texts)
+    totals = catalog.database.query("SELECT id, characters FROM documents")
+    for id, characters in totals:
+        if ends.get(id, 0) != characters:
+            yield Finding(
+                "totals", id, f"its texts end at {ends.get(id, 0)}, the document says {characters}"
+            )
+
+
+def _text_findings(
+    catalog: Catalog, row: SegmentRow, ends: dict[str, int]
+) -> Generator[Finding, None, Texts]:
+    """Findings in a segment's texts; returns how many characters each has."""
+    rows = catalog.database.query(
+        "SELECT id, start, text FROM chunks WHERE id >= ? AND id < ? ORDER BY id",
+        (row.first_chunk, row.first_chunk + row.chunks),
+    )
+    texts: Texts = []
+    for chunk, start, packed in rows:
+        end = ends.get(row.document_id, 0)
+        if start != end:
+            yield Finding("offsets", row.document_id, f"chunk {chunk} starts at {start}, not {end}")
+        try:
+            texts.append(len(unpack_text(packed)))
+        except CorruptStore as error:
+            yield Finding("text", f"{row.document_id}, chunk {chunk}", str(error))
+            texts.append(None)
+        ends[row.document_id] = start + (texts[-1] or 0)
+    return texts
 
 
 def _segment_findings(
-    catalog: Catalog, path: Path, *, row: SegmentRow, layout: RecordLayout | None
+    catalog: Catalog,
+    folder: Folder,
+    *,
+    row: SegmentRow,
+    layout: RecordLayout | None,
+    texts: Texts,
 ) -> Iterator[Finding]:
     try:
-        header, mapped = map_segment(path)
+        records = map_records(folder, row.name)
     except FileNotFoundError:
         yield Finding("missing", row.name, f"segment of document {row.document_id} is missing")
         return
     except (CorruptStore, OSError) as error:
         yield Finding("segment", row.name, str(error))
         return
+    header = records.header
     if header != expected_header(row, layout or header.layout):
         yield Finding("header", row.name, f"{header} is not what the catalogue says: {row}")
         return
@@ -144,38 +217,98 @@ def _segment_findings(
         "SELECT tokens FROM chunks WHERE id >= ? AND id < ? ORDER BY id",
         (row.first_chunk, row.first_chunk + row.chunks),
     )
-    with contextlib.closing(mapped), memoryview(mapped) as data:
-        yield from _content_findings(data, header, row=row, tokens=[int(n) for (n,) in tokens])
+    with contextlib.closing(records.data):
+        yield from _content_findings(records, row=row, texts=texts)
+        if chunk_lengths(records.data, header) != [n for (n,) in tokens]:
+            yield Finding("lengths", row.name, "its chunks' lengths are not the catalogue's")
 
 
 def _content_findings(
-    data: memoryview, header: SegmentHeader, *, row: SegmentRow, tokens: list[int]
+    records: MappedRecords, *, row: SegmentRow, texts: Texts
 ) -> Iterator[Finding]:
-    sections = header.sections
-    lengths = []
-    for index in range(header.chunks):
-        begin, end = sections["lengths"].span(index)
-        lengths.append(int.from_bytes(data[begin:end], "little", signed=True))
-        if not chunk_is_intact(data, sections, index):
+    header, sections = records.header, records.header.sections
+    with memoryview(records.data) as data:
+        for index in range(header.chunks):
             where = f"{row.name}, chunk {row.first_chunk + index}"
-            yield Finding("crc", where, "its bytes are not those that were written")
-    if lengths != tokens:
-        yield Finding("lengths", row.name, "its chunks' lengths are not the catalogue's")
-    for begin, end in gaps(header):
-        if any(data[begin:end]):
-            yield Finding("gap", row.name, f"bytes {begin} to {end} are not zero")
+            if not chunk_is_intact(data, sections, index):
+                yield Finding("crc", where, "its bytes are not those that were written")
+                continue
+            begins = data[slice(*sections["starts"].span(index))].cast("i")
+            ends = data[slice(*sections["ends"].span(index))].cast("i")
+            length = texts[index] if index < len(texts) else None
+            if length is not None and not 0 <= min(begins) <= max(ends) <= length:
+                yield Finding("offsets", where, f"its tokens leave its {length} characters")
+        for begin, end in gaps(header):
+            if any(data[begin:end]):
+                yield Finding("gap", row.name, f"bytes {begin} to {end} are not zero")
+        begin = sections["landmarks"].offset
+        try:
+            verify_landmarks(data[begin : sections["landmarks"].span(header.chunks)[0]], row)
+        except CorruptStore as error:
+            yield Finding("landmarks", row.name, str(error))
 
 
-def _check_folder(catalog: Catalog, folder: Path) -> Iterator[Finding]:
-    try:
-        # names first: a file renamed and committed in between must not look like an orphan
-        names = orphans(folder, ())
-    except OSError as error:
-        yield Finding("segment", str(folder), f"cannot list the segments ({error.strerror})")
+def _check_shelves(
+    catalog: Catalog, folder: Folder, layout: RecordLayout | None
+) -> Iterator[Finding]:
+    shelves = catalog.shelves()
+    if layout is None:
         return
-    known = catalog.segment_names()
+    placed: dict[int | None, list[SegmentRow]] = {}
+    for row in catalog.segments():
+        placed.setdefault(row.shelf, []).append(row)
+    for shelf in shelves:
+        rows = placed.pop(shelf.id, [])
+        if sum(row.chunks for row in rows) != shelf.live:
+            yield Finding("shelf", shelf.name, "the catalogue counts its live chunks wrongly")
+        try:
+            yield from _shelf_findings(folder, shelf, layout=layout, rows=rows)
+        except (CorruptStore, OSError) as error:
+            yield Finding("shelf", shelf.name, str(error))
+    for strange in placed.keys() - {None}:
+        yield Finding("shelf", CATALOG_NAME, f"segments stand on shelf {strange}, which is none")
+
+
+def _shelf_findings(
+    folder: Folder, shelf: ShelfRow, *, layout: RecordLayout, rows: list[SegmentRow]
+) -> Iterator[Finding]:
+    mapped = map_shelf(folder, shelf, layout)
+    size = 2 * layout.landmark_size
+    for row in rows:
+        at = row.shelf_row if row.shelf_row is not None else -1
+        chunks = list(range(row.first_chunk, row.first_chunk + row.chunks))
+        if at < 0 or list(mapped.ids[at : at + row.chunks]) != chunks:
+            yield Finding("shelf", shelf.name, f"it does not hold {row.name} at {at}")
+            continue
+        begin = mapped.offset + at * size
+        try:
+            expected = landmark_bytes(folder, row, layout)
+        except (CorruptStore, OSError):
+            continue  # found with the segment
+        if mapped.data[begin : begin + row.chunks * size] != expected:
+            yield Finding("shelf", shelf.name, f"its landmarks are not those of {row.name}")
+
+
+def _check_sessions(catalog: Catalog) -> Iterator[Finding]:
+    with catalog.database.reading() as connection:
+        for _, row, stored in session_rows(connection):
+            if session_seal(row) != stored:
+                yield Finding("session", str(row[0]), "it is not what was written: delete it")
+
+
+def _check_folder(catalog: Catalog, folder: Folder) -> Iterator[Finding]:
+    try:
+        names = folder.orphans(())
+    except OSError as error:
+        message = f"cannot list the segments ({error.strerror})"
+        yield Finding("segment", str(folder.segments), message)
+        return
+    if (folder.path / REBUILD_NAME).exists():
+        message = "an interrupted rebuild: `drt library rebuild` goes on with it"
+        yield Finding("rebuild", REBUILD_NAME, message, "note")
+    known = catalog.file_names()
     for name in names:
         if name not in known:
-            ours = name.endswith((SEGMENT_SUFFIX, TEMPORARY_SUFFIX))
+            ours = name.endswith(OUR_SUFFIXES)
             what = "the next reading deletes it" if ours else "it is not the library's"
             yield Finding("orphan", name, f"no document owns this file: {what}", "note")

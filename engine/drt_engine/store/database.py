@@ -15,8 +15,10 @@ from typing import Any
 
 from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
 from drt_engine.store import migrations
+from drt_engine.store.disk import DISK, Disk
 from drt_engine.store.files import full_message
 from drt_engine.store.lock import WriterLock
+from drt_engine.store.seals import pack_text, unpack_text
 
 Row = tuple[Any, ...]
 
@@ -24,24 +26,33 @@ Row = tuple[Any, ...]
 class Database:
     """One connection, usable from several threads, one at a time."""
 
-    def __init__(self, path: Path, *, timeout: float) -> None:
-        self._path = path
+    def __init__(self, path: Path, *, timeout: float, disk: Disk = DISK) -> None:
+        self.path = path
         self._timeout = timeout
+        self._disk = disk
         self._guard = threading.RLock()
         self._connection: sqlite3.Connection | None = None
+        self.changes = 0  # transactions of this connection, which data_version does not count
+        self.in_doubt = False  # a commit failed: only the next opening tells what is on the disk
         with self._errors():
             # SQLite gives the files it makes beside the database the mode of the database
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
-            self._connection = sqlite3.connect(
-                path, timeout=timeout, isolation_level=None, check_same_thread=False
-            )
+            self._connection = self._connected()
+
+    def _connected(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+        )
+        connection.create_function("deflate", 1, pack_text, deterministic=True)
+        connection.create_function("inflate", 1, unpack_text, deterministic=True)
+        return connection
 
     def prepare(self, lock: WriterLock) -> None:
         """Check whose database this is and apply outstanding migrations; closes on failure."""
         try:
             with self._errors():
                 connection = self._open()
-                if not migrations.is_current(connection, where=str(self._path)):
+                if not migrations.is_current(connection, where=str(self.path)):
                     self._migrate(lock)
                 # FULL: files are deleted after a commit, which must not be lost afterwards
                 connection.execute("PRAGMA synchronous = FULL")
@@ -55,10 +66,38 @@ class Database:
             with self.transaction() as connection:
                 migrations.migrate(connection)
 
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The database as it is now, for as long as the block lasts, whoever changes it."""
+        with self._errors():
+            frozen = Snapshot(self.path, timeout=self._timeout, disk=self._disk)
+        try:
+            frozen.freeze()
+            yield frozen
+        finally:
+            frozen.close()
+
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """All rows of a statement; no read transaction stays open behind it."""
         with self._guard, self._errors():
             return self._open().execute(sql, parameters).fetchall()
+
+    @contextlib.contextmanager
+    def attached(self, path: Path, name: str) -> Iterator[sqlite3.Connection]:
+        """The connection with another database beside its own, for as long as the block lasts."""
+        with self._guard, self._errors():
+            connection = self._open()
+            connection.execute(f"ATTACH ? AS {name}", (str(path),))
+            try:
+                yield connection
+            finally:
+                connection.execute(f"DETACH {name}")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection itself, for queries that a function makes; with the store's errors."""
+        with self._guard, self._errors():
+            yield self._open()
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
         """The first row of a statement, or None."""
@@ -73,10 +112,49 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
-                connection.execute("COMMIT")
+                self._commit(connection)
+                self.changes += 1
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        if self.in_doubt:
+            raise StoreError(
+                f"an earlier commit to {self.path} failed: close the library and open it again"
+            )
+        try:
+            self._disk.commit(connection, self.path)
+        except BaseException as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            clean = connection.in_transaction or code == sqlite3.SQLITE_FULL
+            # what was written may or may not survive a power cut: nothing may build on it
+            self.in_doubt = code == sqlite3.SQLITE_IOERR or not clean
+            raise
+
+    def version(self) -> tuple[int, int]:
+        """Changes whenever anything was committed, by this connection or another."""
+        row = self.one("PRAGMA data_version")
+        return (int(row[0]) if row else 0, self.changes)
+
+    def vacuum(self) -> None:
+        """Rewrite the file without free pages and empty the log; waits for other readers.
+
+        Raises LockTimeout when another process keeps the log in use.
+        """
+        with self._guard, self._errors():
+            connection = self._open()
+            self._disk.maintain(connection, self.path, "VACUUM")
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Move the log into the file and cut it to nothing; LockTimeout when it is in use."""
+        with self._guard, self._errors():
+            statement = "PRAGMA wal_checkpoint(TRUNCATE)"
+            self._disk.maintain(self._open(), self.path, statement)
+            log = self.path.with_name(self.path.name + "-wal")
+            if log.exists() and log.stat().st_size:
+                raise _busy(self.path, self._timeout)
 
     def close(self) -> None:
         """Close the connection; a second call does nothing."""
@@ -89,7 +167,7 @@ class Database:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             raise StoreError(
-                f"the library at {self._path.parent} was closed: open it again before using it"
+                f"the library at {self.path.parent} was closed: open it again before using it"
             )
         return self._connection
 
@@ -106,13 +184,31 @@ class Database:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
         make = _TRANSLATIONS.get(code)
         if make is not None:
-            return make(self._path, self._timeout)
-        if code == sqlite3.SQLITE_IOERR and _is_full(self._path.parent):
-            return StorageFull(full_message(self._path.parent))
+            return make(self.path, self._timeout)
+        if code == sqlite3.SQLITE_IOERR and _is_full(self.path.parent):
+            return StorageFull(full_message(self.path.parent))
         return StoreError(
-            f"cannot use the library's catalogue {self._path} ({error}): check the disk and the"
+            f"cannot use the library's catalogue {self.path} ({error}): check the disk and the"
             " folder's permissions"
         )
+
+
+class Snapshot(Database):
+    """A connection that sees one moment and changes nothing."""
+
+    def freeze(self) -> None:
+        """Begin the transaction that all queries will see."""
+        with self._errors():
+            connection = self._open()
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("BEGIN")
+            connection.execute("SELECT count(*) FROM settings").fetchone()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Refused."""
+        raise StoreError(f"a snapshot of the library at {self.path.parent} cannot be written to")
+        yield self._open()  # makes this a generator
 
 
 def _is_full(folder: Path) -> bool:

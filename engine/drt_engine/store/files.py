@@ -1,4 +1,4 @@
-"""Files of a library: durable writing, deleting, clearing what a killed writer left.
+"""A library's folder: names, errors in the store's own words, deleting what no reader needs.
 
 Knows nothing of what the files hold.
 """
@@ -12,12 +12,17 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from drt_engine.errors import StorageFull, StoreError
+from drt_engine.store.disk import DISK, TEMPORARY_SUFFIX, Disk
+from drt_engine.store.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
 LOCK_NAME = "lock"
+READERS_NAME = "readers"
 SEGMENTS_NAME = "segments"
+REBUILD_NAME = "rebuild"
 SEGMENT_SUFFIX = ".seg"
-TEMPORARY_SUFFIX = ".tmp"
+SHELF_SUFFIX = ".lmk"
+OUR_SUFFIXES = (SEGMENT_SUFFIX, SHELF_SUFFIX, TEMPORARY_SUFFIX)
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -45,58 +50,52 @@ def file_errors(library: Path) -> Iterator[None]:
         ) from error
 
 
-def write_durably(path: Path, data: bytes | bytearray) -> None:
-    """Write a new file under a temporary name, fsync, rename into place, fsync the folder."""
-    temporary = path.with_suffix(TEMPORARY_SUFFIX)
-    try:
-        _write_new(temporary, data)
-        os.rename(temporary, path)
-        sync_folder(path.parent)
-    except OSError:
-        for name in (temporary, path):
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-        raise
+class Folder:
+    """The files of one library; deletes only what no snapshot of a reader may still need."""
 
+    def __init__(self, path: Path, *, disk: Disk = DISK, timeout: float) -> None:
+        self.path = path
+        self.segments = path / SEGMENTS_NAME
+        self.disk = disk
+        self.readers = ReadersLock(path / READERS_NAME, timeout=timeout)
+        self.leftovers = True  # files without a row may be there
 
-def _write_new(path: Path, data: bytes | bytearray) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with memoryview(data) as rest:
-            done = 0
-            while done < len(rest):
-                done += os.write(descriptor, rest[done:])
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """Write a new file durably; StorageFull, StoreError."""
+        with file_errors(self.path):
+            self.disk.write_durably(self.segments / name, data)
 
+    def delete(self, names: Iterable[str]) -> bool:
+        """Delete files whose rows are gone; False where some stay, as orphans, for the next writer.
 
-def sync_folder(path: Path) -> None:
-    """Make the names in a folder durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        While a reader holds a snapshot nothing is deleted: its rows may name these files.
+        """
+        names = list(names)
+        if not names:
+            return True
+        with self.readers.excluded() as alone:
+            if alone:
+                for name in names:
+                    try:
+                        self.disk.unlink(self.segments / name)
+                    except FileNotFoundError:
+                        continue
+                    except OSError:
+                        alone = False
+        self.leftovers = self.leftovers or not alone
+        return alone
 
+    def orphans(self, committed: Collection[str]) -> list[str]:
+        """Names in the segment folder that the catalogue does not know."""
+        with os.scandir(self.segments) as entries:
+            return sorted(entry.name for entry in entries if entry.name not in committed)
 
-def delete_segments(folder: Path, names: Iterable[str]) -> None:
-    """Delete files whose rows are gone; one that cannot be deleted stays as an orphan."""
-    for name in names:
-        with contextlib.suppress(OSError):
-            os.unlink(folder / name)
-
-
-def orphans(folder: Path, committed: Collection[str]) -> list[str]:
-    """Names in the segment folder that the catalogue does not know."""
-    with os.scandir(folder) as entries:
-        return sorted(entry.name for entry in entries if entry.name not in committed)
-
-
-def clear_orphans(folder: Path, committed: Collection[str]) -> None:
-    """Delete what killed writers left; foreign files are not ours to delete."""
-    ours = (SEGMENT_SUFFIX, TEMPORARY_SUFFIX)
-    delete_segments(folder, [name for name in orphans(folder, committed) if name.endswith(ours)])
+    def clear_orphans(self, committed: Collection[str]) -> None:
+        """Delete what killed writers left; foreign files are not ours to delete."""
+        with file_errors(self.path):
+            names = [name for name in self.orphans(committed) if name.endswith(OUR_SUFFIXES)]
+        self.leftovers = False
+        self.delete(names)
 
 
 def folder_bytes(folder: Path) -> int:

@@ -5,14 +5,11 @@ Knows nothing of tensors, models or the catalogue; works on plain buffers.
 
 from __future__ import annotations
 
-import mmap
-import os
 import struct
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Literal
 
 from drt_engine.errors import ConfigError, CorruptStore
@@ -23,6 +20,7 @@ VERSION = 1
 HEADER_SIZE = 128
 ALIGNMENT = 64
 MAX_CHUNKS = 65_536
+MAX_SEGMENT_CHUNKS = 1_024  # that we write
 
 _HEADER = struct.Struct("<8s8I16sQQ52xI")
 _HEADER_CRC = struct.Struct("<I")
@@ -175,29 +173,8 @@ def _checked_fields(  # one argument per header field
 
 def _corrupt(where: str, what: str) -> CorruptStore:
     return CorruptStore(
-        f"segment {where} is damaged: {what}; remove its document and read it again"
+        f"segment {where} is damaged: {what}; mend it with `drt library check --repair`"
     )
-
-
-def read_header(descriptor: int, where: str) -> SegmentHeader:
-    """Read and validate the header of an open segment file."""
-    size = os.fstat(descriptor).st_size
-    return parse_header(os.pread(descriptor, HEADER_SIZE, 0), file_size=size, where=where)
-
-
-def map_segment(path: Path) -> tuple[SegmentHeader, mmap.mmap]:
-    """Validate a segment file, then map it.
-
-    The mapping is private and writable: tensors over read-only memory make torch warn, and
-    nothing written through it could reach the file. Never close it while tensors over it
-    live; dropping the last reference unmaps it.
-    """
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        header = read_header(descriptor, path.name)
-        return header, mmap.mmap(descriptor, header.file_size, access=mmap.ACCESS_COPY)
-    finally:
-        os.close(descriptor)
 
 
 def chunk_crc(data: memoryview, sections: dict[str, Section], index: int) -> int:
@@ -205,8 +182,9 @@ def chunk_crc(data: memoryview, sections: dict[str, Section], index: int) -> int
     crc = 0
     for section in sections.values():
         if section.name != "checksums":
-            begin, end = section.span(index)
-            crc = zlib.crc32(data[begin:end], crc)
+            # written out: `span` would cost as much as the checksum of a small section
+            begin = section.offset + index * section.stride
+            crc = zlib.crc32(data[begin : begin + section.stride], crc)
     return crc
 
 

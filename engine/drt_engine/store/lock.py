@@ -1,14 +1,16 @@
-"""The one writer's lock, held across processes with flock.
+"""Locks across processes, with flock: the one writer's, and the one that snapshots share.
 
-Knows nothing of what is written; readers never need it.
+The kernel frees the lock of a process that died. Knows nothing of what is written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -27,12 +29,13 @@ class WriterLock:
         self._depth = 0
         self._guard = threading.Lock()
 
-    def acquire(self) -> None:
-        """Take the lock; raises LockTimeout, naming the holder, after the timeout."""
+    def acquire(self) -> bool:
+        """Take the lock, and whether it was free in this store; LockTimeout naming the holder."""
         with self._guard:
             if self._depth == 0:
                 self._descriptor = self._locked_descriptor()
             self._depth += 1
+            return self._depth == 1
 
     def release(self) -> None:
         """Give the lock back; the file stays, since deleting it would let two writers in."""
@@ -56,13 +59,10 @@ class WriterLock:
         self.release()
 
     def _locked_descriptor(self) -> int:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        deadline = time.monotonic() + self._timeout
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            while not _try_lock(descriptor):
-                if time.monotonic() >= deadline:
-                    raise LockTimeout(self._busy_message(descriptor))
-                time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+            if not _locked_within(descriptor, fcntl.LOCK_EX, self._timeout):
+                raise LockTimeout(self._busy_message(descriptor))
             _sign(descriptor)
         except BaseException:
             os.close(descriptor)
@@ -78,9 +78,51 @@ class WriterLock:
         )
 
 
-def _try_lock(descriptor: int) -> bool:
+class ReadersLock:
+    """Shared by every snapshot; who deletes files asks whether there is none."""
+
+    def __init__(self, path: Path, *, timeout: float) -> None:
+        self._path = path
+        self.timeout = timeout
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Keep files from being deleted; waits while another process deletes some."""
+        with self._held(fcntl.LOCK_SH, self.timeout) as held:
+            if not held:
+                raise LockTimeout(
+                    f"another process is deleting files of the library at {self._path.parent} and"
+                    f" did not finish within {self.timeout:g} s: ask again"
+                )
+            yield
+
+    @contextlib.contextmanager
+    def excluded(self, *, wait: bool = False) -> Iterator[bool]:
+        """Yield whether there is no reader; none begins before the block ends."""
+        with self._held(fcntl.LOCK_EX, self.timeout if wait else 0.0) as held:
+            yield held
+
+    @contextlib.contextmanager
+    def _held(self, kind: int, timeout: float) -> Iterator[bool]:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            yield _locked_within(descriptor, kind, timeout)
+        finally:
+            os.close(descriptor)
+
+
+def _locked_within(descriptor: int, kind: int, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while not _try_lock(descriptor, kind):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+    return True
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
     return True

@@ -1,33 +1,31 @@
-"""Maps chunk memory and landmarks from segment files into tensors.
+"""Maps chunk memory and landmarks from segment files and shelves into tensors.
 
-Knows nothing of models, text or SQL: it is given segment rows and returns numbers.
+Knows nothing of models, text or SQL: it is given rows and returns numbers.
 """
 
 from __future__ import annotations
 
 import mmap
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from drt_engine.errors import CorruptStore
-from drt_engine.store.format import (
-    Section,
-    SegmentHeader,
-    chunk_is_intact,
-    expected_header,
-    map_segment,
-    read_header,
+from drt_engine.store.files import Folder
+from drt_engine.store.format import Section
+from drt_engine.store.records import (
+    MappedRecords,
+    landmark_bytes,
+    open_records,
+    verify_landmarks,
 )
-from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow
+from drt_engine.store.shelves import MappedShelf, map_shelf
+from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
 
-# a mapping holds a file descriptor; 16 million tokens in full segments need 250
+# a mapping holds a file descriptor
 MAX_MAPPED = 256
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
@@ -50,42 +48,38 @@ def section_tensor(data: mmap.mmap | bytearray, section: Section, chunks: int) -
     return flat.view(chunks, *section.shape)
 
 
-@dataclass(frozen=True)
-class MappedSegment:
-    """One validated, mapped segment file."""
-
-    name: str
-    header: SegmentHeader
-    data: mmap.mmap
-
-    def tensor(self, name: str) -> Tensor:
-        """Section `name` as a mapped view [C, ...]."""
-        return section_tensor(self.data, self.header.sections[name], self.header.chunks)
-
-    def verify(self, index: int) -> None:
-        """Raise CorruptStore unless chunk `index` has the bytes it was written with."""
-        with memoryview(self.data) as data:
-            if not chunk_is_intact(data, self.header.sections, index):
-                raise CorruptStore(
-                    f"chunk {self.header.first_ordinal + index} of document"
-                    f" {self.header.document_id} is damaged in segment {self.name}: remove the"
-                    " document and read it again"
-                )
+def tensor(records: MappedRecords, name: str) -> Tensor:
+    """Section `name` of a segment as a mapped view [C, ...]."""
+    return section_tensor(records.data, records.header.sections[name], records.header.chunks)
 
 
 class SegmentReader:
     """Opens segments on demand and keeps a bounded number of them open."""
 
-    def __init__(self, folder: Path, layout: RecordLayout) -> None:
+    def __init__(self, folder: Folder, layout: RecordLayout) -> None:
         self._folder = folder
         self._layout = layout
-        self._mapped: OrderedDict[str, MappedSegment] = OrderedDict()
+        self._mapped: OrderedDict[str, MappedRecords] = OrderedDict()
+        self._verified: set[str] = set()  # segments whose landmarks were
+        self._shelves: dict[str, MappedShelf] = {}
         self._copied: OrderedDict[str, Tensor] = OrderedDict()
         self._copied_bytes = 0
         self._guard = threading.RLock()
 
+    def scan_shelf(self, row: ShelfRow) -> Iterator[tuple[list[int], Tensor]]:
+        """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks."""
+        shelf = self._shelf(row)
+        landmarks = self._shelf_landmarks(shelf)
+        for at in range(0, len(landmarks), SCAN_ROWS):
+            part = slice(at, at + SCAN_ROWS)
+            yield list(shelf.ids[part]), landmarks[part]
+
     def scan(
-        self, rows: Iterable[SegmentRow], is_gone: Callable[[SegmentRow], bool]
+        self,
+        rows: Iterable[SegmentRow],
+        is_gone: Callable[[SegmentRow], bool],
+        *,
+        shelves: dict[int, ShelfRow],
     ) -> Iterator[tuple[list[int], Tensor]]:
         """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
 
@@ -94,7 +88,7 @@ class SegmentReader:
         ids: list[int] = []
         pending: list[Tensor] = []
         for row in rows:
-            landmarks = self._landmarks(row, is_gone)
+            landmarks = self._landmarks(row, is_gone, shelves)
             if landmarks is None:
                 continue
             chunk_ids = list(range(row.first_chunk, row.first_chunk + row.chunks))
@@ -128,74 +122,87 @@ class SegmentReader:
             _read_into(batch, self._open(row), slots)
         return batch
 
-    def _landmarks(self, row: SegmentRow, is_gone: Callable[[SegmentRow], bool]) -> Tensor | None:
+    def tokens(self, places: Sequence[tuple[SegmentRow, int]]) -> TokenBatch:
+        """Verified tokens of chunks, given as (segment, index in it), in that order."""
+        count, size = len(places), self._layout.chunk_tokens
+        ids, starts, ends = (torch.empty((count, size), dtype=torch.int32) for _ in range(3))
+        batch = TokenBatch(ids, starts, ends, torch.empty(count, dtype=torch.int32))
+        for row, slots in _by_segment(places):
+            _read_tokens(batch, self._open(row), slots)
+        return batch
+
+    def _landmarks(
+        self,
+        row: SegmentRow,
+        is_gone: Callable[[SegmentRow], bool],
+        shelves: dict[int, ShelfRow],
+    ) -> Tensor | None:
         try:
+            shelf = shelves.get(row.shelf) if row.shelf is not None else None
+            if shelf is not None and row.shelf_row is not None:
+                at = row.shelf_row
+                return self._shelf_landmarks(self._shelf(shelf))[at : at + row.chunks]
             if row.chunks >= SMALL_CHUNKS:
-                return self._open(row).tensor("landmarks")
+                return self._mapped_landmarks(row)
             return self._copied_landmarks(row)
         except CorruptStore:
             if is_gone(row):
                 return None
             raise
 
-    def _open(self, row: SegmentRow) -> MappedSegment:
+    def _shelf(self, row: ShelfRow) -> MappedShelf:
         with self._guard:
-            segment = self._mapped.get(row.name)
-            if segment is None:
-                try:
-                    segment = MappedSegment(row.name, *map_segment(self._folder / row.name))
-                except FileNotFoundError as error:
-                    raise missing(row) from error
-                check_identity(segment.header, row, self._layout)
-                self._mapped[row.name] = segment
+            shelf = self._shelves.get(row.name)
+            if shelf is None:
+                shelf = map_shelf(self._folder, row, self._layout)
+                self._shelves[row.name] = shelf
+            return shelf
+
+    def keep_shelves(self, rows: Iterable[ShelfRow]) -> None:
+        """Let go of shelves that are not among `rows`."""
+        with self._guard:
+            names = {row.name for row in rows}
+            self._shelves = {n: shelf for n, shelf in self._shelves.items() if n in names}
+
+    def _shelf_landmarks(self, shelf: MappedShelf) -> Tensor:
+        width = self._layout.landmark_size
+        count = len(shelf.ids) * width
+        flat = torch.frombuffer(shelf.data, dtype=torch.float16, count=count, offset=shelf.offset)
+        return flat.view(-1, width)
+
+    def _mapped_landmarks(self, row: SegmentRow) -> Tensor:
+        records = self._open(row)
+        if row.name not in self._verified:
+            section = records.header.sections["landmarks"]
+            with memoryview(records.data) as view:
+                end = section.offset + section.stride * row.chunks
+                verify_landmarks(view[section.offset : end], row)
+            self._verified.add(row.name)
+        return tensor(records, "landmarks")
+
+    def _open(self, row: SegmentRow) -> MappedRecords:
+        with self._guard:
+            records = self._mapped.get(row.name)
+            if records is None:
+                records = open_records(self._folder, row, self._layout)
+                self._mapped[row.name] = records
             self._mapped.move_to_end(row.name)
             while len(self._mapped) > MAX_MAPPED:
                 self._mapped.popitem(last=False)
-            return segment
+            return records
 
     def _copied_landmarks(self, row: SegmentRow) -> Tensor:
         with self._guard:
             landmarks = self._copied.get(row.name)
             if landmarks is None:
-                landmarks = self._copy_landmarks(row)
+                data = landmark_bytes(self._folder, row, self._layout)
+                landmarks = torch.frombuffer(data, dtype=torch.float16).view(row.chunks, -1)
                 self._copied[row.name] = landmarks
                 self._copied_bytes += landmarks.nbytes
             self._copied.move_to_end(row.name)
             while self._copied_bytes > MAX_COPIED_BYTES:
                 self._copied_bytes -= self._copied.popitem(last=False)[1].nbytes
             return landmarks
-
-    def _copy_landmarks(self, row: SegmentRow) -> Tensor:
-        try:
-            descriptor = os.open(self._folder / row.name, os.O_RDONLY)
-        except FileNotFoundError as error:
-            raise missing(row) from error
-        try:
-            header = read_header(descriptor, row.name)
-            check_identity(header, row, self._layout)
-            section = header.sections["landmarks"]
-            data = bytearray(os.pread(descriptor, section.stride * row.chunks, section.offset))
-        finally:
-            os.close(descriptor)
-        return torch.frombuffer(data, dtype=torch.float16).view(row.chunks, *section.shape)
-
-
-def missing(row: SegmentRow) -> CorruptStore:
-    """The error for a committed segment without a file."""
-    return CorruptStore(
-        f"segment {row.name} of document {row.document_id} is missing: remove the document and"
-        " read it again"
-    )
-
-
-def check_identity(header: SegmentHeader, row: SegmentRow, layout: RecordLayout) -> None:
-    """Raise CorruptStore unless a segment's header is what the catalogue says."""
-    expected = expected_header(row, layout)
-    if header != expected:
-        raise CorruptStore(
-            f"segment {row.name} holds {header} where the catalogue says {expected}: remove"
-            f" document {row.document_id} and read it again"
-        )
 
 
 def _by_segment(
@@ -208,20 +215,29 @@ def _by_segment(
     yield from groups.items()
 
 
-def _read_into(batch: ChunkBatch, segment: MappedSegment, slots: list[tuple[int, int]]) -> None:
+def _read_tokens(
+    batch: ChunkBatch | TokenBatch, segment: MappedRecords, slots: list[tuple[int, int]]
+) -> tuple[Tensor, Tensor]:
+    """Copy verified tokens; returns places in the batch and indices in the segment."""
     for _, index in slots:
         segment.verify(index)
     to = torch.tensor([slot for slot, _ in slots])
     at = torch.tensor([index for _, index in slots])
-    for name in ("ids", "starts", "ends", "lengths", "landmarks"):
+    for name in ("ids", "starts", "ends", "lengths"):
         target: Tensor = getattr(batch, name)
-        target[to] = segment.tensor(name)[at].to(target.dtype)
+        target[to] = tensor(segment, name)[at]
+    return to, at
+
+
+def _read_into(batch: ChunkBatch, segment: MappedRecords, slots: list[tuple[int, int]]) -> None:
+    to, at = _read_tokens(batch, segment, slots)
+    batch.landmarks[to] = tensor(segment, "landmarks")[at].float()
     batch.keys[to] = _memory(segment, "keys", "key_scales", at)
     batch.values[to] = _memory(segment, "values", "value_scales", at)
 
 
-def _memory(segment: MappedSegment, name: str, scales: str, at: Tensor) -> Tensor:
-    numbers = segment.tensor(name)[at].float()  # [n, S, Hk, D]
+def _memory(segment: MappedRecords, name: str, scales: str, at: Tensor) -> Tensor:
+    numbers = tensor(segment, name)[at].float()  # [n, S, Hk, D]
     if segment.header.layout.encoding == "int8":
-        numbers *= segment.tensor(scales)[at].float().unsqueeze(-1)
+        numbers *= tensor(segment, scales)[at].float().unsqueeze(-1)
     return numbers

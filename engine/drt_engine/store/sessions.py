@@ -6,12 +6,16 @@ Knows nothing of what the state means; a save is one SQLite transaction and need
 from __future__ import annotations
 
 import json
+import sqlite3
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from drt_engine.errors import CorruptStore, NotFound, SessionError
 from drt_engine.store.catalog import nearest, now
 from drt_engine.store.database import Database
-from drt_engine.store.types import SessionInfo, SessionRow
+from drt_engine.store.rows import SessionValues, session_seal
+from drt_engine.store.seals import expect
+from drt_engine.store.types import SessionInfo, SessionRow, TurnHit
 
 
 class Sessions:
@@ -28,33 +32,71 @@ class Sessions:
         time = now()
         meta_json, turns_json = (json.dumps(value, allow_nan=False) for value in (meta, transcript))
         with self._database.transaction() as connection:
-            connection.execute(
-                "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
-                " SET turns = excluded.turns, updated = excluded.updated, meta = excluded.meta,"
-                " transcript = excluded.transcript, state = excluded.state",
-                (name, len(transcript), time, time, meta_json, turns_json, state),
-            )
+            known = connection.execute("SELECT created FROM sessions WHERE name = ?", (name,))
+            created = (known.fetchone() or (time,))[0]
+            row = (name, len(transcript), created, time, meta_json, turns_json, state)
+            _put(connection, row)
+
+    def put(self, row: SessionRow) -> None:
+        """Write a session of another library as it was, times included."""
+        _check_name(row.name)
+        meta, turns = (json.dumps(value, allow_nan=False) for value in (row.meta, row.transcript))
+        with self._database.transaction() as connection:
+            times = (row.created, row.updated)
+            _put(connection, (row.name, len(row.transcript), *times, meta, turns, row.state))
 
     def load(self, name: str) -> SessionRow:
         """A session in full; NotFound, or CorruptStore when its JSON is broken."""
         row = self._database.one(
-            "SELECT transcript, meta, state, created, updated FROM sessions WHERE name = ?", (name,)
+            "SELECT name, turns, created, updated, meta, transcript, state, seal FROM sessions"
+            " WHERE name = ?",
+            (name,),
         )
         if row is None:
             raise self._missing(name)
-        try:
-            transcript, meta = json.loads(row[0]), json.loads(row[1])
-        except ValueError as error:
-            raise CorruptStore(
-                f"session {name!r} is damaged ({error}): delete it and start another"
-            ) from error
-        return SessionRow(name, transcript, meta, bytes(row[2]), row[3], row[4])
+        expect(row[:7], "sissssb")
+        if session_seal(row[:7]) != row[7]:
+            raise _damaged(name, "its checksum is wrong")
+        transcript, meta = _parsed(name, row[5]), _parsed(name, row[4])
+        if not isinstance(meta, dict) or not _is_transcript(transcript):
+            raise _damaged(name, "it does not hold turns")
+        return SessionRow(name, transcript, meta, bytes(row[6]), row[2], row[3])
+
+    def search(self, words: Sequence[str]) -> list[TurnHit]:
+        """Turns that hold all the words, in any case, newest sessions first."""
+        wanted = [word.casefold() for word in words]
+        rows = self._database.query(
+            "SELECT name, transcript FROM sessions ORDER BY updated DESC, name"
+        )
+        hits = []
+        for name, text in rows:
+            expect((name, text), "ss")
+            transcript = _parsed(name, text)
+            if not _is_transcript(transcript):
+                raise _damaged(name, "it does not hold turns")
+            for number, turn in enumerate(transcript):
+                question, answer = str(turn.get("question", "")), str(turn.get("answer", ""))
+                said = f"{question}\n{answer}".casefold()
+                if all(word in said for word in wanted):
+                    hits.append(TurnHit(name, number, question, answer))
+        return hits
+
+    def citing(self, documents: Collection[str]) -> list[str]:
+        """Names of sessions whose turns cite any of these documents."""
+        names = []
+        for name, text in self._database.query("SELECT name, transcript FROM sessions"):
+            expect((name, text), "ss")
+            if any(id in text for id in documents):
+                names.append(name)
+        return sorted(names)
 
     def infos(self) -> list[SessionInfo]:
         """All sessions, the one saved last first; reads no states."""
         rows = self._database.query(
             "SELECT name, turns, updated FROM sessions ORDER BY updated DESC, name"
         )
+        for row in rows:
+            expect(row, "sis")
         return [SessionInfo(*row) for row in rows]
 
     def rename(self, name: str, new_name: str) -> None:
@@ -71,6 +113,12 @@ class Sessions:
             )
             if not done.rowcount:
                 raise self._missing(name)
+            row = connection.execute(
+                "SELECT name, turns, created, updated, meta, transcript, state FROM sessions"
+                " WHERE name = ?",
+                (new_name,),
+            ).fetchone()
+            _put(connection, row)
 
     def delete(self, name: str) -> None:
         """Delete a session; NotFound."""
@@ -81,6 +129,32 @@ class Sessions:
     def _missing(self, name: str) -> NotFound:
         hint = nearest(name, [info.name for info in self.infos()])
         return NotFound(f"no session {name!r} in the library: {hint}")
+
+
+def _put(
+    connection: sqlite3.Connection, row: SessionValues
+) -> None:
+    connection.execute(
+        "INSERT OR REPLACE INTO sessions"
+        " (name, turns, created, updated, meta, transcript, state, seal)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (*row, session_seal(row)),
+    )
+
+
+def _parsed(name: str, text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise _damaged(name, str(error)) from error
+
+
+def _is_transcript(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(turn, dict) for turn in value)
+
+
+def _damaged(name: str, what: str) -> CorruptStore:
+    return CorruptStore(f"session {name!r} is damaged ({what}): delete it and start another")
 
 
 def _check_name(name: str) -> None:

@@ -1,7 +1,7 @@
-"""A library on disk: the one door to documents, chunk memory, search and sessions.
+"""A library on disk: the one door to write it, and by its view to read it.
 
-Ties catalogue, segments and the writer's lock together; imports torch only when tensors are asked
-for. Knows nothing of models, files to read, or prompts.
+Ties catalogue, segments and the writer's lock together. Knows nothing of models, files to read, or
+prompts.
 """
 
 from __future__ import annotations
@@ -16,48 +16,35 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from drt_engine.errors import (
-    ConfigError,
-    CorruptStore,
-    FingerprintMismatch,
-    StoreError,
-)
-from drt_engine.store import check, files, search
-from drt_engine.store.catalog import Catalog, gone, now
+from drt_engine.errors import CorruptStore, FingerprintMismatch, LockTimeout, StoreError
+from drt_engine.store import check, files, mend, renewal, shelves, upkeep
+from drt_engine.store.catalog import now
 from drt_engine.store.database import Database
+from drt_engine.store.disk import DISK, Disk
 from drt_engine.store.lock import WriterLock
-from drt_engine.store.sessions import Sessions
+from drt_engine.store.rows import put_setting
 from drt_engine.store.types import (
-    ChunkBatch,
-    ChunkRow,
     DocumentRow,
     Finding,
     RecordLayout,
     SegmentRow,
-    SessionInfo,
-    SessionRow,
 )
+from drt_engine.store.view import LibraryView, Memory
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-    from drt_engine.store.reader import SegmentReader
+    from drt_engine.store.types import ChunkBatch
     from drt_engine.store.writer import DocumentWriter
 
 
-class Store:
+class Store(LibraryView):
     """An open library; make one with `Store.open`, close it or use it as a context manager."""
 
-    def __init__(self, path: Path, *, lock_timeout: float) -> None:
-        self.path = path
-        self._segments = path / files.SEGMENTS_NAME
+    def __init__(self, path: Path, *, lock_timeout: float, disk: Disk) -> None:
+        folder = files.Folder(path, disk=disk, timeout=lock_timeout)
         self._lock = WriterLock(path / files.LOCK_NAME, timeout=lock_timeout)
-        self._database = Database(path / files.CATALOG_NAME, timeout=lock_timeout)
-        self._database.prepare(self._lock)
-        self._catalog = Catalog(self._database)
-        self._sessions = Sessions(self._database)
-        self._reader: SegmentReader | None = None
-        self._orphans_cleared = False
+        database = Database(path / files.CATALOG_NAME, timeout=lock_timeout, disk=disk)
+        database.prepare(self._lock)
+        super().__init__(folder, database, Memory(folder))
 
     @classmethod
     def open(
@@ -68,6 +55,7 @@ class Store:
         layout: RecordLayout | None = None,
         create: bool = False,
         lock_timeout: float = 10.0,
+        disk: Disk = DISK,
     ) -> Store:
         """Open the library at `path`, or make it with `create`.
 
@@ -80,8 +68,8 @@ class Store:
             raise StoreError("a library's numbers are little-endian: use a little-endian machine")
         path = Path(path)
         with files.file_errors(path):
-            _prepare_folder(path, create=create)
-            store = cls(path, lock_timeout=lock_timeout)
+            _prepare_folder(path, create=create, disk=disk)
+            store = cls(path, lock_timeout=lock_timeout, disk=disk)
         try:
             store._bind(fingerprint, layout, create=create)
         except BaseException:
@@ -91,7 +79,7 @@ class Store:
 
     def close(self) -> None:
         """Close the catalogue; tensors that were handed out stay valid."""
-        self._reader = None
+        self._memory.close()
         self._database.close()
 
     def __enter__(self) -> Store:
@@ -110,58 +98,20 @@ class Store:
 
     # settings
 
-    @property
-    def fingerprint(self) -> str | None:
-        """The model whose chunk memory the library holds; None before the first reading."""
-        return self.get_setting("fingerprint")
-
-    @property
-    def layout(self) -> RecordLayout | None:
-        """The record layout of all chunks; None before the first reading."""
-        value = self.get_setting("layout")
-        if value is None:
-            return None
-        try:
-            return RecordLayout(**json.loads(value))
-        except (ValueError, TypeError, ConfigError) as error:
-            raise CorruptStore(
-                f"the layout setting of the library at {self.path} is damaged ({error}): read the"
-                " documents into a new library"
-            ) from error
-
-    def get_setting(self, key: str) -> str | None:
-        """A setting's text, or None."""
-        return self._catalog.get_setting(key)
-
     def set_setting(self, key: str, value: str) -> None:
         """Write a setting."""
         self._catalog.set_setting(key, value)
 
     # documents
 
-    def documents(self) -> list[DocumentRow]:
-        """Documents read in full, oldest first."""
-        return self._catalog.documents()
-
-    def partial_documents(self) -> list[DocumentRow]:
-        """Documents whose reading was interrupted, with what they have so far."""
-        return self._catalog.documents(state="partial")
-
-    def document(self, name: str) -> DocumentRow:
-        """The document with this id, source, title, file name or beginning of an id.
-
-        Raises NotFound with the nearest names, or with the ids when several fit.
-        """
-        return self._catalog.document(name)
-
-    def document_by_id(self, id: str) -> DocumentRow | None:
-        """The document with exactly this id, or None."""
-        return self._catalog.document_by_id(id)
-
     def rename_source(self, id: str, source: str) -> None:
         """Say that a document now stands at `source`; another document there is removed."""
         with self._writing():
-            files.delete_segments(self._segments, self._catalog.rename_source(id, source))
+            self._folder.delete(self._catalog.rename_source(id, source))
+
+    def note_source(self, path: str, digest: str, document: str) -> None:
+        """Remember the digest of a file's bytes, so that the same bytes are not parsed again."""
+        self._catalog.note_source(path, digest, document)
 
     def begin_document(
         self, *, id: str, title: str, source: str, media_type: str
@@ -175,7 +125,7 @@ class Store:
         layout = self._required_layout()
         self._acquire()
         try:
-            writer = DocumentWriter(self._catalog, self._segments, layout=layout, lock=self._lock)
+            writer = DocumentWriter(self._catalog, self._folder, layout=layout, lock=self._lock)
             return writer.begin(id, title, source=source, media_type=media_type)
         except BaseException:
             self._lock.release()
@@ -184,65 +134,30 @@ class Store:
     def remove_document(self, id: str) -> None:
         """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
         with self._writing():
-            files.delete_segments(self._segments, self._catalog.remove(id))
+            self._folder.delete(self._catalog.remove(id))
 
-    # chunks
+    def forget_document(self, id: str) -> list[str]:
+        """Remove a document so that no byte of its text or memory stays in the library's folder.
 
-    def chunk_ids(self, documents: Sequence[str] | None = None) -> list[int]:
-        """Ids of all chunks of ready documents, in (document, ordinal) order."""
-        rows = self._catalog.segments(documents)
-        return [row.first_chunk + i for row in rows for i in range(row.chunks)]
-
-    def scan_landmarks(
-        self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """Chunk ids and their landmarks [n, E] fp16, in (document, ordinal) order.
-
-        A full segment comes as a view of the mapped file (never write to it); small ones are
-        joined, up to about a thousand chunks at a time. Raises CorruptStore.
+        Sessions that cite it go with it; returns their names. Raises NotFound, and LockTimeout when
+        others keep reading: then it is removed, and the next writer deletes what is left.
         """
-        rows = self._catalog.segments(documents)
-        return self._opened_reader().scan(rows, self._is_gone) if rows else iter(())
+        with self._writing():
+            quoting = self._sessions.citing([id])
+            self._memory.close()
+            self._folder.delete(upkeep.remove_to_forget(self._catalog, id, quoting))
+            upkeep.forget(self._catalog, self._folder, self.layout)
+        return quoting
 
-    def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
-        """Chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
-        places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
-        try:
-            return self._opened_reader().read(places)
-        except CorruptStore:
-            for chunk_id in chunk_ids:
-                if self._catalog.segment_of(chunk_id) is None:
-                    raise gone(chunk_id) from None
-            raise
+    def replace_segment(self, row: SegmentRow, batch: ChunkBatch) -> bool:
+        """Write a segment's memory anew, for the chunks it has; False when it is gone meanwhile."""
+        from drt_engine.store.writer import replaced_segment
 
-    def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
-        """Texts and places of chunks, in the order asked for; StoreError when one is gone."""
-        return self._catalog.chunk_rows(chunk_ids)
-
-    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
-        """Previous and next chunk of the same document."""
-        return self._catalog.neighbours(chunk_id)
-
-    def search_text(
-        self, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
-    ) -> list[tuple[int, float]]:
-        """(chunk id, BM25 score) of chunks with any of the query's words, best first."""
-        return search.search_text(self._catalog, query, documents=documents, limit=limit)
-
-    # text
-
-    def text(self, document_id: str, start: int, end: int) -> str:
-        """The slice [start:end] of a document's text."""
-        return self._catalog.text(document_id, start, end)
-
-    def iter_text(self, document_id: str) -> Iterator[str]:
-        """A document's text in pieces; StoreError when it is removed meanwhile."""
-        for ordinals in self._catalog.text_blocks(document_id):
-            yield self._catalog.text_block(document_id, ordinals)
-
-    def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
-        """Page and section of the character at `start`."""
-        return self._catalog.place(document_id, start)
+        with self._writing():
+            layout = self._required_layout()
+            return replaced_segment(
+                self._catalog, self._folder, row=row, batch=batch, layout=layout
+            )
 
     # sessions
 
@@ -251,14 +166,6 @@ class Store:
     ) -> None:
         """Write or overwrite a session."""
         self._sessions.save(name, transcript=transcript, meta=meta, state=state)
-
-    def load_session(self, name: str) -> SessionRow:
-        """A session in full; NotFound."""
-        return self._sessions.load(name)
-
-    def sessions(self) -> list[SessionInfo]:
-        """All sessions, the one saved last first."""
-        return self._sessions.infos()
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a session; NotFound, or SessionError when the new name is taken."""
@@ -270,25 +177,32 @@ class Store:
 
     # the whole
 
-    def stats(self) -> dict[str, Any]:
-        """Counts, sizes in bytes, and what the library was made with."""
-        totals: dict[str, Any] = self._catalog.totals()
-        with files.file_errors(self.path):
-            catalog_bytes = files.folder_bytes(self.path)
-            segment_bytes = files.folder_bytes(self._segments)
-        total = catalog_bytes + segment_bytes
-        layout = self.layout
-        return {
-            "path": str(self.path),
-            **totals,
-            "catalog_bytes": catalog_bytes,
-            "segment_bytes": segment_bytes,
-            "bytes_per_token": total / totals["tokens"] if totals["tokens"] else None,
-            "fingerprint": self.fingerprint,
-            "model": self.get_setting("model"),
-            "created": self.get_setting("created"),
-            "layout": None if layout is None else dataclasses.asdict(layout),
-        }
+    def compact(self) -> None:
+        """Join small segments, give freed space back and rewrite the catalogue; LockTimeout."""
+        with self._writing():
+            upkeep.compact(self._catalog, self._folder, self.layout)
+
+    def export_archive(self, target: Path) -> None:
+        """Write documents and sessions to one file whose bytes depend on nothing else.
+
+        An older file at `target` is replaced when the new one is whole. Raises CorruptStore when a
+        record fails its checksum, StorageFull.
+        """
+        from drt_engine.store import archive  # brings hashlib, which listing need not wait for
+
+        with self.snapshot() as view:
+            archive.export_archive(view, Path(target), disk=self._folder.disk)
+
+    def import_archive(self, source: Path) -> list[DocumentRow]:
+        """Take over an archive's documents and sessions; returns the documents that are new here.
+
+        The whole archive is verified before anything is taken over. Raises CorruptStore for a
+        damaged one, FingerprintMismatch for one of another model, SessionError for a name in use.
+        """
+        from drt_engine.store import intake
+
+        with self._writing():
+            return intake.import_archive(self, Path(source))
 
     def check(self) -> list[Finding]:
         """Everything that is wrong, every chunk's checksum included; empty when all is well."""
@@ -296,7 +210,44 @@ class Store:
             layout = self.layout
         except CorruptStore as error:
             return [Finding("catalog", files.CATALOG_NAME, str(error))]
-        return check.check_library(self._catalog, self._segments, layout=layout)
+        with self.snapshot() as view:
+            findings = check.check_library(view._catalog, self._folder, layout=layout)
+        return findings + check.check_search_index(self._catalog)
+
+    def mend(self, findings: Sequence[Finding]) -> list[SegmentRow]:
+        """Restore what needs no model: search index, shelves, leftover files.
+
+        Returns the segments whose chunk memory must be read again from the kept text.
+        """
+        with self._writing():
+            self._memory.close()
+            return mend.mend(self._catalog, self._folder, list(findings), layout=self.layout)
+
+    @contextlib.contextmanager
+    def rebuilding(self, fingerprint: str, layout: RecordLayout) -> Iterator[Store]:
+        """A library inside this one, to read its documents into again for another model.
+
+        What an interrupted rebuild for the same model left is there already.
+        """
+        inner = self.path / files.REBUILD_NAME
+        timeout = self._folder.readers.timeout
+        if inner.is_dir():
+            with Store.open(inner, create=True, lock_timeout=timeout) as left:
+                other = left.fingerprint not in (None, fingerprint)
+                taken = left._catalog.file_names() & self._catalog.file_names()
+            if other or taken:
+                renewal.clear(self._folder)
+        with Store.open(
+            inner, fingerprint=fingerprint, layout=layout, create=True, lock_timeout=timeout
+        ) as fresh:
+            yield fresh
+
+    def take_rebuilt(self) -> None:
+        """Let the documents read by `rebuilding` take the place of all documents, at once."""
+        with self._writing():
+            self._memory.close()
+            renewal.take_over(self._catalog, self._folder)
+            shelves.tend_shelves(self._catalog, self._folder, self._required_layout())
 
     # inside
 
@@ -313,6 +264,7 @@ class Store:
             raise FingerprintMismatch(self._mismatch(f"fingerprint {known}", fingerprint))
         if layout is not None and known is not None and self.layout != layout:
             raise FingerprintMismatch(self._mismatch(str(self.layout), str(layout)))
+        self._bound = known
 
     def _claim(self, fingerprint: str, layout: RecordLayout) -> None:
         # looked up again inside: of two processes that open a new library, the first one wins
@@ -322,7 +274,8 @@ class Store:
                 connection.execute("SELECT 1 FROM settings WHERE key = 'fingerprint'").fetchone()
                 is None
             ):
-                connection.executemany("INSERT INTO settings VALUES (?, ?)", values.items())
+                for key, value in values.items():
+                    put_setting(connection, key, value)
 
     def _mismatch(self, known: str, wanted: str) -> str:
         model = self.get_setting("model")
@@ -333,41 +286,23 @@ class Store:
             " `drt --library DIR ingest PATH...`"
         )
 
-    def _required_layout(self) -> RecordLayout:
-        layout = self.layout
-        if layout is None:
-            raise StoreError(
-                f"the library at {self.path} was opened without a model: open it with one to read"
-                " documents"
-            )
-        return layout
-
-    def _opened_reader(self) -> SegmentReader:
-        if self._reader is None:
-            from drt_engine.store.reader import SegmentReader
-
-            self._reader = SegmentReader(self._segments, self._required_layout())
-        return self._reader
-
-    def _segment_place(self, chunk_id: int) -> tuple[SegmentRow, int]:
-        row = self._catalog.segment_of(chunk_id)
-        if row is None:
-            raise gone(chunk_id)
-        return row, chunk_id - row.first_chunk
-
-    def _is_gone(self, row: SegmentRow) -> bool:
-        return not self._catalog.has_segment(row.name)
-
     def _acquire(self) -> None:
         with files.file_errors(self.path):
-            self._lock.acquire()
+            first = self._lock.acquire()
             try:
-                if not self._orphans_cleared:
-                    files.clear_orphans(self._segments, self._catalog.segment_names())
-                    self._orphans_cleared = True
+                if first:
+                    self._tidy()
             except BaseException:
                 self._lock.release()
                 raise
+
+    def _tidy(self) -> None:
+        """Clear what killed writers left, once, and what readers kept from being deleted."""
+        if self._folder.leftovers:
+            self._folder.clear_orphans(self._catalog.file_names())
+            if self.get_setting(upkeep.FORGETTING) is not None:
+                with contextlib.suppress(LockTimeout):
+                    upkeep.forget(self._catalog, self._folder, self.layout)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -378,7 +313,7 @@ class Store:
             self._lock.release()
 
 
-def _prepare_folder(path: Path, *, create: bool) -> None:
+def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
     """Make or accept a library's folder; StoreError for anything else."""
     catalog = path / files.CATALOG_NAME
     if path.exists() and not path.is_dir():
@@ -386,7 +321,10 @@ def _prepare_folder(path: Path, *, create: bool) -> None:
     if not catalog.exists():
         _accept_new(path, create=create)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (path / files.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
+        disk.sync_folder(path.parent)
+    if not (path / files.SEGMENTS_NAME).is_dir():
+        (path / files.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
+        disk.sync_folder(path)
 
 
 def _accept_new(path: Path, *, create: bool) -> None:
@@ -397,7 +335,7 @@ def _accept_new(path: Path, *, create: bool) -> None:
             f"the library at {path} has lost its {files.CATALOG_NAME}: restore it from a copy, or"
             " read the documents into a new library"
         )
-    if names - {files.SEGMENTS_NAME, files.LOCK_NAME}:
+    if names - {files.SEGMENTS_NAME, files.LOCK_NAME, files.READERS_NAME}:
         raise StoreError(
             f"{path} is neither empty nor a library: choose another folder with --library"
         )

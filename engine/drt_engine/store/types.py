@@ -58,6 +58,16 @@ class ChunkBatch:
 
 
 @dataclass(frozen=True)
+class TokenBatch:
+    """The tokens of C chunks; slots from `lengths` on are zero."""
+
+    ids: Tensor  # [C, S] int32
+    starts: Tensor  # [C, S] int32, characters from the start of the chunk's text
+    ends: Tensor  # [C, S] int32
+    lengths: Tensor  # [C] int32
+
+
+@dataclass(frozen=True)
 class ChunkText:
     """One chunk's slice of the document's text; page and section are its first token's."""
 
@@ -67,8 +77,7 @@ class ChunkText:
     section: str | None = None
 
 
-@dataclass(frozen=True)
-class DocumentRow:
+class DocumentRow(NamedTuple):
     """A document of the library, or (from `partial_documents`) one that is still being read."""
 
     id: str
@@ -103,6 +112,19 @@ class SegmentRow(NamedTuple):
     first_ordinal: int
     first_chunk: int
     chunks: int
+    landmarks_crc: int | None  # None: written before version 2 of the catalogue
+    shelf: int | None
+    shelf_row: int | None
+
+
+class ShelfRow(NamedTuple):
+    """One file of many segments' landmarks; `live` of its `chunks` still belong to documents."""
+
+    id: int
+    name: str
+    chunks: int
+    live: int
+    crc: int
 
 
 @dataclass(frozen=True)
@@ -124,6 +146,15 @@ class SessionRow:
     state: bytes
     created: str
     updated: str
+
+
+class TurnHit(NamedTuple):
+    """A turn of a saved session that was searched for; `turn` counts from 0."""
+
+    session: str
+    turn: int
+    question: str
+    answer: str
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,12 @@ import torch
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
 from drt_engine.answer.citations import CitationResult
+from drt_engine.answer.confidence import Calibration
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.retrieval.library import RetrieverName
-from drt_engine.runtime import Calibration, Runtime
+from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text_units import split_sentences
 from tests.engine.documents.helpers import make_pdf
@@ -314,7 +315,8 @@ def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> None:
-    model = runtime(quote_head=False, reread=False, question_states=False, groups=2)
+    without = {"quote_head": False, "reread": False, "reread_relevance": False}
+    model = runtime(**without, question_states=False, groups=2)
     with library(tmp_path / "library", model) as store:
         file = tmp_path / "letters.txt"
         file.write_text(LETTERS, encoding="utf-8")

@@ -10,10 +10,10 @@ from drt_engine.documents.base import BLOCK_CHARACTERS
 
 
 def read(path: Path, content: bytes | str | None = None) -> tuple[OpenDocument, list[Block]]:
-    """Write `content` to `path`, open it and read all its blocks."""
+    """Write `content` to `path`, open it in this process and read all its blocks."""
     if content is not None:
         path.write_bytes(content.encode() if isinstance(content, str) else content)
-    document = open_document(Source.from_path(path))
+    document = open_document(Source.from_path(path), isolate=False)
     blocks = list(document.blocks)
     assert all(0 < len(block.text) <= BLOCK_CHARACTERS for block in blocks)
     return document, blocks
@@ -58,10 +58,11 @@ def make_pdf(pages: Sequence[Sequence[str]], *, title: str = "", encrypt: bool =
         key = "<" + "5a" * 32 + ">"
         objects.append(f"<< /Filter /Standard /V 1 /R 2 /O {key} /U {key} /P -4 >>")
         locked = f"/Encrypt {len(objects)} 0 R /ID [<00><00>]"
-    return _assemble(objects, f"/Info {info} 0 R {locked}")
+    return assemble_pdf(objects, f"/Info {info} 0 R {locked}")
 
 
-def _assemble(objects: Sequence[str], trailer: str) -> bytes:
+def assemble_pdf(objects: Sequence[str], trailer: str) -> bytes:
+    """A PDF file of numbered objects with its table."""
     out, offsets = "%PDF-1.4\n", []
     for number, body in enumerate(objects, 1):
         offsets.append(len(out))

@@ -12,15 +12,7 @@ from typing import BinaryIO
 
 import pytest
 
-from drt_engine.documents import (
-    READERS,
-    Block,
-    OpenDocument,
-    Source,
-    expand_paths,
-    find_reader,
-    open_document,
-)
+from drt_engine.documents import Block, OpenDocument, Source, expand_paths, open_document
 from drt_engine.errors import (
     DocumentError,
     EmptyDocument,
@@ -269,13 +261,6 @@ def test_a_file_that_changes_while_read_is_reported(tmp_path: Path) -> None:
     with pytest.raises(UnreadableDocument, match="does not exist"):
         list(lost.blocks)
     document.close()
-
-
-def test_every_suffix_has_one_reader() -> None:
-    suffixes = [suffix for reader in READERS for suffix in reader.suffixes]
-    assert len(suffixes) == len(set(suffixes))
-    assert all(suffix == suffix.lower() and suffix.startswith(".") for suffix in suffixes)
-    assert find_reader(Source.from_path("REPORT.PDF")) is READERS[0]
 
 
 def test_a_document_closes_whatever_iterates_its_blocks() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -22,10 +23,10 @@ CYRILLIC = "Всё счастливые семьи похожи друг на д
 def test_reads_text_with_the_file_name_as_title(tmp_path: Path) -> None:
     document, blocks = read(tmp_path / "notes.txt", "One.\r\nTwo.\rThree.\n")
     assert (document.title, document.media_type) == ("notes.txt", "text/plain")
-    assert blocks == [Block("One.\nTwo.\nThree.\n")]
+    assert blocks == [Block("One.\nTwo.\nThree.\n", line=1)]
 
 
-@pytest.mark.parametrize("name", ["a.py", "a.csv", "a.log", "a.rst", "a.TXT", "Makefile", "a.xyz"])
+@pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.log", "a.TXT", "Makefile", "a.xyz"])
 def test_text_of_any_suffix(tmp_path: Path, name: str) -> None:
     document, blocks = read(tmp_path / name, "alpha, beta\n")
     assert (document.media_type, joined(blocks)) == ("text/plain", "alpha, beta\n")
@@ -73,11 +74,39 @@ def test_crlf_across_read_borders(tmp_path: Path) -> None:
         (GERMAN.encode()[:-2] + "€".encode()[:2], "a wrong byte"),
     ],
 )
-def test_refuses_what_is_not_text(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_refuses_what_is_not_text(
+    tmp_path: Path, content: bytes, sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
     with pytest.raises(UnreadableDocument) as caught:
         read(tmp_path / "a.txt", content)
     assert sentence in str(caught.value)
     assert str(caught.value).startswith(f"{tmp_path / 'a.txt'} ")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"),
+    [
+        (CYRILLIC, "cp1251"),
+        (CYRILLIC, "koi8-r"),
+        ("日本語の文章です。これはとても長い文章です。\n" * 40, "shift_jis"),
+        ("幸福的家庭都是相似的，不幸的家庭各有各的不幸。\n" * 40, "gb18030"),
+        (GERMAN, "cp1252"),
+    ],
+)
+def test_other_encodings_are_found_with_the_extra(
+    tmp_path: Path, text: str, encoding: str
+) -> None:
+    pytest.importorskip("charset_normalizer")
+    assert joined(read(tmp_path / "a.txt", text.encode(encoding))[1]) == text
+
+
+def test_the_extra_for_encodings_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "charset_normalizer", None)
+    with pytest.raises(UnreadableDocument, match=r'pip install "drt-assistant\[encodings\]"'):
+        read(tmp_path / "a.txt", CYRILLIC.encode("cp1251"))
 
 
 def test_the_wrong_byte_is_counted_over_read_borders(tmp_path: Path) -> None:

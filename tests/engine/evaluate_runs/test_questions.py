@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from drt_engine.answer.ask import AnswerResult
 from drt_engine.answer.citations import CitationResult
+from drt_engine.answer.confidence import Signals
 from drt_engine.answer.trace import Trace
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate import answers, calibrate
@@ -34,7 +36,9 @@ GOLD = {
 def _result(quote: str, confidence: float) -> AnswerResult:
     citation = CitationResult("d", "t", "s", 0, len(quote), quote, None, None, 1.0, quote)
     found = confidence >= 0.5
-    return AnswerResult(quote, found, confidence, "quote", (citation,), 1, Trace("q", ()))
+    signals = Signals(10 * confidence)
+    trace = Trace("q", ())
+    return AnswerResult(quote, found, confidence, "quote", (citation,), 1, trace, signals)
 
 
 @pytest.fixture
@@ -161,31 +165,50 @@ def test_calibration_is_fitted_and_read_back(
     assert sorted(rigged) == [False] * 6 + [True] * 6
     written = json.loads((tmp_path / "calibration.json").read_text())
     assert written.keys() == {"reread", "stored"}
-    assert written["reread"].keys() == {"scale", "shift", "threshold"}
+    assert written["reread"].keys() == {
+        "scale", "shift", "threshold", "retrieval", "relevance", "null"
+    }  # fmt: skip
     assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
     assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)
     assert not (tmp_path / "calibration.json.part").exists()
 
 
+def span_only(*scores: float) -> list[Signals]:
+    return [Signals(score) for score in scores]
+
+
 def test_confidence_is_at_even_odds() -> None:
-    few = [-3.0, -1.0, 0.5, -0.5, 1.0, 3.0]
+    few = span_only(-3.0, -1.0, 0.5, -0.5, 1.0, 3.0)
     labels = [False, False, False, True, True, True]
     fit = calibrate.calibrate(few, labels, name="reread")
     assert fit.scale > 0 and fit.threshold == calibrate.THRESHOLD
     assert fit.shift == pytest.approx(0.0, abs=1e-6)  # the two kinds mirror each other
+    assert fit.confidence(Signals(0.0)) == pytest.approx(0.5)
     # Eight times as many answerable questions with the same scores: the same confidence.
     many = calibrate.calibrate(few[:3] * 20 + few[3:] * 160, labels[:3] * 20 + labels[3:] * 160,
                                name="reread")  # fmt: skip
     assert many.shift == pytest.approx(0.0, abs=0.3)
-    assert calibrate.found_score(0.0) == -60 and calibrate.found_score(1.0) == 60
-    assert calibrate.found_score(0.5) == 0
 
 
-def test_scores_that_say_nothing_are_refused() -> None:
-    with pytest.raises(ConfigError, match=r"stored: .*AUROC 0\.25"):
-        calibrate.calibrate([2.0, 0.0, 1.0, 3.0], [True, True, False, False], name="stored")
+def test_every_signal_counts_for_what_it_tells() -> None:
+    rng = random.Random(2)
+    labels = [i % 2 == 0 for i in range(400)]
+    signals = [
+        Signals(rng.gauss(0, 1), rng.gauss(2.0 * yes, 1), 0.0, rng.gauss(-1.0 * yes, 1))
+        for yes in labels
+    ]
+    fit = calibrate.calibrate(signals, labels, name="reread")
+    assert fit.retrieval == pytest.approx(2.0, abs=0.4)
+    assert fit.null == pytest.approx(-1.0, abs=0.4)
+    assert abs(fit.scale) < 0.3 and fit.relevance == 0.0
+
+
+def test_signals_that_say_nothing_are_refused() -> None:
+    noise = span_only(2.0, 0.0, 1.0, 3.0) * 5
+    with pytest.raises(ConfigError, match=r"stored: .*AUROC 0\.50"):
+        calibrate.calibrate(noise * 2, [True] * 20 + [False] * 20, name="stored")
     with pytest.raises(ConfigError, match="all questions are of one kind"):
-        calibrate.calibrate([1.0, 2.0], [True, True], name="reread")
+        calibrate.calibrate(span_only(1.0, 2.0), [True, True], name="reread")
 
 
 @pytest.mark.parametrize(

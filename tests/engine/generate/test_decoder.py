@@ -175,9 +175,10 @@ def test_a_restored_decoder_goes_on_with_equal_bits(model: DRT, read: int) -> No
     assert all(torch.equal(t, other.state()[name]) for name, t in decoder.state().items())
 
 
+@pytest.mark.parametrize("kv_heads", [1, 2])
 @torch.no_grad()
-def test_a_state_does_not_change_when_its_decoder_goes_on() -> None:
-    model = make_model(tiny())
+def test_a_state_does_not_change_when_its_decoder_goes_on(kv_heads: int) -> None:
+    model = make_model(tiny(kv_heads=kv_heads))
     ids = random_ids(model.config, 200).tolist()  # the ring buffers go round
     decoder = stream(model)
     decoder.feed(ids[:12])
@@ -226,7 +227,9 @@ def test_added_states_enter_the_upper_stack_only() -> None:
     plain, other = stream(model), stream(model)
     out, more = plain.feed(ids), other.feed(ids, added)
     assert (out != more).any(dim=-1).all()
-    assert torch.equal(plain.lower.keys, other.lower.keys)
+    lower = model.config.lower_layers
+    assert torch.equal(plain.window.keys[:lower], other.window.keys[:lower])
+    assert not torch.equal(plain.window.keys[lower:], other.window.keys[lower:])
     one, two = plain.close(), other.close()
     assert torch.equal(one.states, two.states)
     assert torch.equal(one.landmarks, two.landmarks)

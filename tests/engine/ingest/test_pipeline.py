@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -112,6 +113,85 @@ def test_a_changed_file_replaces_its_old_version(store: Store, manual: Path) -> 
     new = read(store, manual)
     assert [row.id for row in store.documents()] == [new.id] != [old.id]
     assert store.search_text("thirty") == [] != store.search_text("cows")
+
+
+def test_a_growing_file_reads_only_what_is_new(
+    store: Store, tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", 5)
+    log = tmp_path / "log.txt"
+    log.write_text(MANUAL, encoding="utf-8")
+    old = read(store, log)
+    before = counted.chunks
+    log.write_text(MANUAL + LETTERS, encoding="utf-8")
+    new = read(store, log)
+    again = counted.chunks - before
+    kept = old.chunks // 5 * 5
+    assert again == new.chunks - kept or again == new.chunks - kept + 5  # the last line may join
+    assert [row.id for row in store.documents()] == [new.id]
+    assert text_of(store, new) == MANUAL + LETTERS
+    with library(tmp_path / "whole") as other:
+        whole = read(other, log)
+        assert_same_bits(records(store, new.id), records(other, whole.id))
+
+
+@pytest.mark.parametrize("place", [0, 500, 900])
+def test_a_changed_file_is_read_again_from_the_change(
+    store: Store,
+    tmp_path: Path,
+    counted: Counted,
+    monkeypatch: pytest.MonkeyPatch,
+    place: int,
+) -> None:
+    monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", 3)
+    file = tmp_path / "letters.txt"
+    file.write_text(LETTERS, encoding="utf-8")
+    read(store, file)
+    before = counted.chunks
+    file.write_text(LETTERS[:place] + " cows " + LETTERS[place:], encoding="utf-8")
+    new = read(store, file)
+    assert place == 0 or counted.chunks - before < new.chunks
+    with library(tmp_path / "whole") as other:
+        whole = read(other, file)
+        assert_same_bits(records(store, new.id), records(other, whole.id))
+        assert text_of(store, new) == text_of(other, whole)
+
+
+def test_a_damaged_older_version_is_not_taken_over(
+    store: Store, tmp_path: Path, counted: Counted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", 5)
+    log = tmp_path / "log.txt"
+    log.write_text(MANUAL, encoding="utf-8")
+    read(store, log)
+    segment = min((store.path / "segments").glob("*.seg"), key=lambda path: path.name)
+    data = bytearray(segment.read_bytes())
+    data[-1] ^= 1
+    segment.write_bytes(data)
+    store._memory.close()
+    before = counted.chunks
+    log.write_text(MANUAL + LETTERS, encoding="utf-8")
+    new = read(store, log)
+    assert counted.chunks - before == new.chunks
+
+
+def test_the_same_bytes_are_not_parsed_again(
+    store: Store, manual: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = read(store, manual)
+
+    def parse(*_: object) -> object:
+        raise AssertionError("a file that has not changed was parsed")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pipeline, "_identify", parse)
+        assert ingest_source(runtime(), store, Source.from_path(manual)) == (row, False)
+        stamp = manual.stat()
+        manual.write_text(MANUAL.replace("thirty", "twenty"), encoding="utf-8")
+        os.utime(manual, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+        with pytest.raises(AssertionError, match="was parsed"):
+            read(store, manual)
+    assert read(store, manual).id != row.id
 
 
 def test_a_file_that_takes_the_text_of_another_leaves_its_old_text(

@@ -33,7 +33,7 @@ from tests.engine.store.helpers import (
 )
 
 ROOT = Path(__file__).parents[3]
-KILLS = 12
+KILLS, SOME, MANY = 12, 40, 500
 
 
 def kill_once(server: subprocess.Popen[str], chance: random.Random) -> dict[int, int]:
@@ -71,15 +71,23 @@ def assert_nothing_lost(store: Store, committed: dict[int, int]) -> None:
         assert "".join(store.iter_text(row.id)) == text
 
 
-def test_killed_writers_lose_nothing_committed(library: Path) -> None:
-    chance = random.Random(7)
+@pytest.mark.parametrize(
+    "kills",
+    [
+        KILLS,
+        pytest.param(SOME, marks=pytest.mark.slow),
+        pytest.param(MANY, marks=pytest.mark.stress),
+    ],
+)
+def test_killed_writers_lose_nothing_committed(library: Path, kills: int) -> None:
+    chance = random.Random(kills)
     command = [sys.executable, "-m", "tests.engine.store.crash_server", str(library)]
     server = subprocess.Popen(
         command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     committed: dict[int, int] = {}
     with server:
-        for _ in range(KILLS):
+        for _ in range(kills):
             committed |= kill_once(server, chance)
             if (library / "catalog.db").exists():
                 with open_store(library) as store:
@@ -121,9 +129,9 @@ def test_an_exception_at_any_step_leaves_what_was_committed(
         raise KeyboardInterrupt
 
     targets = {
-        "write": "drt_engine.store.files._write_new",
-        "rename": "drt_engine.store.files.os.rename",
-        "sync_folder": "drt_engine.store.files.sync_folder",
+        "write": "drt_engine.store.disk.Disk.write",
+        "rename": "drt_engine.store.disk.Disk.rename",
+        "sync_folder": "drt_engine.store.disk.Disk.sync_folder",
         "commit": "drt_engine.store.catalog._partial_number",
     }
     pieces = ["one ", "two ", "three "]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.errors import NotFound, SessionError
+from drt_engine.errors import CorruptStore, NotFound, SessionError
 from drt_engine.store import Store
 from tests.engine.store.helpers import open_store
 
@@ -61,3 +61,40 @@ def test_missing_and_impossible_names(store: Store) -> None:
     for name in ("", "  ", "a\nb"):
         with pytest.raises(SessionError, match="printable"):
             save(store, name)
+
+
+def test_what_was_said_is_found(store: Store) -> None:
+    turns = [
+        {"question": "Who keeps the Log?", "answer": "The keeper"},
+        {"question": "When?", "answer": "Every day, naïvely 😀"},
+    ]
+    store.save_session("first", transcript=turns, meta={}, state=b"")
+    store.save_session("second", transcript=turns[1:], meta={}, state=b"")
+    assert [(hit.session, hit.turn) for hit in store.search_sessions(["KEEPER", "log"])] == [
+        ("first", 0)
+    ]
+    found = {(hit.session, hit.turn) for hit in store.search_sessions(["naïvely"])}
+    assert found == {("first", 1), ("second", 0)}
+    assert store.search_sessions(["keeper", "day"]) == []
+
+
+def test_a_listing_reads_an_index_and_no_transcript(store: Store) -> None:
+    plan = store._database.query(
+        "EXPLAIN QUERY PLAN SELECT name, turns, updated FROM sessions ORDER BY updated DESC, name"
+    )
+    assert [row[-1] for row in plan] == ["SCAN sessions USING COVERING INDEX sessions_by_time"]
+
+
+def test_a_session_is_replaced_whole_or_not_at_all(store: Store) -> None:
+    store.save_session("one", transcript=[{"question": "q"}], meta={"a": 1}, state=b"old")
+    kept = store.load_session("one")
+    with pytest.raises(ValueError):
+        store.save_session("one", transcript=[{"x": float("nan")}], meta={}, state=b"new")
+    assert store.load_session("one") == kept
+    store.rename_session("one", "two")
+    assert store.load_session("two").state == b"old"
+    store._database._open().execute("UPDATE sessions SET state = x'00'")
+    assert [finding.kind for finding in store.check()] == ["session"]
+    with pytest.raises(CorruptStore, match="'two' is damaged"):
+        store.load_session("two")
+    store.delete_session("two")

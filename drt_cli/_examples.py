@@ -1,0 +1,44 @@
+"""An example for each command whose help has none of its own."""
+
+from __future__ import annotations
+
+import click
+
+EXAMPLES = {
+    "model": "drt model list",
+    "model list": "drt model list --json",
+    "model info": "drt model info drt-small-en",
+    "model verify": "drt model verify ./my-model",
+    "train": "drt train config.toml optim.learning_rate=1e-4",
+    "train tokenizer": "drt train tokenizer corpus.txt --out runs/tokenizer",
+    "eval": "drt eval qa --qa questions.jsonl --docs handbook.md",
+    "eval qa": "drt eval qa --qa questions.jsonl --docs handbook.md",
+    "eval retrieval": "drt eval retrieval --qa questions.jsonl --docs handbook.md",
+    "eval needle": "drt eval needle --corpus corpus.jsonl --lengths 4k,16k",
+    "eval ppl": "drt eval ppl corpus.jsonl --length 16k",
+    "eval summary": "drt eval summary summaries.jsonl",
+    "eval calibrate": "drt eval calibrate --qa questions.jsonl --docs handbook.md",
+    "bench": "drt bench ingest",
+    "formats": "drt formats",
+    "library": "drt library list",
+    "library list": "drt library list --json",
+    "library show": "drt library show manual.pdf --text",
+    "library remove": "drt library remove manual.pdf",
+    "library check": "drt library check",
+    "library stats": "drt library stats",
+    "session": "drt session list",
+    "session list": "drt session list",
+    "session show": "drt session show review",
+    "session rename": "drt session rename review reviewed",
+    "session delete": "drt session delete review --yes",
+    "session export": "drt session export review --output review.md",
+}
+
+
+def with_examples(name: str, command: click.Command) -> click.Command:
+    """A command, and those below it, with an example in the help."""
+    below = command.commands.values() if isinstance(command, click.Group) else ()
+    for words, one in [(name, command), *((f"{name} {each.name}", each) for each in below)]:
+        if "Example: " not in (one.help or "") and one.epilog is None and words in EXAMPLES:
+            one.epilog = f"\b\nExample: {EXAMPLES[words]}"
+    return command

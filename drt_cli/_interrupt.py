@@ -1,0 +1,36 @@
+"""Ctrl-C: work ends quietly, and soon, even where a library swallows the exception.
+
+A library on disk survives being left at any moment, so leaving is always allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+from ._errors import INTERRUPTED
+
+PATIENCE = 1.5  # seconds from Ctrl-C until the process ends whatever it does
+_last: threading.Timer | None = None
+
+
+def install() -> None:
+    """From now on Ctrl-C raises KeyboardInterrupt, and a second one ends the process at once."""
+    signal.signal(signal.SIGINT, _interrupted)
+
+
+def forgive() -> None:
+    """The interruption was dealt with and the process goes on."""
+    if _last is not None:
+        _last.cancel()
+    install()
+
+
+def _interrupted(number: int, frame: object) -> None:
+    global _last
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    _last = threading.Timer(PATIENCE, os._exit, [INTERRUPTED])
+    _last.daemon = True
+    _last.start()
+    raise KeyboardInterrupt

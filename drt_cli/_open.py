@@ -1,0 +1,63 @@
+"""Opens a file with the program that the platform has for it, a PDF at its page where one can."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from ._errors import CliError
+
+# How the viewers that one may have open a file at a page.
+VIEWERS: dict[str, Callable[[str, int], list[str]]] = {
+    "evince": lambda file, page: [f"--page-index={page}", file],
+    "okular": lambda file, page: ["-p", str(page), file],
+    "xreader": lambda file, page: [f"--page-index={page}", file],
+    "atril": lambda file, page: [f"--page-index={page}", file],
+    "zathura": lambda file, page: [f"--page={page}", file],
+    "mupdf": lambda file, page: [file, str(page)],
+}
+
+
+def open_source(source: str, page: int | None) -> None:
+    """Opens a document's file; `CliError` where it is gone or nothing can open it."""
+    file = Path(source)
+    if not file.is_absolute() or not file.is_file():
+        raise CliError(f"{source} is not there any more; read the document again where it is now.")
+    command = opener(file, page)
+    if command is None:
+        os.startfile(file)  # type: ignore[attr-defined]  # Windows only, which has no command
+        return
+    try:
+        subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise CliError(
+            f"{command[0]} cannot be started ({error.strerror}); the document is {source}."
+        ) from None
+
+
+def opener(file: Path, page: int | None) -> Sequence[str] | None:
+    """The command that opens a file, None where the system itself must be asked."""
+    if sys.platform == "win32":
+        return None
+    if sys.platform == "darwin":
+        return ["open", str(file)]
+    if page is not None and file.suffix.lower() == ".pdf":
+        for name, arguments in VIEWERS.items():
+            if found := shutil.which(name):
+                return [found, *arguments(str(file), page)]
+    found = shutil.which("xdg-open")
+    if found is None:
+        raise CliError(f"no program to open files (xdg-open) was found; the document is {file}.")
+    # Browsers, which often show PDFs, take the page from the address.
+    at_page = page is not None and file.suffix.lower() == ".pdf"
+    return [found, f"{file.as_uri()}#page={page}" if at_page else str(file)]

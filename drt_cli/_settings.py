@@ -1,0 +1,211 @@
+"""The settings file: what options are when neither the command line nor the environment says.
+
+TOML, read with `tomllib`. Options that every command has stand at the top (`threads = 2`), those
+of one command in its table (`[ask]`, `top-k = 12`). A change keeps everything else in the file as
+it is, comments included.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ._errors import CliError
+
+Value = str | int | float | bool | list[str]
+GLOBAL = ("library", "model", "device", "threads", "lock-timeout", "quiet")
+TABLES = ("ask", "chat", "trace", "summarize", "ingest", "show")
+_TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")
+
+
+def settings_path() -> Path:
+    """`DRT_CONFIG_FILE` where it is set, else a file under the platform's configuration folder."""
+    named = os.environ.get("DRT_CONFIG_FILE")
+    if named:
+        return Path(named)
+    from platformdirs import user_config_dir
+
+    return Path(user_config_dir("drt", appauthor=False)) / "config.toml"
+
+
+def load_settings() -> dict[str, Value]:
+    """All settings by name, such as `threads` or `ask.top-k`; `CliError` for a broken file."""
+    path = settings_path()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeError) as error:
+        raise CliError(f"{path} cannot be read ({error}); mend or remove it.") from None
+    return dict(_flat(_parsed(text, path)))
+
+
+def _parsed(text: str, path: Path) -> dict[str, Any]:
+    import tomllib  # costs what listing a library may not, and most have no settings
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise CliError(f"{path} is not TOML ({error}); mend it, or remove it.") from None
+
+
+def _flat(data: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    for name, value in data.items():
+        if isinstance(value, dict):
+            yield from ((f"{name}.{key.replace('_', '-')}", one) for key, one in value.items())
+        else:
+            yield name.replace("_", "-"), value
+
+
+def option_of(root: click.Command, name: str) -> click.Option:
+    """The option that a setting is about; `CliError` where there is none."""
+    table, _, key = name.replace("_", "-").rpartition(".")
+    command: click.Command | None = None
+    if not table and key in GLOBAL:
+        command = root
+    elif table in TABLES and isinstance(root, click.Group):
+        command = root.get_command(click.Context(root), table)
+    for option in command.params if command is not None else ():
+        if isinstance(option, click.Option) and f"--{key}" in option.opts and not option.hidden:
+            return option
+    raise CliError(
+        f"there is no setting {name!r}; settings are {', '.join(GLOBAL)}, and the options of "
+        f"{', '.join(TABLES)}, such as ask.top-k."
+    )
+
+
+def apply_settings(ctx: click.Context) -> None:
+    """Makes the settings the defaults of this command line's options."""
+    tables: dict[str, dict[str, Any]] = {}
+    for name, value in load_settings().items():
+        option = option_of(ctx.command, name)
+        assert option.name is not None
+        table, _, _ = name.rpartition(".")
+        if table:
+            # click converts and checks these like what is typed.
+            tables.setdefault(table, {})[option.name] = value
+        elif ctx.get_parameter_source(option.name) is click.core.ParameterSource.DEFAULT:
+            given = converted(ctx, option, name, value)
+            option.handle_parse_result(ctx, {option.name: given}, [])
+    ctx.default_map = tables
+
+
+def converted(ctx: click.Context, option: click.Option, name: str, value: Value) -> Any:
+    """A setting's value as its option takes it; `CliError` for one that it does not take."""
+    try:
+        return option.type_cast_value(ctx, value)
+    except click.BadParameter as error:
+        raise CliError(f"setting {name}: {error.format_message()}") from None
+
+
+def parsed_value(option: click.Option, text: str) -> Value:
+    """What a user typed, in the type that the file gets."""
+    if option.is_flag:
+        if text.lower() not in ("true", "false"):
+            raise CliError(f"{text!r} is neither true nor false; say one of them.")
+        return text.lower() == "true"
+    if option.multiple:
+        return [text]
+    for kind in (int, float):
+        if isinstance(option.type, _NUMBERS[kind]):
+            try:
+                return kind(text)
+            except ValueError:
+                return text  # the option's own sentence says what is wrong
+    return text
+
+
+_NUMBERS: dict[type, tuple[type, ...]] = {
+    int: (click.types.IntParamType,),
+    float: (click.types.FloatParamType,),
+}
+
+
+def write_setting(name: str, value: Value | None) -> bool:
+    """Sets a setting, or with None removes it; says whether the file changed."""
+    import tomllib
+
+    path = settings_path()
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    before = _parsed(text, path)
+    table, _, key = name.replace("_", "-").rpartition(".")
+    lines = _without(text.splitlines(), table, key)
+    if value is not None:
+        lines = _with(lines, table, f"{key} = {toml_value(value)}")
+    new = "\n".join(lines).strip("\n") + "\n" if lines else ""
+    after = _expected(before, table, key, value)
+    if after == before:
+        return False
+    try:
+        right = tomllib.loads(new) == after
+    except tomllib.TOMLDecodeError:
+        right = False
+    if not right:
+        raise CliError(f"{path} is laid out in a way that drt cannot change; edit it by hand.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f"{path.name}.{os.getpid()}")
+    draft.write_text(new, encoding="utf-8")
+    draft.replace(path)
+    return True
+
+
+def _expected(
+    data: Mapping[str, Any], table: str, key: str, value: Value | None
+) -> dict[str, Any]:
+    """What the file should say afterwards; a table that holds nothing any more may stay."""
+    after: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
+    place = after.setdefault(table, {}) if table else after
+    for spelt in [k for k in place if k.replace("_", "-") == key]:
+        del place[spelt]
+    if value is not None:
+        place[key] = value
+    elif table and table not in data:
+        del after[table]
+    return after
+
+
+def _without(lines: list[str], table: str, key: str) -> list[str]:
+    """The lines without a table's key, which stands on one line."""
+    either = "[-_]".join(map(re.escape, key.split("-")))
+    spelt = re.compile(rf"\s*\"?{either}\"?\s*=")
+    current, kept = "", []
+    for line in lines:
+        if (header := _TABLE.match(line)) is not None:
+            current = header["name"]
+        if current != table or not spelt.match(line):
+            kept.append(line)
+    return kept
+
+
+def _with(lines: list[str], table: str, entry: str) -> list[str]:
+    """The lines with one more entry at the end of a table, which is made where it is missing."""
+    headers = [i for i, line in enumerate(lines) if _TABLE.match(line)]
+    if not table:
+        at = headers[0] if headers else len(lines)
+    else:
+        named = [i for i in headers if (found := _TABLE.match(lines[i])) and found["name"] == table]
+        if not named:
+            return [*lines, *([""] if lines else []), f"[{table}]", entry]
+        at = next((i for i in headers if i > named[0]), len(lines))
+    while at > 0 and not lines[at - 1].strip():
+        at -= 1
+    gap = [""] if not table and headers and at == headers[0] else []
+    return [*lines[:at], entry, *gap, *lines[at:]]
+
+
+def toml_value(value: Value) -> str:
+    """A value as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list):
+        return f"[{', '.join(map(toml_value, value))}]"
+    if isinstance(value, str):
+        # JSON's strings are TOML's, but for one character and lone surrogates.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

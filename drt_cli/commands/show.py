@@ -1,0 +1,65 @@
+"""A cited passage with its surroundings; loads no model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._output import marks, place, print_json
+from drt_cli._text import printable
+
+if TYPE_CHECKING:
+    from drt import Passage
+
+
+@with_global_options()
+@click.command("show")
+@click.argument("citation", metavar="CITATION")
+@click.option(
+    "--around",
+    type=click.IntRange(min=0),
+    default=400,
+    show_default=True,
+    metavar="N",
+    help="Characters to show before and after the quote.",
+)
+@click.option("--open", "opened", is_flag=True, help="Open the document too, a PDF at its page.")
+@json_option
+@click.pass_obj
+def command(settings: Settings, /, citation: str, around: int, opened: bool, as_json: bool) -> None:
+    """Show a cited passage with what stands around it.
+
+    CITATION is the number of a citation of the last answer, or DOCUMENT:START-END as ask, trace
+    and summarize print it; DOCUMENT is an id, the start of one, a title or a source.
+
+    \b
+    Example: drt show 1
+    """
+    from drt import Library, passage
+
+    library = settings.open_library()
+    if citation.isdecimal():
+        from drt_cli._state import cited
+
+        asked, citation = cited(int(citation))
+        library = Library(asked, lock_timeout=settings.lock_timeout)
+    found = passage(library, citation, around=around)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _print(found)
+    if opened:
+        from drt_cli._open import open_source
+
+        open_source(found.citation.source, found.citation.page)
+
+
+def _print(found: Passage) -> None:
+    begin, end = marks()
+    # Once the text is made harmless the marks may be put in: only they can style it.
+    parts = [printable(part) for part in (found.before, found.quote, found.after)]
+    click.echo(place(found.citation, share=False))
+    click.echo(printable(found.citation.source))
+    click.echo(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

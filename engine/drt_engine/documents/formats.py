@@ -1,0 +1,161 @@
+"""Every format that drt reads: its suffixes, its reader, and the package that it may need.
+
+Readers are imported when they are first used. A distribution adds formats by entry points of the
+group `drt.readers`, each naming a `Format`; they are asked before the built-in ones.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import cast
+
+from drt_engine.documents.base import Reader
+
+GROUP = "drt.readers"
+_HERE = "drt_engine.documents"
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format: `reader` is "module:Class", made without arguments when it is first needed.
+
+    `suffixes` are lower-case, with their dots, the best known first.
+    `package` is the module it imports and `extra` the extra of drt that brings it. An `isolated`
+    reader works in a process of its own with limits; only what is plain text need not.
+    """
+
+    name: str
+    label: str
+    suffixes: tuple[str, ...]
+    reader: str
+    package: str | None = None
+    extra: str | None = None
+    isolated: bool = True
+    archive: bool = False
+    distribution: str | None = None
+
+    def load(self) -> Reader:
+        """The reader; raises ImportError or AttributeError where it is not there."""
+        module, _, name = self.reader.partition(":")
+        return cast(Reader, getattr(importlib.import_module(module), name)())
+
+    @property
+    def installed(self) -> bool:
+        """Whether the package that the reader needs can be imported."""
+        return self.package is None or importable(self.package)
+
+
+@dataclass(frozen=True)
+class BrokenPlugin:
+    """A plug-in that could not be loaded, and why."""
+
+    name: str
+    distribution: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Plugins:
+    """Formats that other distributions add, and what of them could not be loaded."""
+
+    formats: tuple[Format, ...]
+    broken: tuple[BrokenPlugin, ...]
+
+
+def importable(module: str) -> bool:
+    """Whether a module is there, without importing it."""
+    if module in sys.modules:
+        return sys.modules[module] is not None
+    return importlib.util.find_spec(module) is not None
+
+
+_PLAIN = (
+    ".txt .text .log .adoc .asciidoc .org .bib .srt .vtt .json .xml .yaml .yml .toml .ini .cfg "
+    ".conf .properties .css .scss .diff .patch .proto .cmake .mk .gradle .tf"
+)
+_CODE = (
+    ".py .pyi .pyx .c .h .cc .cpp .cxx .hpp .cs .java .js .mjs .cjs .jsx .ts .tsx .go .rs .rb .php "
+    ".pl .pm .lua .r .jl .m .swift .kt .scala .hs .ml .ex .exs .erl .clj .lisp .el .sh .bash .zsh "
+    ".fish .ps1 .bat .sql .cu .vim .asm .s .f90 .dart .nim .zig .groovy .v .vhd"
+)
+
+
+def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -> Format:
+    suffix_list = tuple(suffixes.split())
+    return Format(name, label, suffix_list, f"{_HERE}.{reader}", **more)  # type: ignore[arg-type]
+
+
+# In the order in which they are asked whether they know a file's content: plain text is last.
+BUILT_IN: tuple[Format, ...] = (
+    _format("pdf", "PDF", ".pdf", "pdf:PdfReader", package="pypdfium2", extra="pdf"),
+    _format("docx", "Word", ".docx .docm .dotx", "docx:DocxReader"),
+    _format("epub", "EPUB", ".epub", "epub:EpubReader"),
+    _format(
+        "archive",
+        "archive of documents",
+        ".zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz",
+        "archive:ArchiveReader",
+        archive=True,
+    ),
+    _format("html", "HTML", ".html .htm .xhtml", "html:HtmlReader"),
+    _format("email", "e-mail", ".eml .mbox", "mail:MailReader"),
+    _format("notebook", "Jupyter notebook", ".ipynb", "notebook:NotebookReader"),
+    _format(
+        "markdown",
+        "Markdown",
+        ".md .markdown .mdown .mkd .mdx .qmd .rmd",
+        "markdown:MarkdownReader",
+        isolated=False,
+    ),
+    _format("rst", "reStructuredText", ".rst .rest", "rst:RstReader", isolated=False),
+    _format("latex", "LaTeX", ".tex .ltx .latex", "latex:LatexReader", isolated=False),
+    _format("csv", "CSV table", ".csv .tsv .tab", "table:CsvReader", isolated=False),
+    _format("jsonl", "JSON lines", ".jsonl .ndjson", "table:JsonLinesReader", isolated=False),
+    _format("code", "source code", _CODE, "code:CodeReader", isolated=False),
+    _format("text", "plain text", _PLAIN, "text:TextReader", isolated=False),
+)
+
+
+@cache
+def plugins() -> Plugins:
+    """The formats of other distributions; what cannot be loaded is reported, not raised."""
+    from importlib.metadata import entry_points
+
+    found: list[Format] = []
+    broken: list[BrokenPlugin] = []
+    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+        owner = point.dist.name if point.dist is not None else point.value
+        try:
+            loaded = point.load()
+        except Exception as error:  # whatever another distribution's module raises
+            broken.append(BrokenPlugin(point.name, owner, f"{type(error).__name__}: {error}"))
+            continue
+        if isinstance(loaded, Format):
+            found.append(replace(loaded, distribution=owner))
+        else:
+            why = f"{point.value} is a {type(loaded).__name__}, a Format was expected"
+            broken.append(BrokenPlugin(point.name, owner, why))
+    return Plugins(tuple(found), tuple(broken))
+
+
+def all_formats() -> tuple[Format, ...]:
+    """Plug-ins, then the built-in formats: the order in which they are asked."""
+    return (*plugins().formats, *BUILT_IN)
+
+
+def format_named(name: str) -> Format:
+    """A format by its name; a built-in one is found without a look at the plug-ins."""
+    built_in = (one for one in BUILT_IN if one.name == name)
+    found = next(built_in, None) or next(one for one in plugins().formats if one.name == name)
+    return found
+
+
+def by_suffix(name: str) -> Format | None:
+    """The format of a file name's last suffixes: ".tar.gz" before ".gz"."""
+    parts = name.lower().split(".")
+    endings = {"." + ".".join(parts[-2:]), "." + parts[-1]} if len(parts) > 1 else set()
+    return next((one for one in all_formats() if not endings.isdisjoint(one.suffixes)), None)

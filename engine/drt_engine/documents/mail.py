@@ -1,0 +1,218 @@
+"""Reads e-mail (.eml, .mbox): the headers people read, the body, attachments that are text.
+
+Each message of a mailbox is a section; other attachments are named, not read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from email.errors import HeaderParseError, MessageError
+from email.header import decode_header, make_header
+from email.message import Message
+from email.parser import BytesParser
+from typing import Any
+
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.html import HtmlReader
+from drt_engine.documents.text import codec_name, empty
+from drt_engine.errors import DocumentError, UnreadableDocument
+
+_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_TEXT_SUFFIXES = (".txt", ".md", ".csv", ".log", ".rst", ".json", ".ics")
+_LARGEST_MESSAGE = 64 << 20
+_DEEPEST = 8
+_FIRST_LINE = re.compile(rb"From \S+.*\d\d:\d\d")
+_QUOTED_FROM = re.compile(rb">+From ")  # so that it does not begin a message
+_HEADER_LINE = re.compile(
+    rb"(?:From|To|Subject|Date|Received|Return-Path|Delivered-To|Message-ID|MIME-Version|X-[\w-]+|"
+    rb"DKIM-Signature): ?.*",
+    re.IGNORECASE,
+)
+_KNOWING = re.compile(rb"^(?:From|Subject|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
+# What the email package raises on headers and bodies that no program wrote.
+_PARSE_ERRORS = (MessageError, HeaderParseError, LookupError, ValueError, TypeError, AttributeError)
+
+
+def _messages(source: Source, notes: Notes) -> Iterator[bytes]:
+    """The messages of a mailbox, or the one of a file that is no mailbox."""
+    with source.open() as file:
+        mailbox = _FIRST_LINE.match(file.read(256)) is not None
+        file.seek(0)
+        lines: list[bytes] = []
+        size, blank = 0, True
+        while line := file.readline(1 << 20):
+            if mailbox and blank and _FIRST_LINE.match(line):
+                if lines:
+                    yield b"".join(lines)
+                lines, size = [], 0
+                continue
+            blank = not line.strip()
+            if mailbox and _QUOTED_FROM.match(line):
+                line = line[1:]
+            size += len(line)
+            if size <= _LARGEST_MESSAGE:
+                lines.append(line)
+            elif size - len(line) <= _LARGEST_MESSAGE:
+                notes.skip("end of a message", "the message is larger than 64 MB")
+        if lines:
+            yield b"".join(lines)
+
+
+def _header(message: Message, name: str) -> str:
+    """The first header of a name as people read it; raw bytes are UTF-8, else cp1252."""
+    raw = next((str(v) for key, v in message.raw_items() if key.lower() == name.lower()), "")
+    data = raw.encode("utf-8", "surrogateescape")
+    try:
+        value = data.decode()
+    except UnicodeDecodeError:
+        value = data.decode("cp1252", "replace")
+    try:
+        return one_line(str(make_header(decode_header(value))) if "=?" in value else value)
+    except _PARSE_ERRORS:
+        return one_line(value)
+
+
+class _Letter:
+    """Writes one message; attached messages are sections within it."""
+
+    def __init__(self, name: str, notes: Notes) -> None:
+        self._name, self._notes = name, notes
+
+    def blocks(self, message: Message, path: tuple[str, ...] = ()) -> Iterator[Block]:
+        subject = _header(message, "Subject") or "(no subject)"
+        path = (*path, subject)
+        section = " > ".join(path)
+        lines = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
+        if lines:
+            yield Block("\n".join(lines) + "\n\n", section=section)
+        yield from self._part(message, path)
+
+    def _part(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        kind = part.get_content_type()
+        if kind == "message/rfc822" and isinstance(part.get_payload(), list):
+            yield from self._attached(part, path)
+        elif kind == "multipart/alternative":
+            chosen = self._preferred(part)
+            if chosen is not None:
+                yield from self._part(chosen, path)
+        elif part.is_multipart():
+            for inner in _parts(part):
+                yield from self._part(inner, path)
+        else:
+            yield from self._leaf(part, path)
+
+    def _attached(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        if len(path) >= _DEEPEST:
+            self._notes.skip("attached message", f"it lies more than {_DEEPEST} messages deep")
+            return
+        for inner in _parts(part):
+            yield from self.blocks(inner, path)
+
+    def _preferred(self, part: Message) -> Message | None:
+        """Of the same text in several forms the plain one, unless it is only a stub."""
+        forms = list(_parts(part))
+        plain = [one for one in forms if one.get_content_type() == "text/plain"]
+        if plain and _decoded(plain[0]).strip():
+            return plain[0]
+        rich = [one for one in forms if one.get_content_type() == "text/html" or one.is_multipart()]
+        return next(iter(rich or forms), None)
+
+    def _leaf(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        kind, name = part.get_content_type(), _file_name(part)
+        if kind == "text/html" or name.lower().endswith((".html", ".htm")):
+            text = self._html(part)
+        elif kind.startswith("text/") or name.lower().endswith(_TEXT_SUFFIXES):
+            text = _decoded(part)
+        else:
+            what = f"attachment {name}" if name else f"part of type {kind}"
+            self._notes.skip(what, "save it and read it as a document of its own")
+            return
+        text = text.strip("\n")
+        if text.strip():
+            head = f"Attachment {name}:\n\n" if name else ""
+            yield Block(f"{head}{text}\n\n", section=" > ".join(path))
+
+    def _html(self, part: Message) -> str:
+        data = _decoded(part).encode("utf-8", "replace")
+        try:
+            document = HtmlReader().open(Source.from_bytes(data, self._name))
+            return "".join(block.text for block in document.blocks)
+        except DocumentError:
+            return ""
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    payload: Any = message.get_payload()
+    for part in payload if isinstance(payload, list) else []:
+        if isinstance(part, Message):
+            yield part
+
+
+def _file_name(part: Message) -> str:
+    try:
+        return one_line(part.get_filename() or "")
+    except _PARSE_ERRORS:
+        return ""
+
+
+def _decoded(part: Message) -> str:
+    """A part's text; bytes that its declared encoding does not have become U+FFFD."""
+    try:
+        data: Any = part.get_payload(decode=True)
+        declared = part.get_content_charset()
+    except _PARSE_ERRORS:
+        return ""
+    if not isinstance(data, bytes):
+        return ""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode(codec_name(declared) or "cp1252", "replace")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "")
+
+
+def _letters(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
+    parser = BytesParser()
+    for data in _messages(source, notes):
+        try:
+            message = parser.parsebytes(data)
+        except _PARSE_ERRORS as error:
+            notes.skip("message", f"it is not whole ({type(error).__name__})")
+            continue
+        yield message, _Letter(source.name, notes).blocks(message)
+
+
+def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
+    for _, blocks in _letters(source, notes):
+        yield from blocks
+
+
+@dataclass(frozen=True)
+class MailReader:
+    """A message, or the messages of a mailbox."""
+
+    def recognises(self, head: bytes) -> bool:
+        if _FIRST_LINE.match(head) and _KNOWING.search(head):
+            return True
+        return _HEADER_LINE.match(head) is not None and len(_KNOWING.findall(head)) > 1
+
+    def open(self, source: Source) -> OpenDocument:
+        first = next(_letters(source, Notes()), None)
+        if first is None or not any(b.text.strip() for b in _pieces(source, Notes())):
+            raise empty(source)
+        message, _ = first
+        if not any(message.get(name) for name in (*_HEADERS, "Received", "Message-ID")):
+            raise UnreadableDocument(
+                f"{source.name} is no e-mail (none of the usual headers); "
+                "save it as .txt to have it read as it stands."
+            )
+        with source.open() as file:
+            mailbox = _FIRST_LINE.match(file.read(256)) is not None
+        subject = "" if mailbox else _header(message, "Subject")
+        media = "application/mbox" if mailbox else "message/rfc822"
+        notes = Notes()
+        blocks = regroup(_pieces(source, notes))
+        return OpenDocument(subject or one_line(source.file_name), media, blocks, notes)

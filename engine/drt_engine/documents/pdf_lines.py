@@ -1,0 +1,146 @@
+"""The lines of one PDF page with their boxes, as PDFium finds them.
+
+Knows PDFium's character lists; knows nothing of columns, margins or other pages.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+# PDFium writes a hyphen that ends a line as U+FFFE (U+0002 in old versions) and drops the line end.
+HYPHENS = "\ufffe\x02\u00ad"
+_LINE = re.compile(f"[^\r\n{HYPHENS}]*(?:[{HYPHENS}]|\r\n?|\n|$)")
+_BLANK = " \t\r\n\0"
+_WORD = re.compile(r"\S+")
+_SAMPLED_LINES = 4
+_GAP = 1.6  # in line heights: wider than any space, narrower than any gutter between columns
+
+
+@dataclass(slots=True)
+class Line:
+    """A line, or the part of one before or after a wide gap; boxes in points, y upwards."""
+
+    text: str
+    index: int  # of the first character in PDFium's list of the page
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    indices: tuple[int, ...] = ()  # of all characters, where they do not simply count up
+    height: float = field(init=False)
+    middle: float = field(init=False)
+    upright: bool = field(init=False)  # runs from left to right, not up or down a margin
+
+    def __post_init__(self) -> None:
+        self.height = self.y1 - self.y0
+        self.middle = (self.y0 + self.y1) / 2
+        self.upright = len(self.text) < 4 or self.x1 - self.x0 > self.height / 2
+
+
+class PageText:
+    """PDFium's text of an open page; `lines` measures only the characters it needs."""
+
+    def __init__(self, raw: Any, textpage: Any, rotation: int) -> None:
+        self._raw, self._page, self._rotation = raw, textpage, rotation
+        self._box = raw.FS_RECTF()
+        self._text, self._units = self._read()
+
+    def _read(self) -> tuple[str, list[int] | None]:
+        """The text, and the UTF-16 unit of each character where some take two."""
+        count = self._raw.FPDFText_CountChars(self._page)
+        if count <= 0:
+            return "", None
+        # Twice as much as documented: PDFium has been seen to write more than it counts.
+        buffer = (ctypes.c_ushort * (2 * count + 2))()
+        written = self._raw.FPDFText_GetText(self._page, 0, count, buffer)
+        data = memoryview(buffer).cast("B")[: 2 * max(written - 1, 0)]
+        text = bytes(data).decode("utf-16-le", "surrogatepass")
+        if len(text) == len(data) // 2:
+            return text, None
+        units, at = [], 0
+        for character in text:
+            units.append(at)
+            at += 1 + (ord(character) > 0xFFFF)
+        return text, units
+
+    def lines(self) -> list[Line]:
+        """The lines in the order of the page's content, parted at wide gaps."""
+        spans = list(self._spans())
+        parted = self._has_gaps(spans)
+        found: list[Line] = []
+        for start, end in spans:
+            found.extend(self._parts(start, end) if parted else [self._line(start, end)])
+        return found
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        """Where each line begins and ends, without white space around it."""
+        text = self._text
+        for match in _LINE.finditer(text):
+            start, end = match.span()
+            while end > start and text[end - 1] in _BLANK:
+                end -= 1
+            while start < end and text[start] in _BLANK:
+                start += 1
+            if start < end:
+                yield start, end
+
+    def _has_gaps(self, spans: list[tuple[int, int]]) -> bool:
+        """Whether some of the long lines hold a gap; a look at all costs as much as the rest."""
+        longest = max((end - start for start, end in spans), default=0)
+        long = [span for span in spans if span[1] - span[0] > 0.7 * longest]
+        sample = long[:: max(1, len(long) // _SAMPLED_LINES)]
+        return any(len(list(self._parts(*span))) > 1 for span in sample)
+
+    def _parts(self, start: int, end: int) -> Iterator[Line]:
+        """The line in parts that wide gaps part; a word's box is that of its end characters."""
+        words = [m.span() for m in _WORD.finditer(self._text, start, end)]
+        begin, previous = start, None
+        for word_start, word_end in words:
+            left = self._measure(self._char_index(word_start))
+            if previous is not None and left[0] - previous > _GAP * (left[3] - left[1]):
+                stop = begin + len(self._text[begin:word_start].rstrip())
+                yield self._line(begin, stop)
+                begin = word_start
+            previous = self._measure(self._char_index(word_end - 1))[2]
+        yield self._line(begin, end)
+
+    def _line(self, start: int, end: int) -> Line:
+        first, last = self._char_index(start), self._char_index(end - 1)
+        x0, y0, x1, y1 = self._measure(first)
+        if end - start > 1:
+            # The mark of a hyphen has no box of its own in some versions.
+            marked = self._text[end - 1] in HYPHENS
+            a, b, c, d = self._measure(self._char_index(end - 2) if marked else last)
+            x0, y0, x1, y1 = min(x0, a), min(y0, b), max(x1, c), max(y1, d)
+        text = self._text[start:end]
+        indices: tuple[int, ...] = ()
+        if last - first != end - 1 - start:
+            indices = tuple(self._char_index(at) for at in range(start, end))
+        return Line(text, first, x0, x1, y0, y1, indices)
+
+    def _char_index(self, at: int) -> int:
+        unit = at if self._units is None else self._units[at]
+        index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit)
+        return max(0, index)
+
+    def _measure(self, index: int) -> tuple[float, float, float, float]:
+        """Left, bottom, right and top of a character on the page as it is shown."""
+        box = self._box
+        if not self._raw.FPDFText_GetLooseCharBox(self._page, index, box):
+            return 0.0, 0.0, 0.0, 0.0
+        left, bottom, right, top = box.left, box.bottom, box.right, box.top
+        if left > right:
+            left, right = right, left
+        if bottom > top:
+            bottom, top = top, bottom
+        if self._rotation == 1:
+            return bottom, -right, top, -left
+        if self._rotation == 2:
+            return -right, -top, -left, -bottom
+        if self._rotation == 3:
+            return -top, left, -bottom, right
+        return left, bottom, right, top

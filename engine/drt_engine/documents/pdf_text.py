@@ -1,0 +1,136 @@
+"""A page's text from its lines in reading order, each character with its index in the page.
+
+Joins words split over lines and drops stray characters; knows no PDFium and no file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from drt_engine.documents.base import Origin
+from drt_engine.documents.pdf_layout import Region, separators
+from drt_engine.documents.pdf_lines import HYPHENS, Line
+
+_LIGATURES = {
+    "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl",
+    "\ufb05": "ft", "\ufb06": "st",
+}  # fmt: skip
+_STRAY = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufeff\uffff\ud800-\udfff\ufb00-\ufb06]")
+_REAL_HYPHENS = "-\u2010"
+_LONGEST_WORD = 40
+_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_SENTENCE_END = re.compile(r"[.!?:;…][\"'”’»)\]]*\Z")
+
+
+@dataclass
+class PageText:
+    """Text that grows line by line, with runs of (offset, index in the page)."""
+
+    text: str = ""
+    origin: list[tuple[int, int]] = field(default_factory=list)
+    starts: list[tuple[int, Line]] = field(default_factory=list)  # where each line begins
+    compounds: frozenset[str] = frozenset()
+
+    def add(self, line: Line, separator: str) -> None:
+        """Append a line after `separator`, or to the word that the last line left open."""
+        piece, runs = _cleaned(line)
+        if not piece:
+            return
+        if self.text and not self.join(piece):
+            self.text += separator
+        self.starts.append((len(self.text), line))
+        self.origin += [(len(self.text) + at, index) for at, index in runs]
+        self.text += piece
+
+    def join(self, following: str) -> bool:
+        """Whether `following` continues the text's last word, whose hyphen then goes or stays."""
+        if not _ends_open(self.text):
+            self.text = self.text.rstrip(HYPHENS)
+            return False
+        real = self.text[-1] in _REAL_HYPHENS
+        if not following[:1].isalnum() and real:
+            return False
+        if following[:1].islower() and not self._is_compound(following):
+            self.text = self.text[:-1]
+        elif not real:
+            self.text = self.text[:-1] + "-"
+        return True
+
+    def _is_compound(self, following: str) -> bool:
+        """Whether the page writes the word with its hyphen where no line ends."""
+        left = _FIRST_WORD.match(self.text[-2:-_LONGEST_WORD:-1])
+        right = _FIRST_WORD.match(following)
+        return bool(left and right and f"{left[0][::-1]}-{right[0]}".lower() in self.compounds)
+
+    def end(self) -> None:
+        """Turn the mark of a hyphen at the very end into a hyphen."""
+        if self.text and self.text[-1] in HYPHENS:
+            self.text = self.text[:-1] + "-"
+
+
+def lay_out(regions: Sequence[Region]) -> PageText:
+    """The text of a page's regions; an empty line parts paragraphs, none parts a sentence."""
+    every = [line for region in regions for line in region]
+    inner = "\n".join(line.text for line in every if "-" in line.text)
+    page = PageText(compounds=frozenset(re.findall(r"[^\W\d_]+-[^\W\d_]+", inner.lower())))
+    for number, region in enumerate(regions):
+        between = [_between(page.text, region[0]) if number else "", *separators(region)]
+        for line, separator in zip(region, between, strict=True):
+            page.add(line, separator)
+    page.end()
+    return page
+
+
+def _between(text: str, line: Line) -> str:
+    """A paragraph may run on at the top of the next column."""
+    runs_on = not _SENTENCE_END.search(text) and line.text[:1].islower()
+    return "\n" if runs_on else "\n\n"
+
+
+def _cleaned(line: Line) -> tuple[str, list[tuple[int, int]]]:
+    """A line without stray characters, ligatures spelt out, and its runs."""
+    text = line.text
+    if line.indices or _STRAY.search(text):
+        return _character_by_character(line)
+    return text, [(0, line.index)]
+
+
+def _character_by_character(line: Line) -> tuple[str, list[tuple[int, int]]]:
+    indices = line.indices or range(line.index, line.index + len(line.text))
+    out, runs = "", [(0, line.index)]
+    for character, index in zip(line.text, indices, strict=True):
+        start, first = runs[-1]
+        if index - first != len(out) - start:
+            runs.append((len(out), index))
+        out += _LIGATURES.get(character) or _kept(character)
+    return out, list(dict(runs).items())  # of two runs at one place the later counts
+
+
+def _kept(character: str) -> str:
+    if "\ud800" <= character <= "\udfff":
+        return "\ufffd"
+    return character if character in HYPHENS or not _STRAY.match(character) else ""
+
+
+def runs_between(origin: Sequence[tuple[int, int]], start: int, end: int) -> Origin:
+    """The runs of the text from `start` to `end`, counted from `start`."""
+    inside = [(at - start, index) for at, index in origin if start <= at < end]
+    if not inside or inside[0][0] > 0:
+        before = [(at, index) for at, index in origin if at < start]
+        if before:
+            at, index = before[-1]
+            inside.insert(0, (0, index + start - at))
+    return tuple(inside)
+
+
+def _ends_open(text: str) -> bool:
+    """Whether a hyphen after a letter ends the text."""
+    return text[-1:] != "" and text[-1] in _REAL_HYPHENS + HYPHENS and text[-2:-1].isalpha()
+
+
+def continues(one: str, two: str) -> bool:
+    """Whether the last word of a page goes on in the next, its hyphen being the line's."""
+    return _ends_open(one) and two[:1].islower()
+

@@ -1,0 +1,190 @@
+"""Reads tables (CSV, TSV) and JSON lines: each row with the names of its fields, and its line.
+
+Streams row by row; knows nothing of types beyond telling a header from data.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.markdown import split_lines
+from drt_engine.documents.text import characters, find_encoding
+from drt_engine.errors import UnreadableDocument
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_LINES = 20
+_LONGEST_LINE = 1 << 20
+_LONGEST_ROW = 500  # characters that are still read at a glance
+_LONGEST_NAME = 80
+_FIELD_LIMIT = "a field is longer than 128 kB, perhaps for a quote that is never closed"
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
+
+Fields = Sequence[tuple[str, str]]
+
+
+def row_blocks(fields: Fields, line: int) -> Iterator[Block]:
+    """A row on one line, or with a line for each field when it is long or has lines of its own.
+
+    Each block is one line, since all of them stand on the same line of the source.
+    """
+    parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
+    if sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts):
+        parts = [" | ".join(parts)] if parts else []
+        end = ""
+    else:
+        end = "\n"
+    written = "\n".join(parts).split("\n") if parts else []
+    for number, text in enumerate(written, 1):
+        yield Block(text + "\n" + end * (number == len(written)), line=line)
+
+
+def _lines(source: Source, encoding: str) -> Iterator[str]:
+    for line in split_lines(characters(source, encoding), _LONGEST_LINE):
+        if len(line) > _LONGEST_LINE and not line.endswith("\n"):
+            raise UnreadableDocument(
+                f"{source.name} has a line of more than {_LONGEST_LINE >> 20} MB, which is no "
+                "table; save it with a row on each line."
+            )
+        yield line
+
+
+def _delimiter(lines: Sequence[str], suffix: str) -> str:
+    """The delimiter that stands equally often on most lines; a comma where none does."""
+    if suffix in (".tsv", ".tab"):
+        return "\t"
+    best, best_score = ",", 0
+    for delimiter in _DELIMITERS:
+        counts = Counter(len(row) for row in csv.reader(lines, delimiter=delimiter) if row)
+        width, rows = max(counts.items(), key=lambda item: (item[0] > 1, item[1]), default=(1, 0))
+        if width > 1 and rows > best_score:
+            best, best_score = delimiter, rows
+    return best
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: short, all different, no numbers, rows follow."""
+    if len(rows) < 2 or not rows[0]:
+        return False
+    first = [cell.strip() for cell in rows[0]]
+    named = [cell for cell in first if cell]
+    return (
+        len(named) >= max(1, len(first) - 1)
+        and len(set(named)) == len(named)
+        and all(len(cell) <= _LONGEST_NAME and not _NUMBER.fullmatch(cell) for cell in named)
+    )
+
+
+def _sample(source: Source, encoding: str) -> tuple[str, bool]:
+    """Delimiter, and whether there is a header."""
+    lines = list(islice(_lines(source, encoding), _SAMPLE_LINES))
+    try:
+        delimiter = _delimiter(lines, source.suffix)
+        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    except csv.Error:
+        return ",", False
+    return delimiter, _is_header(rows)
+
+
+def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
+    delimiter, headed = _sample(source, encoding)
+    reader = csv.reader(_lines(source, encoding), delimiter=delimiter)
+    names: list[str] = []
+    before = 0
+    try:
+        for row in reader:
+            line, before = before + 1, reader.line_num
+            if headed and row:
+                names, headed = [one_line(cell) for cell in row], False
+                yield Block(" | ".join(names) + "\n", line=line)
+                continue
+            padded = [*names, *[""] * (len(row) - len(names))]
+            yield from row_blocks(list(zip(padded, row, strict=False)), line)
+    except csv.Error as error:
+        why = _FIELD_LIMIT if "field limit" in str(error) else str(error)
+        raise UnreadableDocument(
+            f"{source.name} is no table from line {before + 1} on ({why}); "
+            "repair it, or save it as .txt to have it read as it stands."
+        ) from error
+
+
+@dataclass(frozen=True)
+class CsvReader:
+    """A table; every row says its column names, so that each can be read alone."""
+
+    def recognises(self, head: bytes) -> bool:
+        return False  # too much of what is text looks like a table
+
+    def open(self, source: Source) -> OpenDocument:
+        encoding = find_encoding(source)
+        media = "text/tab-separated-values" if source.suffix in (".tsv", ".tab") else "text/csv"
+        blocks = regroup(_csv_rows(source, encoding))
+        return OpenDocument(one_line(source.file_name), media, blocks)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of a record, those of records in it under their path; lists of values joined."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        if all(not isinstance(item, dict | list) for item in value):
+            yield name, ", ".join(_scalar(item) for item in value)
+        else:
+            for number, inner in enumerate(value, 1):
+                yield from _flat(inner, f"{name}.{number}" if name else str(number))
+    else:
+        yield name, _scalar(value)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    return "" if value is None else json.dumps(value)
+
+
+def _json_rows(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
+    number, pending = 1, ""
+    for line in split_lines(characters(source, encoding)):
+        pending += line
+        if not line.endswith("\n") and len(pending) <= _LONGEST_LINE:
+            continue
+        yield from _record(pending, number, notes)
+        number += pending.count("\n")
+        pending = ""
+    yield from _record(pending, number, notes)
+
+
+def _record(line: str, number: int, notes: Notes) -> Iterator[Block]:
+    if not line.strip():
+        return
+    try:
+        value = json.loads(line)
+        fields = list(_flat(value))
+    except (ValueError, RecursionError):
+        notes.skip("line", "no JSON; it is read as it stands")
+        fields = [("", line.rstrip("\n"))]
+    for block in row_blocks(fields, number):
+        # JSON can spell halves of characters, which no text holds.
+        text = block.text.encode("utf-8", "replace").decode()
+        yield Block(text, line=number)
+
+
+@dataclass(frozen=True)
+class JsonLinesReader:
+    """A record on each line."""
+
+    def recognises(self, head: bytes) -> bool:
+        return False  # a single JSON file reads well enough as text
+
+    def open(self, source: Source) -> OpenDocument:
+        encoding = find_encoding(source)
+        notes = Notes()
+        blocks = regroup(_json_rows(source, encoding, notes))
+        return OpenDocument(one_line(source.file_name), "application/jsonl", blocks, notes)

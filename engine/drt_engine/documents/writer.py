@@ -1,0 +1,49 @@
+"""Lays out paragraphs, list items, table rows and headings as text with sections.
+
+Shared by the formats whose source is a tree; knows none of them.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drt_engine.documents.base import Block, SectionPath
+
+_TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
+_SPACES = re.compile(r" {2,}")
+_BREAK = re.compile(r" *\n[ \n]*")
+
+
+class BlockWriter:
+    """Lays out paragraphs, items, rows and headings as text, each piece with its section."""
+
+    def __init__(self) -> None:
+        self.path = SectionPath()
+        self.ready: list[Block] = []
+        self.last_kind = ""
+        self._last_section: str | None = None
+
+    def write(self, kind: str, text: str, level: int | None = None) -> None:
+        """Add a piece; `kind` "rest" continues the last one, `level` makes it a heading."""
+        separator = "\n" if kind in _TIGHT and kind == self.last_kind else "\n\n"
+        if self.last_kind and kind != "rest":
+            self.ready.append(Block(separator, section=self._last_section))
+        if level is not None:
+            self.path.enter(level, text)
+        self._last_section = self.path.text
+        self.ready.append(Block(text, section=self._last_section))
+        self.last_kind = self.last_kind if kind == "rest" else kind
+
+    def finish(self) -> None:
+        if self.last_kind:
+            self.ready.append(Block("\n", section=self._last_section))
+
+    def take(self) -> list[Block]:
+        ready, self.ready = self.ready, []
+        return ready
+
+
+def tidy(text: str) -> str:
+    """Single spaces, none around line breaks, at most one empty line."""
+    text = _SPACES.sub(" ", text)
+    return _BREAK.sub(lambda found: "\n\n" if found[0].count("\n") > 1 else "\n", text)

@@ -1,0 +1,99 @@
+"""Zip files that may be hostile: members by name, never more bytes than is sane.
+
+Shared by the formats that are zip files underneath; writes nothing to disk.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+from types import TracebackType
+
+from drt_engine.documents.base import Source, one_line
+from drt_engine.errors import UnreadableDocument
+
+_READ_BYTES = 1 << 16
+# Text and markup shrink to a tenth, seldom to a fiftieth; a bomb to a thousandth.
+_RATIO = 200
+_ALWAYS_ALLOWED = 16 << 20
+_MOST_MEMBERS = 100_000
+
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
+    ValueError, IndexError, OverflowError,
+)  # fmt: skip
+
+
+class SafeZip:
+    """An open zip file of a document; raises UnreadableDocument for what is damaged or a bomb."""
+
+    def __init__(self, source: Source, kind: str) -> None:
+        self._name, self._kind = source.name, kind
+        self._file = source.open()
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+            self._members = {one.filename: one for one in self._zip.infolist()}
+        except DAMAGE as error:
+            self._file.close()
+            raise self._damaged(str(error)) from error
+        if len(self._members) > _MOST_MEMBERS:
+            self.close()
+            raise self._damaged(f"it lists {len(self._members)} members")
+
+    def __enter__(self) -> SafeZip:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._zip.close()
+        self._file.close()
+
+    @property
+    def members(self) -> dict[str, zipfile.ZipInfo]:
+        """Every member by its name, in the order of the file."""
+        return self._members
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of a member, which must exist, in pieces of constant size."""
+        member = self._members[name]
+        if member.flag_bits & 1:
+            raise UnreadableDocument(
+                f"{self._name} is protected by a password; save a copy without one."
+            )
+        left = _ALWAYS_ALLOWED + _RATIO * member.compress_size
+        try:
+            with self._zip.open(member) as file:
+                while data := file.read(_READ_BYTES):
+                    left -= len(data)
+                    if left < 0:
+                        raise self._damaged(f"{name} unpacks to far too much")
+                    yield data
+        except DAMAGE as error:
+            raise self._damaged(f"{name}: {error}") from error
+
+    def read(self, name: str, limit: int = 64 << 20) -> bytes:
+        """The whole of a member, which must exist, refused when larger than `limit` bytes."""
+        data = bytearray()
+        for piece in self.pieces(name):
+            data += piece
+            if len(data) > limit:
+                raise self._damaged(f"{name} is larger than {limit >> 20} MB")
+        return bytes(data)
+
+    def _damaged(self, why: str) -> UnreadableDocument:
+        return UnreadableDocument(
+            f"{self._name} is not a whole {self._kind} file ({one_line(why).rstrip('.').lower()}); "
+            "get or export it again."
+        )

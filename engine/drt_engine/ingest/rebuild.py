@@ -1,0 +1,154 @@
+"""Reads documents again from the text that the library keeps: damaged memory, or a new model.
+
+The files that documents came from are not needed. Knows no format of theirs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from drt_engine.documents import Block, OpenDocument
+from drt_engine.errors import CorruptStore, NotFound
+from drt_engine.ingest import pipeline
+from drt_engine.ingest.pipeline import DocumentText, Progress, read_chunks, read_document
+from drt_engine.ingest.segment import Chunk, Segmenter
+from drt_engine.runtime import Runtime
+from drt_engine.store import ChunkBatch, DocumentRow, Finding, SegmentRow, Store
+from drt_engine.store.view import LibraryView
+
+
+def kept_document(view: LibraryView, row: DocumentRow) -> OpenDocument:
+    """A document of a library as a reader would give it, places included."""
+    return OpenDocument(row.title, row.media_type, _blocks(view, row))
+
+
+def _blocks(view: LibraryView, row: DocumentRow) -> Generator[Block, None, None]:
+    places = view.places(row.id)
+    for texts in view.iter_chunk_texts(row.id):
+        text, start = "".join(t.text for t in texts), texts[0].start
+        for at, end, page, section in _spans(places, start, start + len(text)):
+            yield Block(text[at - start : end - start], page, section)
+
+
+def _spans(
+    places: Sequence[tuple[int, int | None, str | None]], start: int, end: int
+) -> Iterator[tuple[int, int, int | None, str | None]]:
+    """The parts of [start:end] that stand on one page and in one section each."""
+    for number, (begin, page, section) in enumerate(places or [(0, None, None)]):
+        stop = places[number + 1][0] if number + 1 < len(places) else end
+        if begin < end and stop > start:
+            yield max(begin, start), min(stop, end), page, section
+
+
+def repair(
+    runtime: Runtime, store: Store, findings: Iterable[Finding]
+) -> tuple[list[SegmentRow], list[SegmentRow]]:
+    """Restore what ``findings`` of a check tell; the segments read again, and those that cannot be.
+
+    A segment is read again from the kept text where that still gives the tokens it had.
+    """
+    done: list[SegmentRow] = []
+    left: list[SegmentRow] = []
+    for row in store.mend(list(findings)):
+        try:
+            batch = _segment_again(runtime, store, row)
+        except (CorruptStore, NotFound):
+            left.append(row)
+            continue
+        (done if store.replace_segment(row, batch) else left).append(row)
+    return done, left
+
+
+def _segment_again(runtime: Runtime, store: Store, row: SegmentRow) -> ChunkBatch:
+    """Read a segment's chunks with the warm-up and in the batches of an unbroken reading."""
+    document = store.document_by_id(row.document_id)
+    if document is None:
+        raise NotFound(f"document {row.document_id} is not read to its end")
+    size, warm_up = pipeline.SEGMENT_CHUNKS, runtime.config.warm_up_chunks
+    first, stop = row.first_ordinal, row.first_ordinal + row.chunks
+    aligned = first - first % size
+    segmenter = Segmenter(runtime.tokenizer, runtime.config.chunk)
+    with closing(_blocks(store, document)) as blocks:
+        before = max(aligned - warm_up, 0)
+        last = -(-stop // size) * size
+        chunks = list(islice(segmenter.chunks(blocks), before, last))
+    _expect_same(store, row, chunks[first - before : stop - before])
+    batches = []
+    for at in range(aligned, min(last, before + len(chunks)), size):
+        begin = at - before
+        batches.append(
+            read_chunks(
+                runtime, chunks[max(begin - warm_up, 0) : begin], chunks[begin : begin + size]
+            )
+        )
+    joined = {name: torch.cat([getattr(b, name) for b in batches]) for name in vars(batches[0])}
+    wanted = slice(first - aligned, stop - aligned)
+    return ChunkBatch(**{name: tensor[wanted] for name, tensor in joined.items()})
+
+
+def _expect_same(store: Store, row: SegmentRow, chunks: Sequence[Chunk]) -> None:
+    ids = range(row.first_chunk, row.first_chunk + row.chunks)
+    kept = [(one.start, one.text) for one in store.chunk_rows(ids)]
+    if [(chunk.start, chunk.text) for chunk in chunks] != kept:
+        raise CorruptStore(
+            f"the text of document {row.document_id} gives other chunks than were stored: remove"
+            " the document and read it again"
+        )
+
+
+def rebuild(
+    runtime: Runtime, path: Path, *, lock_timeout: float, progress: Progress | None = None
+) -> list[DocumentRow]:
+    """Read all documents of the library at ``path`` again for ``runtime``'s model.
+
+    The library stays as it is until all are read; an interrupted rebuild goes on where it stopped.
+    Sessions stay, bound to the model they were held with. Returns the documents.
+    """
+    with (
+        Store.open(path, lock_timeout=lock_timeout) as store,
+        store.rebuilding(runtime.fingerprint, runtime.layout) as fresh,
+        store.snapshot() as view,
+    ):
+        fresh.set_setting("model", runtime.name)
+        for row in view.documents():
+            if fresh.document_by_id(row.id) is None:
+                _read_kept(runtime, view, fresh, row=row, progress=progress)
+        wanted = {row.id for row in view.documents()}
+        for row in fresh.documents():
+            if row.id not in wanted:
+                fresh.remove_document(row.id)
+    with Store.open(path, lock_timeout=lock_timeout) as store:
+        store.take_rebuilt()
+        return store.documents()
+
+
+def _read_kept(
+    runtime: Runtime,
+    view: LibraryView,
+    fresh: Store,
+    *,
+    row: DocumentRow,
+    progress: Progress | None,
+) -> None:
+    digest = hashlib.sha256()
+    for texts in view.iter_chunk_texts(row.id):
+        digest.update("".join(t.text for t in texts).encode("utf-8"))
+    text = DocumentText(
+        digest.hexdigest()[:16], row.characters, row.title, row.media_type, row.created
+    )
+    if text.id != row.id:
+        raise CorruptStore(
+            f"the kept text of {row.title} is not the text that was read: remove the document and"
+            " read it again"
+        )
+    opened = partial(kept_document, view, row)
+    read_document(
+        runtime, fresh, opened, text=text, place=row.source, progress=progress, name=row.title
+    )

@@ -1,0 +1,186 @@
+"""Takes an archive over into a library: verified as a whole first, then document by document.
+
+What a killed import left is taken up by the next one. Knows nothing of tensors.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
+from drt_engine.store.appender import ID, Appender, check_texts
+from drt_engine.store.archive import About, Item, Part, damaged, read_archive
+from drt_engine.store.catalog import Place
+from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header
+from drt_engine.store.records import chunk_lengths
+from drt_engine.store.rows import put_setting
+from drt_engine.store.types import DocumentRow, SessionRow
+
+if TYPE_CHECKING:
+    from drt_engine.store.store import Store
+
+
+def import_archive(store: Store, source: Path) -> list[DocumentRow]:
+    """Take over what the library has not; the caller holds the writer's lock."""
+    for item in read_archive(source):
+        _refuse(store, item, source.name)
+    with _Intake(store) as intake:
+        for item in read_archive(source):
+            intake.take(item)
+    return intake.new
+
+
+class _Intake:
+    """One import under way: the document that is being taken over, and those that were."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._appender: Appender | None = None
+        self._row: DocumentRow | None = None
+        self._places: list[Place] = []
+        self.new: list[DocumentRow] = []
+
+    def __enter__(self) -> _Intake:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            if self._appender is not None:
+                self._appender.close()
+
+    def take(self, item: Item) -> None:
+        """Take over the next part of the archive."""
+        if isinstance(item, Part):
+            self._append(item)
+            return
+        self._finish()
+        if isinstance(item, About):
+            _bind(self._store, item)
+        elif isinstance(item, SessionRow):
+            self._store._sessions.put(item)
+        elif self._store.document_by_id(item[0].id) is None:
+            self._begin(*item)
+
+    def _begin(self, row: DocumentRow, places: list[Place]) -> None:
+        store = self._store
+        layout = store.layout
+        assert layout is not None
+        partial = next((p for p in store.partial_documents() if p.id == row.id), None)
+        if partial is not None and partial.source != row.source:
+            store.remove_document(row.id)
+        store._lock.acquire()  # released when the appender is closed
+        self._row, self._places = row, places
+        self._appender = Appender(store._catalog, store._folder, layout=layout, lock=store._lock)
+        try:
+            self._appender.begin(
+                row.id, row.title, source=row.source, media_type=row.media_type
+            )
+        except BaseException:
+            self._appender = None
+            store._lock.release()
+            raise
+
+    def _append(self, part: Part) -> None:
+        if self._appender is None:
+            return  # a document that is here already
+        done = self._appender.committed_chunks - part.header.first_ordinal
+        if done >= len(part.texts):
+            return
+        if done > 0:  # left by a reading, whose segments end elsewhere
+            raise StoreError(
+                f"document {part.header.document_id} was read here in part: read it to its end or"
+                " remove it, and import again"
+            )
+        self._appender.store_segment(
+            part.header, part.data, texts=part.texts, lengths=part.lengths
+        )
+
+    def _finish(self) -> None:
+        if self._appender is not None and self._row is not None:
+            created = self._row.created
+            self.new.append(self._appender.finish(places=self._places, created=created))
+            self._appender = None
+
+
+def _refuse(store: Store, item: Item, name: str) -> None:
+    """Raise for anything that must not, or cannot, be taken over."""
+    if isinstance(item, About):
+        known = store.fingerprint
+        if known is not None and item.fingerprint is not None and item.fingerprint != known:
+            raise FingerprintMismatch(
+                f"the archive {name} was made with model {item.model} ({item.fingerprint}), the"
+                f" library at {store.path} with {known}: import it into another library"
+            )
+    elif isinstance(item, Part):
+        _refuse_part(item, name)
+    elif isinstance(item, SessionRow):
+        _refuse_session(store, item)
+    else:
+        _refuse_document(store, item[0], name)
+
+
+def _refuse_document(store: Store, row: DocumentRow, name: str) -> None:
+    if not ID.fullmatch(row.id):
+        raise damaged(name, f"{row.id!r} is not a document's id")
+    standing = store.document_at(row.source)
+    if standing is not None and standing.id != row.id:
+        raise StoreError(
+            f"the archive {name} holds another text of {row.source} than the library at"
+            f" {store.path}: remove {standing.id} first, or import into another library"
+        )
+
+
+def _refuse_session(store: Store, row: SessionRow) -> None:
+    try:
+        known = store.load_session(row.name)
+    except NotFound:
+        return
+    if known != row:
+        raise SessionError(
+            f"the library at {store.path} has another session {row.name!r}: rename or delete it,"
+            " and import again"
+        )
+
+
+def _refuse_part(part: Part, name: str) -> None:
+    header = parse_header(bytes(part.data[:HEADER_SIZE]), file_size=len(part.data), where=name)
+    if header != part.header:
+        raise damaged(name, f"it holds {header} where {part.header} should be")
+    if chunk_lengths(part.data, header) != part.lengths:
+        raise damaged(name, "lengths of texts and records differ")
+    try:
+        check_texts(part.texts, part.texts[0].start)
+    except ValueError as error:
+        raise damaged(name, str(error)) from error
+    sections = header.sections
+    with memoryview(part.data) as data:
+        for index, text in enumerate(part.texts):
+            starts = data[slice(*sections["starts"].span(index))].cast("i")
+            ends = data[slice(*sections["ends"].span(index))].cast("i")
+            if not chunk_is_intact(data, sections, index):
+                raise damaged(name, f"the checksum of chunk {index} of {header} is wrong")
+            if not 0 <= min(starts) <= max(ends) <= len(text.text):
+                raise damaged(name, f"tokens of chunk {index} of {header} leave its text")
+        if any(any(data[begin:end]) for begin, end in gaps(header)):
+            raise damaged(name, "bytes between sections are not zero")
+
+
+def _bind(store: Store, about: About) -> None:
+    """Give an empty library the archive's model."""
+    if about.layout is None or about.fingerprint is None or store.fingerprint is not None:
+        return
+    values = {
+        "fingerprint": about.fingerprint,
+        "layout": json.dumps(dataclasses.asdict(about.layout)),
+    }
+    if about.model is not None:
+        values["model"] = about.model
+    with store._database.transaction() as connection:
+        for key, value in values.items():
+            put_setting(connection, key, value)

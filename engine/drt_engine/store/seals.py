@@ -1,0 +1,67 @@
+"""Checksums of the catalogue's rows, and the texts' compressed form.
+
+A seal is a CRC32 over a row's values: SQLite's own check sees a broken page, not a flipped bit
+inside a value. Knows nothing of SQL.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Sequence
+
+from drt_engine.errors import CorruptStore
+
+# of one chunk's text in UTF-8; far above what 64 tokens need, below what could exhaust memory
+MAX_TEXT_BYTES = 64 << 20
+
+Value = str | int | float | None
+
+
+def seal(values: Sequence[Value | Sequence[Value]]) -> int:
+    """CRC32 over values, nested at most once, in their order."""
+    text = json.dumps(values, separators=(",", ":"), default=repr)
+    return zlib.crc32(text.encode("ascii"))
+
+
+_KINDS = {"s": (str,), "i": (int,), "b": (bytes,), "n": (int, type(None)), "t": (str, type(None))}
+
+
+def expect(row: Sequence[object], kinds: str) -> None:
+    """Raise CorruptStore unless a row's values are of these kinds, one letter each.
+
+    s text, i integer, b bytes, n integer or nothing, t text or nothing. SQLite itself takes any
+    kind in any column, and no length in a catalogue is believed before it is known to be one.
+    """
+    if not all(type(value) in _KINDS[kind] for value, kind in zip(row, kinds, strict=True)):
+        raise CorruptStore(
+            "the catalogue holds a row that no library writes: run `drt library check`"
+        )
+
+
+def pack_text(text: str) -> bytes:
+    """A chunk's text as it is stored: UTF-8 in a zlib stream, which ends with its Adler-32."""
+    return zlib.compress(text.encode("utf-8"))
+
+
+def unpack_text(packed: bytes | str) -> str:
+    """The text; CorruptStore when the stream is damaged or longer than any text."""
+    try:
+        inflater = zlib.decompressobj()
+        data = inflater.decompress(packed, MAX_TEXT_BYTES)  # type: ignore[arg-type]
+        if not inflater.eof or inflater.unused_data:
+            raise ValueError("the stream does not end where it should")
+        return data.decode("utf-8")
+    except (zlib.error, ValueError, TypeError) as error:
+        raise CorruptStore(
+            f"a chunk's text in the catalogue is damaged ({error}): run `drt library check`"
+        ) from error
+
+
+def chunk_seals(rows: Iterable[tuple[int, int, int, int, int | None, str | None, bytes]]) -> int:
+    """The part of a segment's seal that covers its chunks' rows.
+
+    A row is (id, ordinal, start, tokens, page, section, packed text).
+    """
+    plain = [(*row[:6], zlib.crc32(row[6]) if isinstance(row[6], bytes) else -1) for row in rows]
+    return seal(plain)

@@ -1,0 +1,154 @@
+"""Shelves: files that hold the landmarks of many segments, so that one scan maps few files.
+
+A shelf repeats what segments hold and can be made again from them at any time. Knows nothing of
+tensors.
+"""
+
+from __future__ import annotations
+
+import array
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drt_engine.errors import CorruptStore
+from drt_engine.store.catalog import Catalog
+from drt_engine.store.disk import DurableFile
+from drt_engine.store.files import SHELF_SUFFIX, Folder, file_errors
+from drt_engine.store.format import ALIGNMENT
+from drt_engine.store.records import landmark_bytes
+from drt_engine.store.types import RecordLayout, SegmentRow, ShelfRow
+
+MAGIC = b"\x89DRTLMK\n"
+VERSION = 1
+UNSHELVED_SEGMENTS = 64  # from so many on, they are put on a shelf
+_HEADER = struct.Struct("<8sIIIIQQ20xI")
+_CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class MappedShelf:
+    """One validated, verified, mapped shelf: chunk ids and, from `offset`, landmarks [C, E]."""
+
+    name: str
+    ids: Sequence[int]
+    data: mmap.mmap
+    offset: int
+
+
+def shelf_header(chunks: int, landmark_size: int) -> bytes:
+    """The header's 64 bytes."""
+    size = _landmarks_at(chunks) + 2 * chunks * landmark_size
+    packed = _HEADER.pack(MAGIC, VERSION, _HEADER.size, landmark_size, 0, chunks, size, 0)
+    body = packed[: -_CRC.size]
+    return body + _CRC.pack(zlib.crc32(body))
+
+
+def map_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> MappedShelf:
+    """Map a shelf whose every byte is what was written; CorruptStore."""
+    path = folder.segments / row.name
+    expected = shelf_header(row.chunks, layout.landmark_size)
+    size = _landmarks_at(row.chunks) + 2 * row.chunks * layout.landmark_size
+    with file_errors(folder.path):
+        try:
+            with folder.disk.reading(path) as descriptor:
+                if os.fstat(descriptor).st_size != size:
+                    raise _damaged(row, "its size is not what the catalogue says")
+                data = folder.disk.map(descriptor, path, size)
+        except FileNotFoundError as error:
+            raise _damaged(row, "it is missing") from error
+    with memoryview(data) as view:
+        if view[: len(expected)] != expected:
+            raise _damaged(row, "its header is not what the catalogue says")
+        if zlib.crc32(view[len(expected) :]) != row.crc:
+            raise _damaged(row, "its checksum is wrong")
+        ids = view[len(expected) : len(expected) + 8 * row.chunks].cast("q").tolist()
+    return MappedShelf(row.name, ids, data, _landmarks_at(row.chunks))
+
+
+def write_shelf(
+    folder: Folder, rows: Sequence[SegmentRow], layout: RecordLayout
+) -> tuple[str, int]:
+    """Write the landmarks of some segments; returns the file's name and checksum."""
+    name = f"shelf-{os.urandom(6).hex()}{SHELF_SUFFIX}"
+    path = folder.segments / name
+    chunks = sum(row.chunks for row in rows)
+    ids = array.array("q")
+    for row in rows:
+        ids.extend(range(row.first_chunk, row.first_chunk + row.chunks))
+    front = ids.tobytes()
+    front += bytes(_landmarks_at(chunks) - _HEADER.size - len(front))
+    crc = zlib.crc32(front)
+    with file_errors(folder.path), DurableFile(folder.disk, path, path.with_suffix(".tmp")) as file:
+        file.write(shelf_header(chunks, layout.landmark_size) + front)
+        part = bytearray()
+        for row in rows:
+            part += landmark_bytes(folder, row, layout)
+            if len(part) > _PART or row is rows[-1]:
+                crc = zlib.crc32(part, crc)
+                file.write(part)
+                part = bytearray()
+    return name, crc
+
+
+_PART = 4 << 20  # bytes written at a time
+
+
+def tend_shelves(
+    catalog: Catalog, folder: Folder, layout: RecordLayout, *, everything: bool = False
+) -> None:
+    """Shelve what is due, joining shelves when there are many or, with `everything`, all of them.
+
+    Called by a writer, under the lock. A damaged segment is left for `check` to report: asking
+    still scans the others' landmarks where they stand.
+    """
+    shelves = catalog.shelves()
+    loose, chunks = catalog.unshelved_count()
+    if everything:
+        instead = shelves
+        due = len(shelves) > 1 or any(s.live < s.chunks for s in shelves)
+        due = due or loose >= (1 if shelves else UNSHELVED_SEGMENTS)
+    else:
+        instead = _outgrown(shelves, chunks)
+        due = loose >= UNSHELVED_SEGMENTS
+    if not due:
+        return
+    rows = catalog.unshelved([shelf.id for shelf in instead])
+    if not rows:
+        catalog.drop_shelves(instead)
+    else:
+        try:
+            name, crc = write_shelf(folder, rows, layout)
+        except CorruptStore:
+            return
+        if not catalog.put_shelf(name, rows, crc=crc, instead=instead):
+            folder.delete([name])
+            return
+    folder.delete([shelf.name for shelf in instead])
+
+
+def _outgrown(shelves: Sequence[ShelfRow], chunks: int) -> list[ShelfRow]:
+    """The newest shelves that are no larger than what would join them.
+
+    So there are never more than the logarithm of the chunks, and each is copied as seldom.
+    """
+    found: list[ShelfRow] = []
+    for shelf in reversed(shelves):
+        if shelf.chunks > chunks:
+            break
+        found.append(shelf)
+        chunks += shelf.live
+    return found
+
+
+def _landmarks_at(chunks: int) -> int:
+    return -(-(_HEADER.size + 8 * chunks) // ALIGNMENT) * ALIGNMENT
+
+
+def _damaged(row: ShelfRow, what: str) -> CorruptStore:
+    return CorruptStore(
+        f"shelf {row.name} is damaged: {what}; mend it with `drt library check --repair`"
+    )

@@ -1,0 +1,303 @@
+"""What can be read of a library: documents, chunk memory, search, texts and sessions.
+
+The same for the library as it goes on and for a snapshot of one moment. Imports torch only when
+tensors are asked for. Knows nothing of models, files to read, or prompts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
+from drt_engine.store import files, search
+from drt_engine.store.catalog import Catalog
+from drt_engine.store.database import Database
+from drt_engine.store.sessions import Sessions
+from drt_engine.store.texts import Texts, gone
+from drt_engine.store.types import (
+    ChunkBatch,
+    ChunkRow,
+    ChunkText,
+    DocumentRow,
+    RecordLayout,
+    SegmentRow,
+    SessionInfo,
+    SessionRow,
+    TokenBatch,
+    TurnHit,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from drt_engine.store.reader import SegmentReader
+
+
+class Memory:
+    """The reader of segment files, made on first use and shared by a library and its snapshots."""
+
+    def __init__(self, folder: files.Folder) -> None:
+        self._folder = folder
+        self._reader: SegmentReader | None = None
+        self._guard = threading.Lock()
+
+    def reader(self, layout: RecordLayout) -> SegmentReader:
+        with self._guard:
+            if self._reader is None:
+                from drt_engine.store.reader import SegmentReader
+
+                self._reader = SegmentReader(self._folder, layout)
+            return self._reader
+
+    def close(self) -> None:
+        """Let go of all files; tensors that were handed out stay valid."""
+        with self._guard:
+            self._reader = None
+
+
+class LibraryView:
+    """A library as it is read."""
+
+    def __init__(self, folder: files.Folder, database: Database, memory: Memory) -> None:
+        self._folder = folder
+        self._database = database
+        self._memory = memory
+        self._catalog = Catalog(database)
+        self._texts = Texts(self._catalog)
+        self._sessions = Sessions(database)
+        self._bound: str | None = None  # the fingerprint that it was opened for
+
+    @property
+    def path(self) -> Path:
+        """The library's folder."""
+        return self._folder.path
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[LibraryView]:
+        """The library as it is now, for the length of the block, whatever writers do meanwhile.
+
+        Raises LockTimeout while another process deletes files for longer than the lock's timeout.
+        """
+        with (
+            files.file_errors(self.path),
+            self._folder.readers.shared(),
+            self._database.snapshot() as frozen,
+        ):
+            view = Frozen(self._folder, frozen, self._memory)
+            if self._bound is not None and view.fingerprint != self._bound:
+                raise FingerprintMismatch(
+                    f"the library at {self.path} was rebuilt for another model meanwhile: open it"
+                    " again"
+                )
+            yield view
+
+    # settings
+
+    @property
+    def fingerprint(self) -> str | None:
+        """The model whose chunk memory the library holds; None before the first reading."""
+        return self.get_setting("fingerprint")
+
+    @property
+    def layout(self) -> RecordLayout | None:
+        """The record layout of all chunks; None before the first reading."""
+        value = self.get_setting("layout")
+        if value is None:
+            return None
+        try:
+            return RecordLayout(**json.loads(value))
+        except (ValueError, TypeError, ConfigError) as error:
+            raise CorruptStore(
+                f"the layout setting of the library at {self.path} is damaged ({error}): read the"
+                " documents into a new library"
+            ) from error
+
+    def get_setting(self, key: str) -> str | None:
+        """A setting's text, or None."""
+        return self._catalog.get_setting(key)
+
+    # documents
+
+    def documents(self) -> list[DocumentRow]:
+        """Documents read in full, oldest first."""
+        return self._catalog.documents()
+
+    def partial_documents(self) -> list[DocumentRow]:
+        """Documents whose reading was interrupted, with what they have so far."""
+        return self._catalog.documents(state="partial")
+
+    def document(self, name: str) -> DocumentRow:
+        """The document with this id, source, title, file name or beginning of an id.
+
+        Raises NotFound with the nearest names, or with the ids when several fit.
+        """
+        return self._catalog.document(name)
+
+    def document_by_id(self, id: str) -> DocumentRow | None:
+        """The document with exactly this id, or None."""
+        return self._catalog.document_by_id(id)
+
+    def document_at(self, source: str) -> DocumentRow | None:
+        """The document that stands at exactly this source, or None."""
+        return self._catalog.document_at(source)
+
+    def source_digest(self, path: str) -> tuple[str, str] | None:
+        """Digest of a file's bytes when it was read, and the id of the document it gave."""
+        return self._catalog.source_digest(path)
+
+    # chunks
+
+    def chunk_ids(self, documents: Sequence[str] | None = None) -> list[int]:
+        """Ids of all chunks of ready documents, in (document, ordinal) order."""
+        rows = self._catalog.segments(documents)
+        return [row.first_chunk + i for row in rows for i in range(row.chunks)]
+
+    def scan_landmarks(
+        self, documents: Sequence[str] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Chunk ids and their landmarks [n, E] fp16, about a thousand at a time.
+
+        In (document, ordinal) order when documents are named. Tensors may be views of mapped files:
+        never write to them. Every landmark was verified. Raises CorruptStore.
+        """
+        shelves = {row.id: row for row in self._catalog.shelves()}
+        if documents is None:
+            whole = [row for row in shelves.values() if row.live == row.chunks]
+            broken = [row.id for row in shelves.values() if row.live != row.chunks]
+            rows = self._catalog.unshelved(broken)
+        else:
+            whole, rows = [], self._catalog.segments(documents)
+        if not whole and not rows:
+            return
+        reader = self._opened_reader()
+        reader.keep_shelves(shelves.values())
+        for shelf in whole:
+            yield from reader.scan_shelf(shelf)
+        yield from reader.scan(rows, self._is_gone, shelves=shelves)
+
+    def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
+        """Chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
+        places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
+        try:
+            return self._opened_reader().read(places)
+        except CorruptStore:
+            for chunk_id in chunk_ids:
+                if self._catalog.segment_of(chunk_id) is None:
+                    raise gone(chunk_id) from None
+            raise
+
+    def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
+        """Tokens of chunks in the order asked for, verified, without their memory; CorruptStore."""
+        return self._opened_reader().tokens([self._segment_place(id) for id in chunk_ids])
+
+    def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
+        """Texts and places of chunks, in the order asked for; StoreError when one is gone."""
+        return self._texts.chunk_rows(chunk_ids)
+
+    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
+        """Previous and next chunk of the same document."""
+        return self._texts.neighbours(chunk_id)
+
+    def search_text(
+        self, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
+    ) -> list[tuple[int, float]]:
+        """(chunk id, BM25 score) of chunks with any of the query's words, best first."""
+        return search.search_text(self._catalog, query, documents=documents, limit=limit)
+
+    # text
+
+    def text(self, document_id: str, start: int, end: int) -> str:
+        """The slice [start:end] of a document's text."""
+        return self._texts.text(document_id, start, end)
+
+    def iter_text(self, document_id: str) -> Iterator[str]:
+        """A document's text in pieces; StoreError when it is removed meanwhile."""
+        for chunks in self.iter_chunk_texts(document_id):
+            yield "".join(chunk.text for chunk in chunks)
+
+    def iter_chunk_texts(self, document_id: str) -> Iterator[list[ChunkText]]:
+        """A document's chunks' texts with their places, some hundred at a time."""
+        for ordinals in self._texts.blocks(document_id):
+            yield self._texts.block(document_id, ordinals)
+
+    def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
+        """Page and section of the character at `start`."""
+        return self._texts.place(document_id, start)
+
+    def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
+        """Where a document's page or section changes: (start, page, section), in order."""
+        return self._texts.places(document_id)
+
+    # sessions
+
+    def load_session(self, name: str) -> SessionRow:
+        """A session in full; NotFound, or CorruptStore for a damaged one."""
+        return self._sessions.load(name)
+
+    def sessions(self) -> list[SessionInfo]:
+        """All sessions, the one saved last first."""
+        return self._sessions.infos()
+
+    def search_sessions(self, words: Sequence[str]) -> list[TurnHit]:
+        """Turns of saved sessions that hold all the words, in any case, newest sessions first."""
+        return self._sessions.search(words)
+
+    # the whole
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, sizes in bytes, and what the library was made with."""
+        totals: dict[str, Any] = self._catalog.totals()
+        with files.file_errors(self.path):
+            catalog_bytes = files.folder_bytes(self.path)
+            segment_bytes = files.folder_bytes(self._folder.segments)
+        total = catalog_bytes + segment_bytes
+        layout = self.layout
+        return {
+            "path": str(self.path),
+            **totals,
+            "catalog_bytes": catalog_bytes,
+            "segment_bytes": segment_bytes,
+            "bytes_per_token": total / totals["tokens"] if totals["tokens"] else None,
+            "fingerprint": self.fingerprint,
+            "model": self.get_setting("model"),
+            "created": self.get_setting("created"),
+            "layout": None if layout is None else dataclasses.asdict(layout),
+        }
+
+    # inside
+
+    def _required_layout(self) -> RecordLayout:
+        layout = self.layout
+        if layout is None:
+            raise StoreError(
+                f"the library at {self.path} was opened without a model: open it with one to read"
+                " documents"
+            )
+        return layout
+
+    def _opened_reader(self) -> SegmentReader:
+        return self._memory.reader(self._required_layout())
+
+    def _segment_place(self, chunk_id: int) -> tuple[SegmentRow, int]:
+        row = self._catalog.segment_of(chunk_id)
+        if row is None:
+            raise gone(chunk_id)
+        return row, chunk_id - row.first_chunk
+
+    def _is_gone(self, row: SegmentRow) -> bool:
+        return not self._catalog.has_segment(row.name)
+
+
+class Frozen(LibraryView):
+    """A library at one moment; everything in it stays readable until its block ends."""
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[LibraryView]:
+        """Itself."""
+        yield self

@@ -1,0 +1,98 @@
+"""Tile shapes of the Triton kernels of grouped cross-attention: a fixed choice by shape, and what
+timing chose where it was asked for.
+
+Knows nothing of Triton, so it can be imported and tested without.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+# One tile holds all keys of a chunk up to this length; longer chunks are read block by block.
+WHOLE_CHUNK = 128
+# wgmma multiplies 64 rows at a time, the older instruction 16.
+TAIL = 16
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How one kernel cuts its work: query rows and keys in a tile, rows of the tail, warps of a
+    program, stages of its software pipeline, and the most registers of a thread where it matters.
+    """
+
+    rows: int
+    tail: int
+    keys: int
+    warps: int
+    stages: int
+    registers: int | None = None
+
+    def count(self, rows: int) -> int:
+        """Return how many tiles cover ``rows`` query rows; the tail belongs to the only tile."""
+        return 1 if self.tail else -(-rows // self.rows)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What the choice of tiles depends on: query rows per key head (T * H / Hk), keys in a chunk,
+    head size and bytes of an element.
+    """
+
+    rows: int
+    keys: int
+    size: int
+    bytes: int
+
+
+_MEASURED: dict[tuple[str, Problem], Tiles] = {}
+
+
+def tiles_for(kernel: str, problem: Problem) -> Tiles:
+    """Return the tiles of ``kernel``: as measured by ``tune_gca``, else by rule."""
+    return _MEASURED.get((kernel, problem)) or rule(kernel, problem)
+
+
+def remember(kernel: str, problem: Problem, tiles: Tiles) -> None:
+    """Use these tiles from now on, in this process."""
+    _MEASURED[kernel, problem] = tiles
+
+
+def rule(kernel: str, problem: Problem) -> Tiles:
+    """Return tiles that are right for any problem and fit a GPU's registers and shared memory.
+
+    65 rows (64 tokens and a landmark) are one tile of 64 and a tail of 16: a tile of 128 would
+    leave half the matrix units' work unused, a second tile would read all keys again.
+    """
+    full = problem.bytes == 4  # no tensor cores: products of small tiles in registers
+    wide = problem.size > 64
+    rows = power_of_two(problem.rows, 32 if full else 128)
+    keys = power_of_two(problem.keys, 64 if full or wide else WHOLE_CHUNK)
+    tail = 0
+    if not full and 64 < problem.rows <= 64 + TAIL and problem.keys <= keys:
+        rows, tail = 64, TAIL
+    if kernel == "memory":
+        # Two accumulators of keys x size live in registers, so it is keys that are cut.
+        rows, keys = min(rows, 64), min(keys, 32 if full else 64)
+    warps = 8 if full or rows == 128 else 4
+    stages = 2 if full or (rows + keys) * problem.size > 128 * 128 else 3
+    # 180 registers would fit without it, and then two programs share a multiprocessor; three do so.
+    registers = 168 if kernel == "forward" and tail and not wide else None
+    return Tiles(rows, tail, keys, warps, stages, registers)
+
+
+def candidates(kernel: str, problem: Problem) -> list[Tiles]:
+    """Return the few tiles worth timing, the rule's first."""
+    first = rule(kernel, problem)
+    found = [first, *(replace(first, stages=stages) for stages in (2, 3, 4))]
+    if first.registers:
+        found.append(replace(first, registers=None))
+    if first.rows >= 64:
+        found.append(replace(first, warps=12 - first.warps, registers=None))  # 4 for 8, 8 for 4
+    if first.tail and kernel != "memory":
+        found.append(replace(first, rows=128, tail=0, warps=8, registers=None))
+    return list(dict.fromkeys(found))
+
+
+def power_of_two(count: int, most: int) -> int:
+    """Return the least power of two that is at least ``count``, between 16 and ``most``."""
+    return min(most, max(16, 1 << (count - 1).bit_length()))

@@ -1,0 +1,68 @@
+"""Triton's interpreter, in which the kernels are tested on a CPU: whether it is on, and its bf16
+mended.
+
+numpy has no bf16, so the interpreter (seen in 3.6 and 3.9) keeps the bits in 16-bit integers, which
+``tl.dot`` then multiplies as integers, and it cuts where a GPU rounds. It also prepares the
+language anew whenever a kernel calls a function, which takes most of the time. Nothing here runs on
+a GPU.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+
+def interpreting() -> bool:
+    """Return whether Triton runs kernels in its interpreter (``TRITON_INTERPRET=1``)."""
+    return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y")
+
+
+def mend_interpreter() -> None:
+    """Make the interpreter multiply bf16 as numbers, round it to nearest, ties to even, and prepare
+    the language once per module; twice is as good as once.
+    """
+    import triton.language as tl
+    from triton.runtime import interpreter
+    from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
+
+    if getattr(InterpreterBuilder, "bfloat16_mended", False):
+        return
+    plain_dot, plain_cast = InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl
+
+    def widened(handle: Any) -> Any:
+        if handle.dtype.scalar != tl.bfloat16:
+            return handle
+        return TensorHandle(_from_bfloat16(handle.data), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
+        return plain_dot(self, widened(a), widened(b), *rest)
+
+    def cast_impl(self: Any, source: Any, kind: Any) -> Any:
+        if source.dtype.scalar == tl.float32 and kind.scalar == tl.bfloat16:
+            return TensorHandle(_to_bfloat16(source.data), tl.bfloat16)
+        return plain_cast(self, source, kind)
+
+    prepared: set[int] = set()
+
+    def call(self: Any, *args: Any, **options: Any) -> Any:
+        if id(self.fn.__globals__) not in prepared:
+            prepared.add(id(self.fn.__globals__))
+            interpreter._patch_lang(self.fn)
+        return self.rewrite()(*args, **options)
+
+    InterpretedFunction.__call__ = call
+    InterpreterBuilder.create_dot = create_dot
+    InterpreterBuilder.cast_impl = cast_impl
+    InterpreterBuilder.bfloat16_mended = True
+
+
+def _from_bfloat16(data: Any) -> Any:
+    return (data.astype("uint32") << 16).view("float32")
+
+
+def _to_bfloat16(data: Any) -> Any:
+    bits = data.astype("float32").view("uint32")
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    rounded[data != data] = 0x7FC0
+    return rounded.astype("uint16")

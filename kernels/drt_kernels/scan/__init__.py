@@ -1,0 +1,8 @@
+"""Scores and top-k over landmarks without writing all scores; ``landmark_topk`` is the way in."""
+
+from __future__ import annotations
+
+from drt_kernels.scan.choice import explain_scan, landmark_topk
+from drt_kernels.scan.order import Bounds, TopK
+
+__all__ = ["Bounds", "TopK", "explain_scan", "landmark_topk"]

@@ -1,0 +1,282 @@
+"""The assistant for asyncio: the same methods, awaited, done one at a time in a thread of its own.
+
+Knows nothing of what they do: each hands its arguments to `Assistant`, `Session` or `AnswerStream`.
+Callbacks for progress are called in the event loop's thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import ParamSpec, Self, TypeVar, Unpack
+
+from ._assistant import Assistant, Progress, StrPath, _listed
+from ._errors import LibraryError
+from ._library import Library
+from ._session import Session
+from ._stream import AnswerStream
+from ._types import (
+    Answer,
+    AskOptions,
+    AskProgress,
+    DocumentInfo,
+    IngestReport,
+    IngestResult,
+    Summary,
+    SummaryLength,
+    SummaryMode,
+    Trace,
+    Turn,
+    WatchEvent,
+)
+from ._watch import Watch
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+Item = TypeVar("Item")
+
+
+class _Worker:
+    """One thread that does what is asked of it in turn; a call that is given up on goes on."""
+
+    def __init__(self) -> None:
+        self._pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="drt")
+        self._closed = False
+
+    async def run(
+        self,
+        work: Callable[Parameters, Result],
+        *arguments: Parameters.args,
+        **options: Parameters.kwargs,
+    ) -> Result:
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise LibraryError("this AsyncAssistant was closed; make a new one to go on.")
+        return await loop.run_in_executor(self._pool, partial(work, *arguments, **options))
+
+    async def each(self, items: Iterator[Item]) -> AsyncIterator[Item]:
+        """The items of an iterator that works for them."""
+        while True:
+            found = await self.run(_next, items)
+            if not found:
+                return
+            yield found[0]
+
+    def close(self) -> None:
+        self._closed = True
+        self._pool.shutdown(wait=False)
+
+
+def _next(items: Iterator[Item]) -> tuple[Item, ...]:
+    """The next item, or nothing: a StopIteration cannot pass through a future."""
+    for item in items:
+        return (item,)
+    return ()
+
+
+def _in_loop(callback: Callable[[Item], None] | None) -> Callable[[Item], None] | None:
+    """A callback that may be called from any thread and is carried out in the event loop's."""
+    if callback is None:
+        return None
+    loop = asyncio.get_running_loop()
+
+    def hand_over(item: Item) -> None:
+        loop.call_soon_threadsafe(callback, item)
+
+    return hand_over
+
+
+class AsyncAnswerStream:
+    """Iterates over pieces of text, once; `answer` is None until the last piece was taken."""
+
+    def __init__(self, worker: _Worker, start: Callable[[], AnswerStream]) -> None:
+        self._worker = worker
+        self._start = start
+        self._stream: AnswerStream | None = None
+
+    @property
+    def answer(self) -> Answer | None:
+        """The whole answer, once it is known."""
+        return None if self._stream is None else self._stream.answer
+
+    def __aiter__(self) -> AsyncIterator[str]:
+        return self
+
+    async def __anext__(self) -> str:
+        if self._stream is None:
+            self._stream = await self._worker.run(self._start)
+        found = await self._worker.run(_next, self._stream)
+        if not found:
+            raise StopAsyncIteration
+        return found[0]
+
+
+class AsyncSession:
+    """A conversation, made by `AsyncAssistant.session`; see `Session`."""
+
+    def __init__(self, worker: _Worker, session: Session) -> None:
+        self._worker = worker
+        self._session = session
+
+    def __repr__(self) -> str:
+        return f"Async{self._session!r}"
+
+    @property
+    def name(self) -> str | None:
+        """The name it is stored under, None for a conversation that is not kept."""
+        return self._session.name
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """What was said so far."""
+        return self._session.turns
+
+    async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
+        """As `Session.ask`."""
+        return await self._worker.run(partial(self._session.ask, question, **options))
+
+    def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
+        """As `Session.stream`; iterate with `async for`."""
+        return AsyncAnswerStream(self._worker, partial(self._session.stream, question, **options))
+
+    async def save(self) -> None:
+        """As `Session.save`."""
+        await self._worker.run(self._session.save)
+
+    async def rename(self, name: str) -> None:
+        """As `Session.rename`."""
+        await self._worker.run(self._session.rename, name)
+
+
+class AsyncAssistant:
+    """Reads documents and answers questions about them, without blocking an event loop.
+
+    Takes what `Assistant` takes. Calls wait for each other; one that is cancelled still finishes
+    in its thread. Several assistants work side by side.
+    """
+
+    def __init__(
+        self,
+        library: StrPath | None = None,
+        *,
+        model: StrPath = "drt-small-en",
+        device: str = "auto",
+        threads: int | None = None,
+        lock_timeout: float = 10.0,
+    ) -> None:
+        self._assistant = Assistant(
+            library, model=model, device=device, threads=threads, lock_timeout=lock_timeout
+        )
+        self._worker = _Worker()
+
+    def __repr__(self) -> str:
+        return f"Async{self._assistant!r}"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the library once running work is done; may be called twice."""
+        await asyncio.to_thread(self._assistant.close)
+        self._worker.close()
+
+    @property
+    def library(self) -> Library:
+        """The library without its model; its calls are short and not awaited."""
+        return self._assistant.library
+
+    async def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
+        """As `Assistant.ingest`."""
+        return await self._worker.run(self._assistant.ingest, path, progress=_in_loop(progress))
+
+    async def ingest_many(
+        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+    ) -> IngestReport:
+        """As `Assistant.ingest_many`."""
+        work = self._assistant.ingest_many
+        return await self._worker.run(work, paths, progress=_in_loop(progress))
+
+    def ingest_each(
+        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+    ) -> AsyncIterator[IngestResult]:
+        """As `Assistant.ingest_each`; iterate with `async for`."""
+        work = self._assistant.ingest_each
+        return self._worker.each(work(paths, progress=_in_loop(progress)))
+
+    async def watch(
+        self,
+        folders: StrPath | Iterable[StrPath],
+        *,
+        interval: float = 2.0,
+        progress: Progress | None = None,
+    ) -> AsyncIterator[WatchEvent]:
+        """As `Assistant.watch`; other calls are done between two looks."""
+        paths = [Path(folder) for folder in _listed(folders)]
+        watch = Watch(self._assistant, paths, progress=_in_loop(progress))
+        while True:
+            async for event in self._worker.each(watch.poll()):
+                yield event
+            await asyncio.sleep(interval)
+
+    async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
+        """As `Assistant.ask`."""
+        return await self._worker.run(partial(self._assistant.ask, question, **options))
+
+    def ask_many(
+        self,
+        questions: Iterable[str],
+        *,
+        progress: Callable[[AskProgress], None] | None = None,
+        **options: Unpack[AskOptions],
+    ) -> AsyncIterator[Answer]:
+        """As `Assistant.ask_many`; iterate with `async for`."""
+        work = self._assistant.ask_many
+        return self._worker.each(work(questions, progress=_in_loop(progress), **options))
+
+    def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
+        """As `Assistant.stream`; iterate with `async for`."""
+        start = partial(self._assistant.stream, question, **options)
+        return AsyncAnswerStream(self._worker, start)
+
+    async def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
+        """As `Assistant.trace`."""
+        return await self._worker.run(partial(self._assistant.trace, question, **options))
+
+    async def summarize(
+        self,
+        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
+        *,
+        length: SummaryLength = "short",
+        words: int | None = None,
+        mode: SummaryMode = "auto",
+        focus: str | None = None,
+        section: str | None = None,
+        since: StrPath | None = None,
+    ) -> Summary:
+        """As `Assistant.summarize`."""
+        return await self._worker.run(
+            self._assistant.summarize,
+            document,
+            length=length,
+            words=words,
+            mode=mode,
+            focus=focus,
+            section=section,
+            since=since,
+        )
+
+    async def session(self, name: str | None = None) -> AsyncSession:
+        """As `Assistant.session`."""
+        return AsyncSession(self._worker, await self._worker.run(self._assistant.session, name))

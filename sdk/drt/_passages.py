@@ -1,0 +1,66 @@
+"""From a citation to the passage around it; loads no model."""
+
+from __future__ import annotations
+
+import re
+
+from ._errors import NotFoundError
+from ._library import Library
+from ._types import Citation, Passage
+
+AROUND = 400
+_HANDLE = re.compile(r"(?P<document>.+):(?P<start>\d{1,12})-(?P<end>\d{1,12})\Z", flags=re.S)
+
+
+def passage(library: Library, citation: str | Citation, *, around: int = AROUND) -> Passage:
+    """The passage of a citation, or of its handle such as `43f8db2c:67218-67228`.
+
+    `around` characters stand before and after the quote, less where words would be cut. Raises
+    `NotFoundError` where there is no such document or place.
+    """
+    if isinstance(citation, Citation):
+        document, start, end = citation.document, citation.start, citation.end
+    else:
+        document, start, end = _parsed(citation)
+    with library._open() as store:
+        row = store.document(document)
+        if not start < end <= row.characters:
+            raise NotFoundError(
+                f"{row.title!r} has {row.characters} characters, {start}-{end} was asked for; "
+                "ask again for the places of the document as it is now."
+            )
+        low = max(0, start - around)
+        text = store.text(row.id, low, min(row.characters, end + around))
+        page, section = store.place(row.id, start)
+    before, quote, after = text[: start - low], text[start - low : end - low], text[end - low :]
+    cited = Citation(
+        document=row.id,
+        title=row.title,
+        source=row.source,
+        start=start,
+        end=end,
+        quote=quote,
+        page=page,
+        section=section,
+        probability=citation.probability if isinstance(citation, Citation) else 0.0,
+    )
+    if low > 0:
+        before = _from_word(before)
+    if end + len(after) < row.characters:
+        after = _from_word(after[::-1])[::-1]
+    return Passage(cited, before, quote, after)
+
+
+def _parsed(handle: str) -> tuple[str, int, int]:
+    found = _HANDLE.match(handle.strip())
+    if found is None:
+        raise NotFoundError(
+            f"{handle!r} is no citation; expected DOCUMENT:START-END, as `drt ask` prints it."
+        )
+    return found["document"], int(found["start"]), int(found["end"])
+
+
+def _from_word(text: str) -> str:
+    """`text` without the piece of a word that it begins with."""
+    gap = re.search(r"\s", text[:60])
+    return text[gap.end() :] if gap else text

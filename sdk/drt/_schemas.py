@@ -1,0 +1,185 @@
+"""JSON Schemas (2020-12) of what `to_dict` and `--json` give, made from the result types.
+
+A schema follows its type, so it cannot fall behind it; what a type does not say stands below.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from . import _types
+from ._errors import NotFoundError
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+Schema = dict[str, Any]
+_PLAIN: dict[object, Schema] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+    type(None): {"type": "null"},
+    Any: {},
+}
+
+
+def schemas() -> tuple[str, ...]:
+    """The names that `schema` knows."""
+    return tuple(_SCHEMAS)
+
+
+def schema(name: str) -> Schema:
+    """The JSON Schema of a command's `--json`, or (`ask-line`) of one line of its `--jsonl`."""
+    if name not in _SCHEMAS:
+        raise NotFoundError(f"there is no schema {name!r}; there are {', '.join(_SCHEMAS)}.")
+    return {"$schema": DIALECT, "title": f"drt {name.replace('-', ' ')}", **_SCHEMAS[name]()}
+
+
+def _of(kind: object) -> Schema:
+    """The schema of a type: plain values, dataclasses, tuples, unions and literals of them."""
+    if kind in _PLAIN:
+        return dict(_PLAIN[kind])
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _SPECIAL.get(kind, functools.partial(_fields, kind))()
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin is typing.Literal:
+        return {"enum": list(inside)}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [_of(one) for one in inside]}
+    if origin is tuple:
+        return {"type": "array", "items": _of(inside[0])}
+    if origin is list:
+        return {"type": "array", "items": _of(inside[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(inside[1])}
+    raise TypeError(f"{kind} has no schema")
+
+
+def _fields(kind: Any, *without: str, **others: Schema) -> Schema:
+    """An object with a dataclass's fields, some left out or told otherwise."""
+    hints = typing.get_type_hints(kind)
+    names = [one.name for one in dataclasses.fields(kind) if one.name not in without]
+    given = {name: _of(hints[name]) for name in names if name not in others}
+    described = (kind.__doc__ or "").split("\n")[0]
+    return {"description": described, **_object(given | others)}
+
+
+def _object(properties: dict[str, Schema]) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _array(kind: object) -> Schema:
+    return {"type": "array", "items": _of(kind)}
+
+
+def _share(text: str) -> Schema:
+    return {"type": "number", "minimum": 0, "maximum": 1, "description": text}
+
+
+def _citation() -> Schema:
+    return _fields(
+        _types.Citation,
+        "context",
+        start={"type": "integer", "minimum": 0, "description": "first character of the quote"},
+        end={"type": "integer", "minimum": 0, "description": "character after its last"},
+        probability=_share("with what share the quoted chunk was retrieved"),
+    )
+
+
+def _answer(**more: Schema) -> Schema:
+    said = {"answer": {"type": "string", "description": "empty where nothing was found"}}
+    rest = _fields(
+        _types.Answer, "text", "trace", confidence=_share("how likely the documents say it")
+    )
+    return {**rest, **_object(more | said | rest["properties"])}
+
+
+
+def _summary() -> Schema:
+    said = {"summary": {"type": "string"}}
+    rest = _fields(_types.Summary, "text")
+    return {**rest, **_object(said | rest["properties"])}
+
+
+def _report() -> Schema:
+    failure = _object({"source": {"type": "string"}, "message": {"type": "string"}})
+    return _fields(_types.IngestReport, failures={"type": "array", "items": failure})
+
+
+def _result() -> Schema:
+    error = {"anyOf": [{"type": "string"}, {"type": "null"}]}
+    return _fields(_types.IngestResult, "seconds", error=error)
+
+
+def _passage() -> Schema:
+    around: dict[str, Schema] = {"before": {"type": "string"}, "after": {"type": "string"}}
+    properties: dict[str, Schema] = _citation()["properties"]
+    del properties["probability"]
+    return {"description": "A cited passage.", **_object(properties | around)}
+
+
+def _trace() -> Schema:
+    answer = {"anyOf": [_answer(), {"type": "null"}]}
+    return _fields(_types.Trace, "rendered", answer=answer)
+
+
+def _model() -> Schema:
+    return _fields(_types.ModelInfo, "card")
+
+
+def _measured(name: str) -> Schema:
+    """`eval` and `bench`: named numbers, whose names depend on the task."""
+    free: Schema = {"type": "object"}
+    shared = {"seconds": {"type": "number"}, "model": {"type": "string"}}
+    if name == "bench":
+        rows = {"type": "array", "items": free}
+        return _object({"bench": {"type": "string"}, "rows": rows, "calibration": free, **shared})
+    named: Schema = {"type": "string"}
+    counted = {"task": named, "data": named, "n": {"type": "integer"}}
+    return _object({**counted, "metrics": free, "baselines": free, **shared})
+
+
+def _ask_line() -> Schema:
+    piece = _object({"type": {"const": "piece"}, "text": {"type": "string"}})
+    return {"oneOf": [piece, _answer(type={"const": "answer"})]}
+
+
+_SPECIAL: dict[Any, Callable[[], Schema]] = {
+    _types.Citation: _citation,
+    _types.Answer: _answer,
+    _types.ModelInfo: _model,
+}
+_SCHEMAS: dict[str, Callable[[], Schema]] = {
+    "ask": _answer,
+    "ask-line": _ask_line,
+    "bench": lambda: _measured("bench"),
+    "chat-line": _answer,
+    "eval": lambda: _measured("eval"),
+    "ingest": _report,
+    "ingest-line": _result,
+    "library-check": lambda: _object({"findings": _array(_types.Finding)}),
+    "library-list": lambda: _object(
+        {"library": {"type": "string"}, "documents": _array(_types.DocumentInfo)}
+    ),
+    "library-show": lambda: _of(_types.DocumentInfo),
+    "model-list": lambda: _object({"models": _array(_types.ModelInfo)}),
+    "model-verify": _model,
+    "session-search": lambda: _object({"turns": _array(_types.FoundTurn)}),
+    "session-list": lambda: _object({"sessions": _array(_types.SessionInfo)}),
+    "session-show": lambda: _object(
+        {"session": {"type": "string"}, "turns": _array(_types.Turn)}
+    ),
+    "show": _passage,
+    "summarize": _summary,
+    "trace": _trace,
+    "watch-line": lambda: _of(_types.WatchEvent),
+}

@@ -1,0 +1,100 @@
+"""Keeps a library in step with folders by looking again and again; no service of the system.
+
+A file is read once it has not changed between two looks, so that none is read half-written.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ._errors import DocumentError, UnsupportedFormatError
+from ._types import IngestProgress, WatchEvent
+
+if TYPE_CHECKING:
+    from ._assistant import Assistant
+
+SETTLED = 2.0  # seconds since its last change after which a file is not being written any more
+Stamp = tuple[int, int]
+
+
+class Watch:
+    """What is known of some folders; `poll` looks at them once and does what is to be done."""
+
+    def __init__(
+        self,
+        assistant: Assistant,
+        folders: Sequence[Path],
+        *,
+        progress: Callable[[IngestProgress], None] | None = None,
+    ) -> None:
+        self._assistant = assistant
+        self._folders = [Path(os.path.abspath(folder)) for folder in folders]
+        self._progress = progress
+        self._done: dict[Path, Stamp] = {}
+        self._waiting: dict[Path, Stamp] = {}
+        for folder in self._folders:
+            if not folder.is_dir():
+                raise DocumentError(f"{folder} is not a folder; name one that is there to watch.")
+
+    def poll(self) -> Iterator[WatchEvent]:
+        """Reads what is new or changed, removes what is gone; one event for each."""
+        seen = {file: stamp for folder in self._folders for file, stamp in _files(folder)}
+        now = time.time_ns()
+        for file, stamp in seen.items():
+            if self._done.get(file) == stamp:
+                continue
+            quiet = now - stamp[0] > SETTLED * 1e9
+            if quiet or self._waiting.get(file) == stamp:
+                self._waiting.pop(file, None)
+                self._done[file] = stamp
+                yield from self._read(file)
+            else:
+                self._waiting[file] = stamp
+        self._done = {file: stamp for file, stamp in self._done.items() if file in seen}
+        self._waiting = {file: stamp for file, stamp in self._waiting.items() if file in seen}
+        yield from self._remove_lost()
+
+    def _read(self, file: Path) -> Iterator[WatchEvent]:
+        for result in self._assistant.ingest_each([file], progress=self._progress):
+            if result.document is not None:
+                if result.document.new:
+                    yield WatchEvent("read", result.source, result.document)
+            elif not isinstance(result.error, UnsupportedFormatError):
+                yield WatchEvent("failed", result.source, None, str(result.error))
+
+    def _remove_lost(self) -> Iterator[WatchEvent]:
+        for document in self._assistant.library.documents():
+            if any(_lost(Path(document.source), folder) for folder in self._folders):
+                self._assistant.library.remove(document)
+                yield WatchEvent("removed", document.source, document)
+
+
+def _files(folder: Path) -> Iterator[tuple[Path, Stamp]]:
+    """The files below a folder with when they changed and their size; hidden ones are left out."""
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            file = Path(root, name)
+            try:
+                status = file.stat()
+            except OSError:
+                continue  # gone again, or a link that leads nowhere
+            if not name.startswith("."):
+                yield file, (status.st_mtime_ns, status.st_size)
+
+
+def _lost(source: Path, folder: Path) -> bool:
+    """Whether a document of this folder has no file any more.
+
+    Not where the whole folder is away, such as a disk that is not mounted, and not where the
+    document lies inside a file, such as an archive.
+    """
+    if folder not in source.parents or not folder.is_dir() or source.exists():
+        return False
+    above = next(parent for parent in source.parents if parent.exists())
+    return above.is_dir()
+

@@ -1,0 +1,90 @@
+"""`drt chat`: its commands, several lines, and what it writes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+
+@pytest.fixture
+def chat(drt: Drt, handbook: Path) -> Drt:
+    assert drt("ingest", handbook).code == 0
+
+    def talk(*lines: object, options: tuple[str, ...] = ()) -> object:
+        return drt("chat", *options, stdin="".join(f"{line}\n" for line in lines))
+
+    return talk  # type: ignore[return-value]
+
+
+def test_a_passage_is_shown_by_its_number(chat: Drt) -> None:
+    out = chat("Which period?", "/show 1").out
+    assert "The notice «period» is thirty days. The keeper" in out
+    wrong = chat("Which period?", "/show 9")
+    assert "the last answer has 1 citation(s), 9 is none of them" in wrong.err
+    assert "nothing was asked yet" in chat("/show 1").err
+
+
+def test_sources_have_numbers(chat: Drt, handbook: Path) -> None:
+    out = chat("Which period?", "/sources").out
+    assert "[1] handbook.txt, page 3, Part > Terms, " in out and str(handbook) in out
+
+
+def test_the_document_and_the_mode_can_be_changed(
+    chat: Drt, engine: FakeEngine, handbook: Path
+) -> None:
+    first_lines = ("/doc handbook.txt", "/mode free", "Which period?")
+    result = chat(*first_lines, "/doc", "/mode quote", "Which?")
+    assert result.code == 0
+    first, second = engine.asked[-2:]
+    assert len(first["documents"]) == 1 and first["mode"] == "free"
+    assert second["documents"] is None and second["mode"] == "quote"
+    assert "Asking only handbook.txt." in result.out and "Answering in free mode." in result.out
+    wrong = chat("/doc nobody.txt", "/mode loud", "/nothing")
+    assert wrong.code == 0 and wrong.err.count("\ndrt: ") + wrong.err.startswith("drt: ") == 3
+
+
+def test_several_lines_are_one_question(chat: Drt, engine: FakeEngine) -> None:
+    chat("Which \\", "period?", '"""', "Which", "keeper?", '"""', "Which log?")
+    assert [one["question"] for one in engine.asked] == [
+        "Which \nperiod?",
+        "Which\nkeeper?",
+        "Which log?",
+    ]
+
+
+def test_an_open_block_ends_with_the_input(chat: Drt, engine: FakeEngine) -> None:
+    assert chat('"""', "Which period?").code == 0
+    assert chat("Which period?\\").code == 0
+    assert [one["question"].strip() for one in engine.asked] == ["Which period?"] * 2
+
+
+def test_lines_of_json(chat: Drt) -> None:
+    out = chat("Which period?", "Which zeppelin?", options=("--jsonl",)).out
+    answers = [json.loads(line) for line in out.splitlines()]
+    assert [one["found"] for one in answers] == [True, False]
+
+
+@pytest.mark.parametrize("name", ["talk.md", "talk.csv", "talk.json"])
+def test_a_conversation_is_saved(chat: Drt, tmp_path: Path, name: str) -> None:
+    result = chat("Which period?", "Which zeppelin?", f"/save {tmp_path / name}")
+    assert result.code == 0 and name in result.out
+    text = (tmp_path / name).read_text(encoding="utf-8")
+    if name.endswith(".csv"):
+        rows = list(csv.DictReader(text.splitlines()))
+        assert [row["quote"] for row in rows] == ["period", "the"]
+        assert rows[1]["answer"] == ""
+    elif name.endswith(".json"):
+        assert [one["question"] for one in json.loads(text)] == ["Which period?", "Which zeppelin?"]
+    else:
+        assert "## Which period?\n\nperiod\n" in text and "The document does not say." in text
+
+
+def test_what_cannot_be_saved_is_a_sentence(chat: Drt, tmp_path: Path) -> None:
+    result = chat("/save", "/save talk.exe", f"/save {tmp_path / 'no' / 'folder.md'}")
+    assert result.code == 0 and result.err.count("drt: ") == 3

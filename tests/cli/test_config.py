@@ -1,0 +1,136 @@
+"""Where an option's value comes from: command line, environment, settings file, default."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drt_cli._settings import toml_value
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.toml"
+
+
+def test_settings_are_set_got_listed_and_unset(drt: Drt, file: Path) -> None:
+    assert drt("config", "path").out == f"{file}\n"
+    assert (drt("config", "get", "threads").code, file.exists()) == (1, False)
+    assert drt("config", "set", "threads", "2").code == 0
+    assert drt("config", "set", "ask.top_k", "12").code == 0
+    assert drt("config", "get", "ask.top-k").out == "12\n"
+    assert drt("config", "list").out == "threads = 2\nask.top-k = 12\n"
+    assert drt("config", "list", "--json").json == {"threads": 2, "ask.top-k": 12}
+    assert drt("config", "unset", "threads").code == 0
+    assert drt("config", "unset", "ask.top-k").code == 0
+    assert drt("config", "list").out == ""
+
+
+def test_a_change_keeps_the_rest_as_it_is(drt: Drt, file: Path) -> None:
+    text = '# mine\nlibrary = "/a/b"  # here\n\n# for questions\n[ask]\nmode = "quote"  # exact\n'
+    file.write_text(text)
+    drt("config", "set", "ask.top-k", "3")
+    assert file.read_text() == text + "top-k = 3\n"
+    drt("config", "set", "threads", "2")
+    assert tomllib.loads(file.read_text())["threads"] == 2
+    assert all(line in file.read_text().splitlines() for line in text.splitlines())
+    drt("config", "unset", "threads")
+    drt("config", "unset", "ask.top-k")
+    assert [line for line in file.read_text().splitlines() if line] == [
+        line for line in text.splitlines() if line
+    ]
+
+
+def test_an_odd_layout_is_left_to_its_author(drt: Drt, file: Path) -> None:
+    file.write_text('ask = { mode = "quote" }\n')
+    result = drt("config", "set", "ask.top-k", "3")
+    assert result.code == 1 and "edit it by hand" in result.err
+    assert file.read_text() == 'ask = { mode = "quote" }\n'
+
+
+def test_the_order_of_precedence(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def top_k(*words: str) -> object:
+        assert drt("ask", "Which period?", *words).code == 0
+        return engine.asked[-1]["top_k"]
+
+    drt("ingest", handbook)
+    assert top_k() == 8
+    drt("config", "set", "ask.top-k", "3")
+    assert top_k() == 3
+    monkeypatch.setenv("DRT_ASK_TOP_K", "4")
+    assert top_k() == 4
+    assert top_k("--top-k", "5") == 5
+
+
+def test_global_options_come_from_everywhere_too(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def threads(*words: object) -> object:
+        assert drt(*words, handbook).code == 0
+        return engine.loads[-1]["threads"]
+
+    drt("config", "set", "threads", "2")
+    assert threads("ingest") == 2
+    monkeypatch.setenv("DRT_THREADS", "3")
+    assert threads("ingest") == 3
+    assert threads("--threads", "4", "ingest") == 4
+    assert threads("ingest", "--threads", "5") == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["set", "ask.topk", "3"], "ask.topk"),
+        (["set", "library.list", "3"], "library.list"),
+        (["set", "ask.top-k", "many"], "'many' is not a valid integer"),
+        (["set", "ask.top-k", "0"], "0"),
+        (["set", "device", "tpu"], "'tpu'"),
+        (["set", "quiet", "maybe"], "neither true nor false"),
+        (["get", "nothing"], "nothing"),
+        (["unset", "help"], "help"),
+    ],
+)
+def test_wrong_settings_are_a_sentence(
+    drt: Drt, file: Path, words: list[str], said: str
+) -> None:
+    result = drt("config", *words)
+    assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
+    assert said in result.err and not file.exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["threads = ", "threads = 0", "unknown = 1", "[ask]\nx = 1", "\xff"]
+)
+def test_a_broken_file_is_a_sentence_and_can_be_mended(
+    drt: Drt, file: Path, text: str
+) -> None:
+    file.write_bytes(text.encode("latin-1"))
+    result = drt("library", "list")
+    assert (result.code, result.out) == (1, "")
+    assert result.err.startswith("drt: ") and result.err.count("\n") == 1
+    assert drt("config", "path").code == 0
+    file.unlink()
+    assert drt("library", "list").code == 0
+
+
+def test_flags_and_repeated_options(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    drt("ingest", handbook)
+    drt("config", "set", "ask.reread", "false")
+    drt("config", "set", "ask.doc", "handbook.txt")
+    drt("config", "set", "quiet", "true")
+    drt("ask", "Which period?")
+    assert engine.asked[-1]["reread"] is False and len(engine.asked[-1]["documents"]) == 1
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_any_text_survives_the_file(text: str) -> None:
+    assert tomllib.loads(f"value = {toml_value(text)}\n") == {"value": text}
+    assert tomllib.loads(f"value = {toml_value([text, text])}\n") == {"value": [text, text]}

@@ -1,0 +1,95 @@
+"""Ctrl-C and a closed pipe, in processes of their own: quiet, and over within two seconds."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="POSIX signals")
+
+# Stands for any work that takes long: a question over a library whose engine never answers.
+SLOW = """
+import sys, time
+from drt import _engine
+def slow(*arguments, **options):
+    print("working", flush=True)
+    while True:
+        time.sleep(0.05)
+_engine.load_runtime = slow
+from drt_cli.main import main
+sys.argv[0] = "drt"
+main()
+"""
+
+
+def start(code: str, *words: object, library: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, words)],
+        env={**os.environ, "DRT_LIBRARY": str(library)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+# Some libraries swallow what a signal handler raises.
+SWALLOWING = SLOW.replace("time.sleep(0.05)", "swallow()").replace(
+    "def slow",
+    """
+def swallow():
+    try:
+        time.sleep(0.05)
+    except KeyboardInterrupt:
+        pass
+
+def slow""",
+)
+
+
+@pytest.mark.parametrize(
+    "words", [("ingest", "FILE"), ("ingest", "--watch", "FOLDER"), ("ask", "Q", "FILE")]
+)
+def test_an_interruption_is_quiet_and_quick(tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = tmp_path / "folder" / "a.txt"
+    file.parent.mkdir()
+    file.write_text("The keeper signs the log.")
+    os.utime(file, (1e9, 1e9))
+    named = {"FILE": file, "FOLDER": file.parent}
+    process = start(SLOW, *(named.get(word, word) for word in words), library=tmp_path / "library")
+    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130 and time.monotonic() - began < 2
+    assert "Traceback" not in err and "KeyboardInterrupt" not in err
+
+
+def test_an_interruption_that_is_swallowed_ends_the_process_too(tmp_path: Path) -> None:
+    file = tmp_path / "a.txt"
+    file.write_text("The keeper signs the log.")
+    process = start(SWALLOWING, "ingest", file, library=tmp_path / "library")
+    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert (process.returncode, err) == (130, "") and time.monotonic() - began < 2
+
+
+def test_a_reader_that_leaves_ends_a_stream_of_lines(tmp_path: Path) -> None:
+    process = start(
+        "import sys; from drt_cli.main import main; sys.argv[0] = 'drt'; main()",
+        *("ingest", "--jsonl", *(f"missing-{number}.txt" for number in range(5000))),
+        library=tmp_path / "library",
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert process.stdout.readline().startswith("{")
+    process.stdout.close()
+    assert process.wait(timeout=10) == -signal.SIGPIPE
+    assert process.stderr.read() == ""
+    process.stderr.close()

@@ -1,0 +1,226 @@
+"""Examples in help, the manual, schemas, completion, colours, and lines of JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from drt_cli._manual import all_commands, manual_page, reference
+from drt_cli.main import cli
+from tests.cli.conftest import Drt
+from tests.sdk.fakes import FakeEngine
+
+ALL = dict(all_commands(cli))
+EXAMPLE = re.compile(r"Example: (?P<line>.+)")
+
+
+def example(command: click.Command) -> str:
+    found = EXAMPLE.search(f"{command.help or ''}\n{command.epilog or ''}")
+    assert found is not None, command.name
+    return found["line"]
+
+
+def own_words(line: str) -> list[str]:
+    """The words of an example's call of drt, without what a shell does with it."""
+    words = shlex.split(line.removeprefix('eval "$(').removesuffix(')"').split(" > ")[0])
+    while len(words) > 1 and words[1].startswith("--"):  # a global option and its value
+        del words[1:3]
+    return words
+
+
+@pytest.mark.parametrize("words", ALL)
+def test_every_command_has_an_example_that_is_one_of_it(words: str) -> None:
+    given = own_words(example(ALL[words]))
+    assert given[: len(words.split())] == words.split()
+    command: click.Command = cli
+    names: set[str] = set()
+    for word in given[1:]:
+        names |= {name for one in command.params for name in one.opts + one.secondary_opts}
+        if isinstance(command, click.Group) and not word.startswith("-"):
+            # "train" takes a file in the place of a command.
+            command = command.get_command(click.Context(command), word) or command
+    names |= {name for one in command.params for name in one.opts + one.secondary_opts}
+    assert {word for word in given if word.startswith("--")} <= names
+
+
+@pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
+def test_help_shows_the_example(drt: Drt, words: str) -> None:
+    result = drt(*words.split()[1:], "--help")
+    assert result.code == 0 and "Example:" in result.out
+
+
+def test_the_manual_and_the_reference_hold_every_command() -> None:
+    manual, table = manual_page(cli, "1.2.3"), reference(cli)
+    for words, command in ALL.items():
+        assert f"## {words}\n" in table
+        assert example(command).replace("\\", "\\e").replace("-", "\\-") in manual
+    assert "drt 1.2.3" in manual and "DRT_ASK_TOP_K" in manual.replace("\\-", "-")
+
+
+@pytest.mark.skipif(shutil.which("groff") is None, reason="no groff here")
+def test_groff_has_nothing_against_the_manual() -> None:
+    ended = subprocess.run(
+        ["groff", "-man", "-Tutf8", "-ww"],
+        input=manual_page(cli, "1"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert ended.stderr == "" and "SYNOPSIS" in re.sub(".\x08", "", ended.stdout)
+
+
+def test_schemas_are_printed(drt: Drt) -> None:
+    names = drt("schema").out.split()
+    assert {"ask", "summarize", "trace"} <= set(names)
+    for name in names:
+        assert drt("schema", name).json["title"] == f"drt {name.replace('-', ' ')}"
+    unknown = drt("schema", "nothing")
+    assert unknown.code == 1 and "summarize" in unknown.err
+
+
+def complete(line: str, shell: str = "bash") -> list[str]:
+    """What the shell is told after TAB at the end of a line."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    words = line.split(" ")
+    made = kind(cli, {}, "drt", "_DRT_COMPLETE")
+    return [item.value for item in made.get_completions(words[1:-1], words[-1])]
+
+
+def test_documents_and_conversations_are_completed(drt: Drt, handbook: Path) -> None:
+    other = handbook.with_name("harbour.txt")
+    other.write_text("The harbour closes at eight.")
+    drt("ingest", handbook, other)
+    drt("ask", "Which period?", "--session", "review")
+    for line in ("drt ask Q --doc ha", "drt library show ha", "drt trace Q --doc ha"):
+        assert set(complete(line)) - {"ha"} == {"handbook.txt", "harbour.txt"}
+    assert complete("drt ask Q --doc harb") == ["harbour.txt"]
+    for line in ("drt ask Q --session r", "drt chat --session r", "drt session show r"):
+        assert complete(line) == ["review"]
+    assert "summarize" in complete("drt summ") and "ask-line" in complete("drt schema ask")
+
+
+def test_completion_never_fails(drt: Drt, tmp_path: Path) -> None:
+    (tmp_path / "library").write_text("not a library")
+    assert complete("drt ask Q --doc ha") == []
+    (tmp_path / "config.toml").write_text("broken = ")
+    assert complete("drt ask Q --session r") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_of_a_shell(drt: Drt, shell: str) -> None:
+    script = drt("completion", shell).out
+    assert f"_DRT_COMPLETE={shell}_complete" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script, text=True, check=True)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("name", "value"), [("NO_COLOR", "1"), ("TERM", "dumb")])
+def test_a_terminal_without_colours(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.setenv(name, value)
+    drt("ask", "Which period?", handbook)
+    assert "\x1b" not in screen.getvalue() and "«period»" in screen.getvalue()
+
+
+def test_a_terminal_with_colours(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stdout", screen)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    drt("ask", "Which period?", handbook)
+    assert '\x1b[1m"period"' in screen.getvalue()
+
+
+def test_lines_of_json_as_they_come(drt: Drt, handbook: Path) -> None:
+    out = drt("ask", "--stream", "--jsonl", "Which period?", handbook).out
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [line["type"] for line in lines] == ["piece", "piece", "answer"]
+    assert "".join(line.get("text", "") for line in lines[:2]) == lines[2]["answer"]
+    read = drt("ingest", "--jsonl", handbook, "missing.txt")
+    first, second = (json.loads(line) for line in read.out.splitlines())
+    assert read.code == 3 and first["document"]["title"] == "handbook.txt"
+    assert second["document"] is None and "missing.txt" in second["error"]
+    told = drt("summarize", "--jsonl", "handbook.txt").out
+    assert json.loads(told)["quote"] == "The notice period is thirty days."
+
+
+def test_questions_from_standard_input(drt: Drt, engine: FakeEngine, handbook: Path) -> None:
+    questions = "Which period?\n\nWhich keeper?\n"
+    out = drt("ask", "-", handbook, "--jsonl", stdin=questions).out
+    assert [json.loads(line)["answer"] for line in out.splitlines()] == ["period", "keeper"]
+    text = drt("ask", "-", handbook, stdin=questions).out
+    assert text.index("> Which period?") < text.index('"period"') < text.index("> Which keeper?")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "Q", "--json", "--jsonl"),
+        ("ask", "-", "--json"),
+        ("ingest", "x", "--json", "--jsonl"),
+        ("ingest", "x", "--watch", "--json"),
+        ("summarize", "x", "--json", "--jsonl"),
+    ],
+)
+def test_two_kinds_of_output_at_once_are_wrong_usage(drt: Drt, words: tuple[str, ...]) -> None:
+    assert drt(*words).code == 2
+
+
+def test_a_watched_folder_until_it_is_interrupted(
+    drt: Drt, handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "watched"
+    folder.mkdir()
+    (folder / "a.txt").write_text("The bell rings.")
+    os.utime(folder / "a.txt", (1e9, 1e9))
+    looks = 0
+
+    def sleep(seconds: float) -> None:
+        nonlocal looks
+        looks += 1
+        if looks == 1:
+            (folder / "a.txt").unlink()
+        else:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("drt._assistant.time.sleep", sleep)
+    result = drt("ingest", "--watch", folder)
+    assert result.code == 130 and "Traceback" not in result.err
+    read, removed = result.out.splitlines()
+    assert read.startswith("read  ") and removed.startswith("removed  ")
+    assert "Watching" in result.err
+
+
+def test_a_trace_as_a_page(drt: Drt, handbook: Path, tmp_path: Path) -> None:
+    page = tmp_path / "trace.html"
+    result = drt("trace", "Which period?", handbook, "--html", page)
+    assert (result.code, result.out, result.err) == (0, "", f"Wrote {page}.\n")
+    text = page.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>") and "Which period?" in text
+    both = drt("trace", "Which period?", handbook, "--html", page, "--json")
+    assert both.json["question"] == "Which period?"
+    refused = drt("trace", "Which period?", handbook, "--html", tmp_path / "no" / "page.html")
+    assert refused.code == 1 and refused.err.count("\n") == 1

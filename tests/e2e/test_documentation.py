@@ -1,0 +1,146 @@
+"""The documentation holds true: its commands and its Python run, its reference is up to date.
+
+All of a page runs in order in one folder, with the model of the package, loaded once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drt import _engine
+from drt_cli.main import run
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = ("tutorial.md", "how-to.md")
+EXAMPLES = ("agreement.md", "agreement-draft.md")
+BLOCK = re.compile(r"```(sh|console|python)\n(.*?)```", flags=re.S)
+
+
+@dataclass(frozen=True)
+class Call:
+    """A command of a page, what is typed while it runs, and lines that it prints."""
+
+    line: str
+    typed: tuple[str, ...] = ()
+    printed: tuple[str, ...] = ()
+
+
+@cache
+def load_runtime(*arguments: Any, **options: Any) -> Any:
+    from drt_engine.runtime import Runtime
+
+    return Runtime.load(threads=1)
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the examples and a library of its own."""
+    (tmp_path / "examples").mkdir()
+    for name in EXAMPLES:
+        shutil.copy(ROOT / "examples" / name, tmp_path / "examples")
+    (tmp_path / "questions.txt").write_text("What is the wintering allowance?\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("LIBRARY", "STATE_DIR", "CONFIG_FILE"):
+        monkeypatch.setenv(f"DRT_{name}", str(tmp_path / name.lower()))
+    monkeypatch.setattr(_engine, "load_runtime", lambda *a, **o: load_runtime())
+    return tmp_path
+
+
+def calls(kind: str, text: str) -> Iterator[Call]:
+    if kind == "sh":
+        for line in text.splitlines():
+            if line.strip() and not line.startswith("#"):
+                yield Call(line)
+        return
+    for part in re.split(r"(?m)^\$ ", text)[1:]:
+        line, *rest = part.splitlines()
+        typed = tuple(one[2:] for one in rest if one.startswith("> "))
+        yield Call(line, typed, tuple(one for one in rest if one and not one.startswith("> ")))
+
+
+def arguments(line: str, patch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
+    """The words after `drt`, and the file that standard input is; no more of a shell than this."""
+    line = re.sub(r'^eval "\$\((.*)\)"$', r"\1", line)
+    words = shlex.split(line)
+    while "=" in words[0]:
+        name, _, value = words.pop(0).partition("=")
+        patch.setenv(name, value)
+    assert words.pop(0) == "drt", line
+    given = words[words.index("<") + 1] if "<" in words else None
+    ends = [words.index(sign) for sign in "<>" if sign in words]
+    return words[: min(ends, default=len(words))], given
+
+
+def perform(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupt(seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        words, given = arguments(call.line, patch)
+        typed = "".join(f"{line}\n" for line in call.typed)
+        text = Path(given).read_text() if given else typed
+        patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        if "--watch" in words:
+            patch.setattr("drt._assistant.time.sleep", interrupt)
+        code = run(words)
+    out, err = capsys.readouterr()
+    assert code == (130 if "--watch" in words else 0), (call.line, err)
+    for line in call.printed:
+        assert line in out.splitlines(), (call.line, out)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    found = BLOCK.findall(text)
+    assert len(found) == text.count("```") // 2
+    for kind, block in found:
+        if kind == "python":
+            exec(compile(block, page, "exec"), {"__name__": "example"})
+            continue
+        for call in calls(kind, block):
+            perform(call, capsys)
+
+
+def test_the_pages_name_files_that_exist() -> None:
+    for page in DOCS.glob("*.md"):
+        text = page.read_text(encoding="utf-8")
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (DOCS / link).exists(), (page.name, link)
+
+
+def test_the_reference_is_up_to_date() -> None:
+    spec = importlib.util.spec_from_file_location("make_reference", DOCS / "make_reference.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for path, text in module.pages().items():
+        assert path.read_text(encoding="utf-8") == text, "run `python docs/make_reference.py`"
+
+
+def test_the_picture_is_small() -> None:
+    assert (DOCS / "trace.png").stat().st_size < 200_000
+
+
+@pytest.mark.parametrize("name", ["ask_many.py", "watch_folder.py", "ask_async.py"])
+def test_an_example_runs(
+    name: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = ROOT / "examples" / name
+    monkeypatch.setattr(sys, "argv", [name, "examples/agreement.md"])
+    scope: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
+    assert capsys.readouterr().out.strip()

@@ -1,0 +1,120 @@
+"""A library read again from its own texts: damaged memory, or another model."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.errors import FingerprintMismatch
+from drt_engine.ingest import pipeline
+from drt_engine.ingest.rebuild import rebuild, repair
+from drt_engine.store import ChunkBatch, Store, shelves
+from tests.model_folder import LETTERS, MANUAL, errors, library, read, read_text, runtime
+
+
+def records(store: Store, id: str) -> ChunkBatch:
+    return store.read_chunks(store.chunk_ids([id]))
+
+
+def assert_same_bits(one: ChunkBatch, other: ChunkBatch) -> None:
+    for field in fields(ChunkBatch):
+        assert torch.equal(getattr(one, field.name), getattr(other, field.name)), field.name
+
+
+@pytest.mark.parametrize("compacted", [False, True])
+def test_damaged_memory_is_read_again_bit_for_bit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacted: bool
+) -> None:
+    monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", 5)
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="manual.md", text=MANUAL)
+        read_text(store, tmp_path, name="letters.txt", text=LETTERS)
+        if compacted:
+            store.compact()
+        before = records(store, row.id)
+        segments = sorted((store.path / "segments").glob(f"{row.id}*.seg"))
+        damaged = segments if compacted else [segments[1], segments[-1]]
+        for number, segment in enumerate(damaged):
+            data = bytearray(segment.read_bytes())
+            data[-1] ^= 1
+            segment.write_bytes(data if number == 0 else b"cut")
+        store._memory.close()
+        findings = store.check()
+        assert len(errors(store)) == len(findings) >= len(damaged)
+        done, left = repair(runtime(), store, findings)
+        assert (len(done), left) == (len(damaged), [])
+        assert store.check() == []
+        assert_same_bits(records(store, row.id), before)
+
+
+def test_the_search_index_and_shelves_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 1)
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="manual.md", text=MANUAL)
+        store.compact()
+        hits = store.search_text("keeper")
+        store._database._open().execute("INSERT INTO chunk_text (chunk_text) VALUES ('delete-all')")
+        next((store.path / "segments").glob("*.lmk")).unlink()
+        store._memory.close()
+        assert {finding.kind for finding in store.check()} == {"search", "shelf"}
+        assert repair(runtime(), store, store.check()) == ([], [])
+        assert store.check() == [] and store.search_text("keeper") == hits
+
+
+def test_a_library_is_rebuilt_for_another_model(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with library(path) as store:
+        row = read_text(store, tmp_path, name="manual.md", text=MANUAL)
+        read_text(store, tmp_path, name="letters.txt", text=LETTERS)
+        store.save_session("talk", transcript=[], meta={}, state=b"")
+        before = store.documents()
+        texts = {row.id: "".join(store.iter_text(row.id)) for row in before}
+        place = store.place(row.id, MANUAL.index("thirty days"))
+    other = runtime(chunk=8, width=24, heads=3, kv_heads=3)
+    rows = rebuild(other, path, lock_timeout=1.0)
+    assert [(r.id, r.title, r.source, r.created, r.characters) for r in rows] == [
+        (r.id, r.title, r.source, r.created, r.characters) for r in before
+    ]
+    with pytest.raises(FingerprintMismatch), library(path):
+        pass
+    assert not (path / "rebuild").exists()
+    (tmp_path / "fresh").mkdir()
+    with library(path, other) as store, library(tmp_path / "fresh" / "library", other) as fresh:
+        assert store.check() == []
+        assert {row.id: "".join(store.iter_text(row.id)) for row in store.documents()} == texts
+        assert store.place(row.id, MANUAL.index("thirty days")) == place
+        again = read(fresh, tmp_path / "manual.md", other)
+        assert_same_bits(records(store, row.id), records(fresh, again.id))
+        assert [s.name for s in store.sessions()] == ["talk"]
+        assert store.search_text("keeper") != []
+
+
+def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with library(path) as store:
+        read_text(store, tmp_path, name="manual.md", text=MANUAL)
+        read_text(store, tmp_path, name="letters.txt", text=LETTERS)
+        before = store.documents()
+    other = runtime(chunk=8, width=24, heads=3, kv_heads=3)
+    seen: list[str] = []
+
+    def stop(step: pipeline.IngestProgress) -> None:
+        seen.append(step.source)
+        if len(set(seen)) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rebuild(other, path, lock_timeout=1.0, progress=stop)
+    with library(path) as store:
+        assert store.documents() == before
+    seen.clear()
+    rebuild(other, path, lock_timeout=1.0, progress=lambda step: seen.append(step.source))
+    assert len(set(seen)) <= 1, "the first document was read twice"
+    with library(path, other) as store:
+        assert [row.id for row in store.documents()] == [row.id for row in before]
+        assert store.check() == []

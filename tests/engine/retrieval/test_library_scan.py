@@ -1,0 +1,131 @@
+"""The library's scan, which keeps only a few chunks, chooses what scoring every chunk would."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import preset
+from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.retrieval.scoring import LandmarkScorer
+from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+from tests.engine.model.factories import tiny
+
+WIDTH = preset("drt-tiny").width
+PARTS = [range(100, 400), [7, 900, 3, 12], range(1000, 1010), [5000]]
+
+
+class Landmarks:
+    """As much of a store as the scan needs: parts with ids in any order, and their landmarks."""
+
+    def __init__(self) -> None:
+        self.parts = [(list(ids), torch.randn(len(ids), WIDTH).half()) for ids in PARTS]
+
+    def scan_landmarks(
+        self, documents: Sequence[str] | None = None
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        yield from self.parts
+
+    def neighbours(self, chunk: int) -> tuple[int | None, int | None]:
+        return None, None
+
+
+def source(store: Landmarks, retriever: RetrieverName, lexical: dict[int, float]) -> LibrarySource:
+    runtime = SimpleNamespace(config=tiny())
+    return LibrarySource(
+        cast(Runtime, runtime),
+        cast(Store, store),
+        "question",
+        (),
+        count=5,
+        retriever=retriever,
+        _lexical=lexical,
+    )
+
+
+def every_score(
+    store: Landmarks, query: Tensor, scorer: LandmarkScorer, bonus: dict[int, float]
+) -> dict[int, float]:
+    weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
+    found = {}
+    for ids, landmarks in store.parts:
+        scores = scorer.scores(query[None], landmarks.float())[0].tolist()
+        found.update({c: s + weight * bonus.get(c, 0) for c, s in zip(ids, scores, strict=True)})
+    return found
+
+
+def best(scores: dict[int, float], count: int) -> dict[int, float]:
+    return dict(sorted(scores.items(), key=lambda item: -item[1])[:count])
+
+
+def assert_same_choice(
+    scanned: tuple[list[int], Tensor], scores: dict[int, float], count: int = 5
+) -> None:
+    ids, found = scanned
+    actual = best(dict(zip(ids, found.tolist(), strict=True)), count)
+    wanted = best(scores, count)
+    assert list(actual) == list(wanted)
+    assert list(actual.values()) == pytest.approx(list(wanted.values()), rel=1e-5, abs=1e-5)
+    assert len(ids) == len(set(ids)) < 40
+
+
+@pytest.mark.parametrize("weight", [4.0, 0.3, -2.0])
+@pytest.mark.parametrize("retriever", ["hybrid", "landmark"])
+@pytest.mark.parametrize("lexical", [{}, {3: 1.0, 5000: 0.5, 250: 0.4, 251: 0.1, 1003: 0.2}])
+def test_the_best_are_among_the_few(
+    retriever: RetrieverName, lexical: dict[int, float], weight: float
+) -> None:
+    store = Landmarks()
+    scorer = LandmarkScorer(tiny(lexical_scores=True))
+    assert scorer.lexical is not None
+    scorer.lexical.data.fill_(weight)
+    query = torch.randn(WIDTH)
+    with torch.inference_mode():
+        scanned = source(store, retriever, lexical)._scores(query, scorer)
+        bonus = lexical if retriever == "hybrid" else {}
+        assert_same_choice(scanned, every_score(store, query, scorer, bonus))
+
+
+def test_a_scorer_without_lexical_scores_needs_no_words() -> None:
+    store = Landmarks()
+    scorer = LandmarkScorer(tiny(lexical_scores=False))
+    query = torch.randn(WIDTH)
+    scanned = source(store, "hybrid", {3: 1.0})._scores(query, scorer)
+    assert_same_choice(scanned, every_score(store, query, scorer, {}))
+
+
+def test_by_words_alone_only_their_chunks_are_scored() -> None:
+    store = Landmarks()
+    scorer = LandmarkScorer(tiny(lexical_scores=True))
+    lexical = {3: 1.0, 5000: 0.9, 250: 0.8, 251: 0.7, 1003: 0.6, 1004: 0.5, 77_777: 0.95}
+    query = torch.randn(WIDTH)
+    with torch.inference_mode():
+        ids, found = source(store, "lexical", lexical)._scores(query, scorer)
+        wanted = every_score(store, query, scorer, lexical)
+    # The best five by words, but for the one that no part holds.
+    assert ids == [3, 250, 251, 5000]
+    assert found.tolist() == pytest.approx([wanted[c] for c in ids], rel=1e-5)
+
+
+def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
+    store = Landmarks()
+    scorer = LandmarkScorer(tiny(lexical_scores=True))
+    query = torch.randn(WIDTH)
+    with torch.inference_mode():
+        scanned = source(store, "lexical", {})._scores(query, scorer)
+        assert_same_choice(scanned, every_score(store, query, scorer, {}))
+
+
+def test_an_empty_library_has_nothing() -> None:
+    store = Landmarks()
+    store.parts = []
+    ids, found = source(store, "landmark", {})._scores(
+        torch.randn(WIDTH), LandmarkScorer(tiny())
+    )
+    assert ids == [] and found.shape == (0,)

@@ -1,0 +1,127 @@
+"""A disk that fails at the n-th call, for every n: one sentence, nothing lost, then it works."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from drt_engine.errors import StoreError
+from drt_engine.store import Store, catalog, sessions, shelves
+from tests.engine.store.disks import ERRORS, FailingDisk
+from tests.engine.store.helpers import errors
+from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
+
+Operation = Callable[[Store], None]
+# a quick choice: what the others add is done in the same steps
+FEW = [one for one in OPERATIONS if one.__name__ not in ("resume", "replace", "save")]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_base(tmp_path_factory.mktemp("base"))
+
+
+def ask(store: Store) -> None:
+    """What a question reads."""
+    with store.snapshot() as view:
+        ids = [i for some, _ in view.scan_landmarks() for i in some]
+        view.read_chunks(ids)
+        view.search_text("heather")
+        list(view.iter_text(view.documents()[0].id))
+
+
+def fail_everywhere(base: Path, folder: Path, operation: Operation, errors_: list[int]) -> int:
+    """Fail each call in turn until the operation gets through; how many calls that took."""
+    for at in range(1, 1_000):
+        path = fresh(base, folder)
+        with open_on(path) as store:
+            before = held(store)
+        disk = FailingDisk(at, errors_[at % len(errors_)])
+        failed = False
+        with open_on(path, disk) as store:
+            try:
+                operation(store)
+            except StoreError as error:
+                failed = True
+                assert str(error).count("\n") == 0
+        with open_on(path) as store:
+            assert errors(store) == []
+            now = held(store)
+            operation(store)
+            done = held(store)
+            assert now in (before, done)
+        if disk.left > 0:
+            assert not failed and now == done
+            return at
+    raise AssertionError("the operation never got through")
+
+
+@pytest.mark.parametrize("operation", [*FEW, ask], ids=lambda one: one.__name__)
+def test_every_call_may_fail_once(
+    base: Path, tmp_path: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (catalog, sessions):
+        monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
+    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    calls = fail_everywhere(base, tmp_path / "faults", operation, list(ERRORS))
+    assert calls > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ERRORS, ids=lambda code: errno.errorcode[code])
+@pytest.mark.parametrize("operation", [*OPERATIONS, ask], ids=lambda one: one.__name__)
+def test_every_call_may_fail_once_in_every_way(
+    base: Path,
+    tmp_path: Path,
+    operation: Operation,
+    error: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for module in (catalog, sessions):
+        monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
+    assert fail_everywhere(base, tmp_path / "faults", operation, [error]) > 1
+
+
+def test_a_failed_fsync_is_neither_retried_nor_reported_as_done(
+    base: Path, tmp_path: Path
+) -> None:
+    class Unsynced(FailingDisk):
+        """Every fsync of a file fails; how often it was asked for counts."""
+
+        asked = 0
+
+        def sync(self, descriptor: int, path: Path) -> None:
+            self.asked += 1
+            raise OSError(errno.EIO, "Input/output error", str(path))
+
+    disk = Unsynced(-1, errno.EIO)
+    with open_on(fresh(base, tmp_path / "faults"), disk) as store:
+        with pytest.raises(StoreError, match="Input/output error"):
+            OPERATIONS[0](store)
+        assert disk.asked == 1
+        assert [row.chunks for row in store.partial_documents()] == [2, 0]
+        assert errors(store) == []
+
+
+def test_nothing_builds_on_a_commit_in_doubt(base: Path, tmp_path: Path) -> None:
+    class Doubtful(FailingDisk):
+        """The commit reaches SQLite, and then the disk reports an error."""
+
+        def call(self, step, path, action):  # type: ignore[no-untyped-def]
+            result = action()
+            if step == "commit":
+                raise OSError(errno.EIO, "Input/output error", str(path))
+            return result
+
+    path = fresh(base, tmp_path / "faults")
+    with open_on(path, Doubtful(-1, errno.EIO)) as store:
+        with pytest.raises(StoreError, match="Input/output error"):
+            store.set_setting("one", "1")
+        with pytest.raises(StoreError, match="an earlier commit .* failed"):
+            store.set_setting("two", "2")
+    with open_on(path) as store:
+        assert (store.get_setting("one"), store.get_setting("two")) == ("1", None)
+        assert errors(store) == []
