@@ -1,14 +1,16 @@
 """Grouped cross-attention as two matrix products over all retrieved keys: the path for a CPU, with
 autograd.
 
-One product gives the scores of all ``R * S`` keys, the softmax is taken per chunk, and the
-retrieval probabilities are folded into the attention weights before the second product. Same
+Every chunk gets one more key and value, both zero: its score is 0, so a plain softmax over the
+chunk is the softmax off by one, and PyTorch's own, fused and in fp32 inside, does it forward and
+backward. The retrieval probabilities scale the values, which are far fewer than the scores. Same
 mathematics as ``reference.py``.
 """
 
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -26,29 +28,37 @@ def gca_dense(
     batch, chunks, tokens, heads, size = query.shape
     retrieved, memory, groups = index.shape[2], keys.shape[1], keys.shape[2]
     shared = heads // groups
-    rows = batch * chunks
-    flat = index.reshape(rows, retrieved)
+    rows, slots = batch * chunks, memory + 1
+    flat = index.reshape(rows * retrieved)
     # [rows, Hk, T * shared, D]: the query heads that share one key head become extra rows.
     q = query.reshape(rows, tokens, groups, shared, size).permute(0, 2, 1, 3, 4)
     q = q.reshape(rows, groups, tokens * shared, size) * size**-0.5
-    k = keys[flat].permute(0, 3, 4, 1, 2).reshape(rows, groups, size, retrieved * memory)
-    v = values[flat].permute(0, 3, 1, 2, 4).reshape(rows, groups, retrieved * memory, size)
-    scores = (q @ k.to(q.dtype)).view(rows, groups, tokens * shared, retrieved, memory)
-    bias = torch.zeros(mask.shape, dtype=scores.dtype, device=scores.device)
+    k, v = _gather(keys, flat, rows).to(q.dtype), _gather(values, flat, rows).to(q.dtype)
+    v = v * probabilities.reshape(rows, retrieved, 1, 1, 1).to(v.dtype)
+    k = k.permute(0, 3, 4, 1, 2).reshape(rows, groups, size, retrieved * slots)
+    v = v.permute(0, 3, 1, 2, 4).reshape(rows, groups, retrieved * slots, size)
+    scores = (q @ k).view(rows, groups, tokens * shared, retrieved, slots)
+    bias = _bias(mask, off_by_one, scores.dtype)
+    if bias is not None:
+        scores = scores + bias[flat].view(rows, 1, 1, retrieved, slots)
+    weights = torch.softmax(scores, dim=-1).view(rows, groups, tokens * shared, -1)
+    out = (weights.to(v.dtype) @ v).view(rows, groups, tokens, shared, size)
+    return out.permute(0, 2, 1, 3, 4).reshape(batch, chunks, tokens, heads, size)
+
+
+def _gather(pool: Tensor, flat: Tensor, rows: int) -> Tensor:
+    """[P, S, Hk, D] -> [rows, R, S + 1, Hk, D], the last key of each chunk zero."""
+    # index_select's backward adds whole chunks; that of indexing adds number by number.
+    return F.pad(pool.index_select(0, flat), (0, 0, 0, 0, 0, 1)).unflatten(0, (rows, -1))
+
+
+def _bias(mask: Tensor, off_by_one: bool, dtype: torch.dtype) -> Tensor | None:
+    """What is added to the scores of each chunk, [P, S + 1], or ``None`` where that is nothing."""
+    # Looking costs a GPU a wait, and a compiler its graph.
+    look = off_by_one and not mask.is_cuda and not torch.compiler.is_compiling()
+    if look and bool(mask.all()):
+        return None
+    bias = torch.zeros(mask.shape, dtype=dtype, device=mask.device)
     bias = bias.masked_fill(~mask, float("-inf"))
-    scores = scores + bias[flat][:, None, None]
-    weights = _chunk_softmax(scores, off_by_one)
-    weights = weights * probabilities.reshape(rows, 1, 1, retrieved, 1).to(weights.dtype)
-    out = weights.view(rows, groups, tokens * shared, retrieved * memory) @ v.to(q.dtype)
-    out = out.view(rows, groups, tokens, shared, size).permute(0, 2, 1, 3, 4)
-    return out.reshape(batch, chunks, tokens, heads, size)
-
-
-def _chunk_softmax(scores: Tensor, off_by_one: bool) -> Tensor:
-    peak = scores.detach().amax(dim=-1, keepdim=True)
-    peak = peak.clamp(min=0.0) if off_by_one else peak.masked_fill(peak == float("-inf"), 0.0)
-    weights = torch.exp(scores - peak)
-    total = weights.sum(dim=-1, keepdim=True)
-    if off_by_one:
-        return weights / (total + torch.exp(-peak))
-    return weights / total.clamp(min=1.0)
+    # Without the extra key's 1 it only catches what would be lost: a chunk where nothing exists.
+    return F.pad(bias, (0, 1), value=0.0 if off_by_one else torch.finfo(dtype).min / 4)
