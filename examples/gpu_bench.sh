@@ -41,5 +41,6 @@ from drt import report_table
 for file in sorted(Path(sys.argv[1]).glob("*.json")):
     print(report_table(json.loads(file.read_text())), end="\n\n")
 for file in sorted(Path(sys.argv[1]).glob("*.log")):
-    print(*[f"{file.stem}: {line}" for line in file.read_text().splitlines()], sep="\n")
+    for line in file.read_text().splitlines():
+        print(f"{file.stem}: {line}")
 END

@@ -188,4 +188,5 @@ def rebuild(settings: Settings, /) -> None:
     library = settings.open_library()
     with progress_bar(settings) as progress:
         documents = library.rebuild(**settings.runtime(), progress=progress)
-    click.echo(f"rebuilt  {len(documents):,} documents")
+    for one in documents:
+        click.echo(f"rebuilt  {one.id}  {one_line(one.title)}")

@@ -85,7 +85,8 @@ class MadeUp:
         """Numbers and texts of `count` full chunks."""
         config = self._config
         size = config.chunk
-        ids = torch.randint(config.vocab // 16, config.vocab, (count, size), generator=self._numbers)
+        shape = (count, size)
+        ids = torch.randint(config.vocab // 16, config.vocab, shape, generator=self._numbers)
         texts = [self._text(round(size * _WORDS_PER_TOKEN)) for _ in range(count)]
         places = torch.arange(size, dtype=torch.int32).expand(count, size)
         landmarks = torch.randn(count, config.width, generator=self._numbers)

@@ -25,7 +25,7 @@ from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.model.chunking import next_token_targets
 from drt_engine.model.drt import DRT
 
-TOKENS = {"cpu": 2048, "cuda": 1 << 15}
+TOKENS = {"cpu": 1024, "cuda": 1 << 15}
 LENGTH = 1 << 14  # tokens of one stream, at most
 WITHOUT, BARE = "without GCA", "without GCA and encoder"
 _TRAINING = 3  # times the forward's operations: each product has two more in the backward pass

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.files import CATALOG_NAME, OUR_SUFFIXES, REBUILD_NAME, Folder
-from drt_engine.store.format import chunk_is_intact, expected_header, gaps
+from drt_engine.store.format import chunk_is_intact, expected_header, gaps, tokens_fit
 from drt_engine.store.records import (
     MappedRecords,
     chunk_lengths,
@@ -233,10 +233,8 @@ def _content_findings(
             if not chunk_is_intact(data, sections, index):
                 yield Finding("crc", where, "its bytes are not those that were written")
                 continue
-            begins = data[slice(*sections["starts"].span(index))].cast("i")
-            ends = data[slice(*sections["ends"].span(index))].cast("i")
             length = texts[index] if index < len(texts) else None
-            if length is not None and not 0 <= min(begins) <= max(ends) <= length:
+            if length is not None and not tokens_fit(data, sections, index, length):
                 yield Finding("offsets", where, f"its tokens leave its {length} characters")
         for begin, end in gaps(header):
             if any(data[begin:end]):

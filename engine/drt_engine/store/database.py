@@ -179,6 +179,8 @@ class Database:
             if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
                 raise
             raise self._translated(error) from error
+        except UnicodeDecodeError as error:  # of a message of SQLite's that quotes broken bytes
+            raise _corrupt(self.path, self._timeout) from error
 
     def _translated(self, error: sqlite3.Error | OSError) -> StoreError:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code

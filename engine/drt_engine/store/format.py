@@ -199,6 +199,19 @@ def chunk_is_intact(data: memoryview, sections: dict[str, Section], index: int) 
     return chunk_crc(data, sections, index) == stored_crc(data, sections, index)
 
 
+def tokens_fit(
+    data: memoryview, sections: dict[str, Section], index: int, characters: int
+) -> bool:
+    """Whether chunk `index`'s token offsets stay within its text.
+
+    Of a character that is several tokens, the first may end one chunk whose text it only follows.
+    """
+    starts, ends = (
+        data[slice(*sections[name].span(index))].cast("i") for name in ("starts", "ends")
+    )
+    return 0 <= min(starts) <= max(ends) <= characters + 1
+
+
 def seal(buffer: bytearray, header: SegmentHeader) -> None:
     """Fill in the header and every chunk's checksum, once all other sections are in place."""
     buffer[:HEADER_SIZE] = pack_header(header)

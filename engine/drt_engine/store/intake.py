@@ -14,7 +14,7 @@ from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, Store
 from drt_engine.store.appender import ID, Appender, check_texts
 from drt_engine.store.archive import About, Item, Part, damaged, read_archive
 from drt_engine.store.catalog import Place
-from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header
+from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header, tokens_fit
 from drt_engine.store.records import chunk_lengths
 from drt_engine.store.rows import put_setting
 from drt_engine.store.types import DocumentRow, SessionRow
@@ -161,11 +161,9 @@ def _refuse_part(part: Part, name: str) -> None:
     sections = header.sections
     with memoryview(part.data) as data:
         for index, text in enumerate(part.texts):
-            starts = data[slice(*sections["starts"].span(index))].cast("i")
-            ends = data[slice(*sections["ends"].span(index))].cast("i")
             if not chunk_is_intact(data, sections, index):
                 raise damaged(name, f"the checksum of chunk {index} of {header} is wrong")
-            if not 0 <= min(starts) <= max(ends) <= len(text.text):
+            if not tokens_fit(data, sections, index, len(text.text)):
                 raise damaged(name, f"tokens of chunk {index} of {header} leave its text")
         if any(any(data[begin:end]) for begin, end in gaps(header)):
             raise damaged(name, "bytes between sections are not zero")

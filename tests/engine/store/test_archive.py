@@ -233,7 +233,7 @@ def fuzz(archive: Path, library: Path, *, times: int, seed: int) -> None:
 
 
 def test_mutated_archives_are_refused(archive: Path, library: Path) -> None:
-    fuzz(archive, library, times=200, seed=1)
+    fuzz(archive, library, times=100, seed=1)
 
 
 @pytest.mark.stress

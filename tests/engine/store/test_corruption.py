@@ -13,7 +13,7 @@ from drt_engine.store import Store, shelves
 from tests.engine.store.helpers import document_id, errors
 from tests.engine.store.operations import fresh, held, make_base, open_on
 
-FLIPS, MANY = 80, 1_000
+FLIPS, MANY = 50, 1_000
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
 
 Operation = Callable[[Store], None]
-STATES, MANY = 100, 2_000
+STATES, MANY = 66, 2_000
 PAGE = 4096
 
 

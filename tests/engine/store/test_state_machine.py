@@ -161,7 +161,7 @@ def run(examples: int, steps: int) -> None:
 
 
 def test_any_order_of_operations() -> None:
-    run(examples=8, steps=20)
+    run(examples=6, steps=15)
 
 
 @pytest.mark.stress
