@@ -8,14 +8,13 @@ from __future__ import annotations
 import datetime
 import difflib
 import json
-import os
+import re
 import sqlite3
 from collections.abc import Sequence
 from pathlib import PurePath
 
 from drt_engine.errors import CorruptStore, NotFound, StoreError
 from drt_engine.store.database import Database, Row
-from drt_engine.store.files import SEGMENT_SUFFIX
 from drt_engine.store.format import MAX_CHUNKS
 from drt_engine.store.removal import drop_document, drop_shelf, drop_source, unshelve
 from drt_engine.store.rows import put_setting, seal_document, seal_segment, setting_seal
@@ -25,6 +24,8 @@ from drt_engine.store.types import ChunkText, DocumentRow, SegmentRow, ShelfRow
 Place = tuple[int, int | None, str | None]  # start, page, section
 
 _MIN_PREFIX = 4
+_SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
+_SHELF_NAME = re.compile(r"shelf-[0-9a-f]{12}\.lmk")
 _MOST_CHUNKS = 1 << 40  # of a library; more is a damaged number
 _DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created"
 _SEGMENT = (
@@ -410,9 +411,7 @@ def _document(row: Row) -> DocumentRow:
 def _segment(row: Row) -> SegmentRow:
     expect(row, "issiiinnn")
     segment = SegmentRow(*row)
-    if not 1 <= segment.chunks <= MAX_CHUNKS or not segment.name.endswith(SEGMENT_SUFFIX):
-        raise _strange(segment.name)
-    if os.sep in segment.name:
+    if not 1 <= segment.chunks <= MAX_CHUNKS or not _SEGMENT_NAME.fullmatch(segment.name):
         raise _strange(segment.name)
     return segment
 
@@ -420,7 +419,8 @@ def _segment(row: Row) -> SegmentRow:
 def _shelf(row: Row) -> ShelfRow:
     expect(row, "isiii")
     shelf = ShelfRow(*row)
-    if not 0 <= shelf.live <= shelf.chunks < _MOST_CHUNKS or os.sep in shelf.name:
+    known = _SHELF_NAME.fullmatch(shelf.name)
+    if not 0 <= shelf.live <= shelf.chunks < _MOST_CHUNKS or not known:
         raise _strange(shelf.name)
     return shelf
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.errors import CorruptStore, StoreError
+from drt_engine.errors import CorruptStore, EngineError
 from drt_engine.store import Store, shelves
 from drt_engine.store.seals import MAX_TEXT_BYTES, pack_text, unpack_text
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, open_store
@@ -56,7 +56,7 @@ def fuzz(library: Path, folder: Path, pattern: str, *, times: int, seed: int) ->
         file.write_bytes(mutate(whole[file], chance))
         try:
             use_everything(path)
-        except StoreError as error:
+        except EngineError as error:
             refused += 1
             assert "\n" not in str(error)
         for left in path.rglob("*"):
@@ -133,7 +133,7 @@ def test_values_of_strange_kinds_are_refused_in_a_sentence(
         with open_on(path) as store:
             assert [f for f in store.check() if f.severity == "error"]
         use_everything(path)
-    except StoreError as error:
+    except EngineError as error:
         assert "\n" not in str(error)
 
 
