@@ -38,17 +38,22 @@ def start(code: str, *words: object, library: Path) -> subprocess.Popen[str]:
     )
 
 
-# Some libraries swallow what a signal handler raises.
-SWALLOWING = SLOW.replace("time.sleep(0.05)", "swallow()").replace(
-    "def slow",
-    """
+# Some libraries swallow what a signal handler raises. It says that it works where it would catch.
+SWALLOWING = (
+    SLOW.replace('    print("working", flush=True)\n', "")
+    .replace("time.sleep(0.05)", "swallow()")
+    .replace(
+        "def slow",
+        """
 def swallow():
     try:
-        time.sleep(0.05)
+        print("working", flush=True)
+        time.sleep(60)
     except KeyboardInterrupt:
         pass
 
 def slow""",
+    )
 )
 
 

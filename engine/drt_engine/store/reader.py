@@ -8,7 +8,8 @@ from __future__ import annotations
 import mmap
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -30,7 +31,8 @@ MAX_MAPPED = 256
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
-SCAN_ROWS = 1_024
+SCAN_ROWS = 8_192  # what a part costs beside its landmarks no longer counts
+_JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 DTYPES = {
     "i32": torch.int32,
@@ -61,18 +63,15 @@ class SegmentReader:
         self._layout = layout
         self._mapped: OrderedDict[str, MappedRecords] = OrderedDict()
         self._verified: set[str] = set()  # segments whose landmarks were
-        self._shelves: dict[str, MappedShelf] = {}
+        self._shelves: dict[str, _Shelf] = {}
         self._copied: OrderedDict[str, Tensor] = OrderedDict()
         self._copied_bytes = 0
         self._guard = threading.RLock()
 
-    def scan_shelf(self, row: ShelfRow) -> Iterator[tuple[list[int], Tensor]]:
+    def scan_shelf(self, row: ShelfRow) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks."""
         shelf = self._shelf(row)
-        landmarks = self._shelf_landmarks(shelf)
-        for at in range(0, len(landmarks), SCAN_ROWS):
-            part = slice(at, at + SCAN_ROWS)
-            yield list(shelf.ids[part]), landmarks[part]
+        yield from zip(shelf.ids, shelf.landmarks.split(SCAN_ROWS), strict=True)
 
     def scan(
         self,
@@ -80,20 +79,20 @@ class SegmentReader:
         is_gone: Callable[[SegmentRow], bool],
         *,
         shelves: dict[int, ShelfRow],
-    ) -> Iterator[tuple[list[int], Tensor]]:
+    ) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
 
         A segment whose file has gone is left out if `is_gone` says that its rows have too.
         """
         ids: list[int] = []
         pending: list[Tensor] = []
-        for row in rows:
+        for row in _side_by_side(rows, shelves):
             landmarks = self._landmarks(row, is_gone, shelves)
             if landmarks is None:
                 continue
-            chunk_ids = list(range(row.first_chunk, row.first_chunk + row.chunks))
+            chunk_ids = range(row.first_chunk, row.first_chunk + row.chunks)
             small = row.chunks < SMALL_CHUNKS
-            if pending and (not small or len(ids) + row.chunks > SCAN_ROWS):
+            if pending and (not small or len(ids) + row.chunks > _JOINED_ROWS):
                 yield ids, torch.cat(pending)
                 ids, pending = [], []
             if small:
@@ -141,7 +140,7 @@ class SegmentReader:
             shelf = shelves.get(row.shelf) if row.shelf is not None else None
             if shelf is not None and row.shelf_row is not None:
                 at = row.shelf_row
-                return self._shelf_landmarks(self._shelf(shelf))[at : at + row.chunks]
+                return self._shelf(shelf).landmarks[at : at + row.chunks]
             if row.chunks >= SMALL_CHUNKS:
                 return self._mapped_landmarks(row)
             return self._copied_landmarks(row)
@@ -150,11 +149,12 @@ class SegmentReader:
                 return None
             raise
 
-    def _shelf(self, row: ShelfRow) -> MappedShelf:
+    def _shelf(self, row: ShelfRow) -> _Shelf:
         with self._guard:
             shelf = self._shelves.get(row.name)
             if shelf is None:
-                shelf = map_shelf(self._folder, row, self._layout)
+                mapped = map_shelf(self._folder, row, self._layout)
+                shelf = _read_shelf(mapped, self._layout.landmark_size)
                 self._shelves[row.name] = shelf
             return shelf
 
@@ -163,12 +163,6 @@ class SegmentReader:
         with self._guard:
             names = {row.name for row in rows}
             self._shelves = {n: shelf for n, shelf in self._shelves.items() if n in names}
-
-    def _shelf_landmarks(self, shelf: MappedShelf) -> Tensor:
-        width = self._layout.landmark_size
-        count = len(shelf.ids) * width
-        flat = torch.frombuffer(shelf.data, dtype=torch.float16, count=count, offset=shelf.offset)
-        return flat.view(-1, width)
 
     def _mapped_landmarks(self, row: SegmentRow) -> Tensor:
         records = self._open(row)
@@ -203,6 +197,58 @@ class SegmentReader:
             while self._copied_bytes > MAX_COPIED_BYTES:
                 self._copied_bytes -= self._copied.popitem(last=False)[1].nbytes
             return landmarks
+
+
+@dataclass(frozen=True)
+class _Shelf:
+    """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
+
+    ids: tuple[Sequence[int], ...]
+    landmarks: Tensor
+
+
+def _read_shelf(mapped: MappedShelf, width: int) -> _Shelf:
+    count = mapped.chunks
+    ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
+    flat = torch.frombuffer(
+        mapped.data, dtype=torch.float16, count=count * width, offset=mapped.landmarks_at
+    )
+    return _Shelf(tuple(map(_numbers, ids.split(SCAN_ROWS))), flat.view(count, width))
+
+
+def _numbers(ids: Tensor) -> Sequence[int]:
+    """Ids [n], n > 0, as a range where they count up: it takes no memory and finds at once."""
+    first = int(ids[0])
+    steady = bool((ids.diff() == 1).all())
+    return range(first, first + len(ids)) if steady else ids.tolist()
+
+
+def _side_by_side(
+    rows: Iterable[SegmentRow], shelves: Mapping[int, ShelfRow]
+) -> Iterator[SegmentRow]:
+    """The rows, those of a document that follow each other on a shelf taken as one."""
+    last: SegmentRow | None = None
+    for row in rows:
+        if last is not None and _follows(last, row) and row.shelf in shelves:
+            last = last._replace(chunks=last.chunks + row.chunks)
+            continue
+        if last is not None:
+            yield last
+        last = row
+    if last is not None:
+        yield last
+
+
+def _follows(last: SegmentRow, row: SegmentRow) -> bool:
+    if row.shelf_row is None or last.shelf_row is None:
+        return False
+    return (
+        row.document_id == last.document_id
+        and row.shelf == last.shelf
+        and row.shelf_row == last.shelf_row + last.chunks
+        and row.first_chunk == last.first_chunk + last.chunks
+        and last.chunks + row.chunks <= SCAN_ROWS
+    )
 
 
 def _by_segment(

@@ -31,12 +31,18 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class MappedShelf:
-    """One validated, verified, mapped shelf: chunk ids and, from `offset`, landmarks [C, E]."""
+    """One validated, verified, mapped shelf: from which bytes ids [C] and landmarks [C, E] stand."""
 
     name: str
-    ids: Sequence[int]
+    chunks: int
     data: mmap.mmap
-    offset: int
+    ids_at: int
+    landmarks_at: int
+
+    def ids(self) -> list[int]:
+        """The chunks' ids."""
+        with memoryview(self.data) as view:
+            return view[self.ids_at : self.ids_at + 8 * self.chunks].cast("q").tolist()
 
 
 def shelf_header(chunks: int, landmark_size: int) -> bytes:
@@ -65,8 +71,7 @@ def map_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> MappedShel
             raise _damaged(row, "its header is not what the catalogue says")
         if zlib.crc32(view[len(expected) :]) != row.crc:
             raise _damaged(row, "its checksum is wrong")
-        ids = view[len(expected) : len(expected) + 8 * row.chunks].cast("q").tolist()
-    return MappedShelf(row.name, ids, data, _landmarks_at(row.chunks))
+    return MappedShelf(row.name, row.chunks, data, len(expected), _landmarks_at(row.chunks))
 
 
 def write_shelf(

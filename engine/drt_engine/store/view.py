@@ -160,11 +160,11 @@ class LibraryView:
 
     def scan_landmarks(
         self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        """Chunk ids and their landmarks [n, E] fp16, about a thousand at a time.
+    ) -> Iterator[tuple[Sequence[int], Tensor]]:
+        """Chunk ids and their landmarks [n, E] fp16, some thousand at a time.
 
-        In (document, ordinal) order when documents are named. Tensors may be views of mapped files:
-        never write to them. Every landmark was verified. Raises CorruptStore.
+        Ids that count up are a range. In (document, ordinal) order when documents are named.
+        Tensors may be views of mapped files: never write to them. Every landmark was verified. Raises CorruptStore.
         """
         shelves = {row.id: row for row in self._catalog.shelves()}
         if documents is None:
