@@ -20,10 +20,12 @@ from ._text import marked, one_line, printable, shortened
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from drt import Answer, Assistant, Citation, IngestProgress, IngestReport
+    from drt import Answer, Assistant, Citation, DocumentInfo, IngestProgress, IngestReport
 
 NOT_FOUND = "The document does not say."
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}, {remaining} left"
+MOST_REMARKS = 10
+REMARK_CHARACTERS = 200
 READING_CONTINUES = (
     "drt: interrupted; what was read is kept, and reading the same file again continues there."
 )
@@ -54,21 +56,18 @@ def note(settings: Settings, text: str) -> None:
 
 def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> None:
     """Prints rows in columns; the columns in `right` are right-aligned numbers."""
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))] if rows else []
+    if not rows:
+        return
     numbers = set(right)
-    lines = []
-    for row in rows:
-        cells = [
-            cell.rjust(width) if i in numbers else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    if lines:
-        click.echo("\n".join(lines))  # at once: thousands of rows are a table, too
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    cells = [f"{{:{'>' if i in numbers else '<'}{width}}}" for i, width in enumerate(widths)]
+    line = "  ".join(cells).format
+    # at once: thousands of rows are a table, too
+    click.echo("\n".join([line(*row).rstrip() for row in rows]))
 
 
 def place(citation: Citation, *, share: bool = True) -> str:
-    """Title, page or section, handle and probability, on one line."""
+    """Title, page, section or line, handle and probability, on one line."""
     parts = [one_line(citation.title)]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
@@ -76,6 +75,8 @@ def place(citation: Citation, *, share: bool = True) -> str:
     section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
     if section:
         parts.append(one_line(section))
+    if citation.line is not None:
+        parts.append(f"line {citation.line}")
     parts.append(one_line(citation.handle))
     if share:
         parts.append(f"retrieved with {citation.probability:.0%}")
@@ -120,7 +121,7 @@ def print_evidence(answer: Answer) -> None:
 
 
 def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
-    """Reads paths with progress on a terminal; says on stderr what could not be read."""
+    """Reads paths with progress on a terminal; says on stderr what was not read and why."""
     try:
         with progress_bar(settings) as progress:
             result = assistant.ingest_many(paths, progress=progress)
@@ -129,7 +130,22 @@ def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -
         raise
     for _, message in result.failures:
         report(message)
+    note_skipped(settings, result.documents, result.notes)
     return result
+
+
+def note_skipped(
+    settings: Settings, documents: Sequence[DocumentInfo], others: Sequence[str] = ()
+) -> None:
+    """Prints what was passed over of documents, one remark for each of the first, and `others`."""
+    read = [one for one in documents if one.skipped]
+    remarks = [f"{one.title}: passed over {', '.join(one.skipped)}" for one in read]
+    remarks += [f"Passed over: {one}" for one in others]
+    for remark in remarks[:MOST_REMARKS]:
+        note(settings, shortened(remark, REMARK_CHARACTERS))
+    if len(remarks) > MOST_REMARKS:
+        left = len(remarks) - MOST_REMARKS
+        note(settings, f"... and {left} more remarks; drt ingest --json lists them.")
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from drt_cli._options import Settings, json_option, jsonl_option, with_global_op
 from drt_cli._output import (
     READING_CONTINUES,
     note,
+    note_skipped,
     print_json,
     print_line,
     progress_bar,
@@ -52,7 +53,8 @@ def command(
 
     PATH is a file, a folder (read with everything below it), a pattern, or "-" for standard
     input. An unchanged document is not read again; an interrupted reading continues. A document
-    that cannot be read stops no other: the exit code is then 3.
+    that cannot be read stops no other: the exit code is then 3. What was passed over inside
+    documents and archives, such as pictures, is said on standard error, and in JSON.
 
     With --watch each PATH is a folder. New and changed files are read once nobody writes to them,
     and documents of files that are gone are removed.
@@ -131,3 +133,4 @@ def _watch(
             else:
                 _print_document(event.kind, event.document)
                 sys.stdout.flush()
+                note_skipped(settings, [event.document])

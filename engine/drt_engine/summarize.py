@@ -27,6 +27,7 @@ from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
 from drt_engine.store.catalog import nearest
+from drt_engine.store.view import LibraryView
 from drt_engine.text_units import content_words, is_heading, sentence_spans, split_sentences
 
 WORDS = {"short": 60, "medium": 150, "long": 400}
@@ -109,19 +110,20 @@ def summarize(
 ) -> SummaryResult:
     """Summarise documents of the library together.
 
+    They stay what they are at this moment, whatever writers do meanwhile.
     Raises ``NotFound`` for an unknown document or section, ``QuestionError`` for a focus without
     words or too long, ``EmptyDocument`` where there is no sentence to take.
     """
     ids = [document_ids] if isinstance(document_ids, str) else list(document_ids)
-    documents = [store.document(id) for id in dict.fromkeys(ids)]
     # Extractive is the default for every length: it measured best (see the model card).
     make = _abstractive if options.mode == "abstractive" else _extractive
-    with runtime.computing():
-        return make(runtime, store, documents, options)
+    with store.snapshot() as view, runtime.computing():
+        documents = [view.document(id) for id in dict.fromkeys(ids)]
+        return make(runtime, view, documents, options)
 
 
 def _extractive(
-    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
+    runtime: Runtime, store: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> SummaryResult:
     chosen = _pick(_all_candidates(runtime, store, documents, options), options.budget)
     if not chosen:
@@ -134,7 +136,7 @@ def _extractive(
 
 
 def cite_candidate(
-    store: Store, documents: Sequence[DocumentRow], candidate: Candidate, budget: int
+    store: LibraryView, documents: Sequence[DocumentRow], candidate: Candidate, budget: int
 ) -> CitationResult:
     """Return a candidate's citation; one longer than ``budget`` words is cut after so many."""
     document, start, end = documents[candidate.document], candidate.start, candidate.end
@@ -153,7 +155,7 @@ def _tokens(documents: Sequence[DocumentRow]) -> int:
 
 
 def _all_candidates(
-    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
+    runtime: Runtime, store: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> list[Candidate]:
     out: list[Candidate] = []
     known: list[str] = []
@@ -173,7 +175,7 @@ def _all_candidates(
 
 
 def section_spans(
-    store: Store, document: DocumentRow, name: str
+    store: LibraryView, document: DocumentRow, name: str
 ) -> tuple[list[tuple[int, int]], list[str]]:
     """Return where sections of this name stand, those below them included, and all names."""
     wanted = " ".join(name.casefold().split())
@@ -192,7 +194,7 @@ def section_spans(
 
 def candidates(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     document: DocumentRow,
     focus: str | None,
     *,
@@ -227,7 +229,7 @@ def candidates(
 
 
 def _parts(
-    store: Store, ids: Sequence[int], spans: Sequence[tuple[int, int]] | None
+    store: LibraryView, ids: Sequence[int], spans: Sequence[tuple[int, int]] | None
 ) -> list[slice]:
     """The runs of consecutive chunks whose graphs are scored together."""
     runs = [(0, len(ids))]
@@ -271,7 +273,7 @@ def centrality(runtime: Runtime, landmarks: Tensor) -> Tensor:
 
 
 def _focus_scores(
-    runtime: Runtime, store: Store, document: DocumentRow, focus: str, ids: Sequence[int]
+    runtime: Runtime, store: LibraryView, document: DocumentRow, focus: str, ids: Sequence[int]
 ) -> Tensor:
     """How much the focus, asked as a question, retrieves each chunk: 0..1 of the best."""
     encoded = question_ids(runtime, focus, what="focus")
@@ -367,7 +369,7 @@ def _sentence_centrality(sentences: Sequence[Candidate]) -> Tensor:
 
 
 def _abstractive(
-    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
+    runtime: Runtime, store: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> SummaryResult:
     """Write part by part what the decoder says about the sentences an extract would take.
 
@@ -390,7 +392,7 @@ def _abstractive(
 
 
 def _topics(
-    runtime: Runtime, store: Store, documents: Sequence[DocumentRow], options: SummaryOptions
+    runtime: Runtime, store: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> list[str]:
     """The sentences an extractive summary would take: each opens a part of the written one."""
     chosen = _pick(_all_candidates(runtime, store, documents, options), options.budget)
@@ -400,7 +402,7 @@ def _topics(
 
 def _write_part(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     documents: tuple[str, ...],
     prompt: str,
     *,

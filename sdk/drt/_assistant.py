@@ -134,6 +134,7 @@ class Assistant:
         documents: list[DocumentInfo] = []
         failures: list[tuple[str, str]] = []
         skipped = 0
+        notes: list[str] = []
         for path in _listed(paths):
             expansion = _engine.expand(os.fspath(path))
             for result in self._each(expansion, os.fspath(path), progress):
@@ -143,12 +144,14 @@ class Assistant:
                 else:
                     failures.append((result.source, str(result.error)))
             skipped += expansion.skipped
+            notes += expansion.notes.skipped
         return IngestReport(
             documents=tuple(documents),
             failures=tuple(failures),
             tokens=sum(document.tokens for document in documents if document.new),
             seconds=seconds,
             skipped=skipped,
+            notes=tuple(dict.fromkeys(notes)),  # an archive may be named twice
         )
 
     def ingest_each(
@@ -314,13 +317,19 @@ class Assistant:
             raise translate(found)
         with self._working() as (runtime, store):
             began = time.perf_counter()
+            skipped: list[str] = []
             try:
                 row, new = _engine.ingest(
-                    runtime, store, found, progress=progress and _report(progress)
+                    runtime,
+                    store,
+                    found,
+                    progress=progress and _report(progress),
+                    skipped=skipped.extend,
                 )
             finally:
                 found.close()
-            return _convert.document(row, new=new), time.perf_counter() - began
+            seconds = time.perf_counter() - began
+            return _convert.document(row, new=new, skipped=tuple(skipped)), seconds
 
     def _options(
         self, store: Store, options: AskOptions, *, record: bool = False

@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     from drt_engine.summarize import SummaryResult
 
 
-def document(row: DocumentRow, *, new: bool = False) -> DocumentInfo:
+def document(
+    row: DocumentRow, *, new: bool = False, skipped: tuple[str, ...] = ()
+) -> DocumentInfo:
     """A catalogue row as the SDK shows it."""
     return DocumentInfo(
         id=row.id,
@@ -43,6 +45,7 @@ def document(row: DocumentRow, *, new: bool = False) -> DocumentInfo:
         tokens=row.tokens,
         chunks=row.chunks,
         new=new,
+        skipped=skipped,
     )
 
 
@@ -68,6 +71,7 @@ def citation(result: CitationResult) -> Citation:
         quote=result.quote,
         page=result.page,
         section=result.section,
+        line=result.line,
         probability=result.probability,
         context=result.context,
     )

@@ -70,11 +70,20 @@ def ingest(
     source: Source,
     *,
     progress: Callable[[IngestProgress], None] | None,
+    skipped: Callable[[tuple[str, ...]], None],
 ) -> tuple[DocumentRow, bool]:
     """Reads one document; the flag says whether anything was read."""
     from drt_engine.ingest.pipeline import ingest_source
 
-    return ingest_source(runtime, store, source, progress=progress)
+    return ingest_source(runtime, store, source, progress=progress, skipped=skipped)
+
+
+def line_at(store: Store, document: DocumentRow, start: int) -> int | None:
+    """The line of a place in the document's file, where lines are its places."""
+    from drt_engine.source_lines import line_at, wants_line
+
+    wanted = wants_line(document, *store.place(document.id, start))
+    return line_at(store, document, start) if wanted else None
 
 
 def ask_options(**options: Any) -> AskOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from . import _engine
 from ._errors import NotFoundError
 from ._library import Library
 from ._types import Citation, Passage
@@ -32,6 +33,7 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         low = max(0, start - around)
         text = store.text(row.id, low, min(row.characters, end + around))
         page, section = store.place(row.id, start)
+        line = _engine.line_at(store, row, start)
     before, quote, after = text[: start - low], text[start - low : end - low], text[end - low :]
     cited = Citation(
         document=row.id,
@@ -42,6 +44,7 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         quote=quote,
         page=page,
         section=section,
+        line=line,
         probability=citation.probability if isinstance(citation, Citation) else 0.0,
     )
     if low > 0:

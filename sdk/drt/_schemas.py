@@ -91,6 +91,10 @@ def _citation() -> Schema:
         "context",
         start={"type": "integer", "minimum": 0, "description": "first character of the quote"},
         end={"type": "integer", "minimum": 0, "description": "character after its last"},
+        line={
+            "anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}],
+            "description": "line of the file, where there is no page or section and in source code",
+        },
         probability=_share("with what share the quoted chunk was retrieved"),
     )
 

@@ -17,7 +17,10 @@ SummaryLength = Literal["short", "medium", "long"]
 
 @dataclass(frozen=True)
 class DocumentInfo:
-    """A document of a library; `new` is true when this call read it."""
+    """A document of a library; `new` is true when this call read it.
+
+    `skipped` says what its reader passed over and why, where this call opened the file.
+    """
 
     id: str
     title: str
@@ -26,10 +29,12 @@ class DocumentInfo:
     tokens: int
     chunks: int
     new: bool = False
+    skipped: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The document as plain values."""
-        return dict(vars(self))  # asdict takes ten times as long, which thousands would feel
+        # asdict takes ten times as long, which thousands would feel
+        return vars(self) | {"skipped": list(self.skipped)}
 
 
 class AskOptions(TypedDict, total=False):
@@ -83,7 +88,8 @@ class IngestReport:
     """What reading several paths gave.
 
     `failures` pairs a source with its sentence; `skipped` counts files found in folders and by
-    patterns that no reader knows; `tokens` counts what was read now, in `seconds` of reading.
+    patterns that no reader knows, `notes` says what else of archives was passed over and why;
+    `tokens` counts what was read now, in `seconds` of reading.
     """
 
     documents: tuple[DocumentInfo, ...]
@@ -91,6 +97,7 @@ class IngestReport:
     tokens: int
     seconds: float
     skipped: int = 0
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
@@ -98,6 +105,7 @@ class IngestReport:
             "documents": [document.to_dict() for document in self.documents],
             "failures": [{"source": s, "message": message} for s, message in self.failures],
             "skipped": self.skipped,
+            "notes": list(self.notes),
             "tokens": self.tokens,
             "seconds": self.seconds,
         }
@@ -148,7 +156,9 @@ class AskProgress:
 class Citation:
     """Where a quote stands: `quote` is the document's text from `start` to `end`.
 
-    `context` is the sentence around the quote; it is for reading and not part of the JSON.
+    `line` is the file's, from 1: where there is no page or section, and in source code, as far as
+    the format keeps lines. `context` is the sentence around the quote; it is for reading and not
+    part of the JSON.
     """
 
     document: str
@@ -159,6 +169,7 @@ class Citation:
     quote: str
     page: int | None
     section: str | None
+    line: int | None = field(default=None, kw_only=True)
     probability: float
     context: str = field(default="", repr=False)
 

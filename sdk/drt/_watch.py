@@ -93,8 +93,8 @@ def _lost(source: Path, folder: Path) -> bool:
     Not where the whole folder is away, such as a disk that is not mounted, and not where the
     document lies inside a file, such as an archive.
     """
-    if folder not in source.parents or not folder.is_dir() or source.exists():
+    if folder not in source.parents or not folder.is_dir() or os.path.exists(source):
         return False
-    above = next(parent for parent in source.parents if parent.exists())
+    above = next(parent for parent in source.parents if os.path.exists(parent))
     return above.is_dir()
 

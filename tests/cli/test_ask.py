@@ -58,6 +58,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "quote",
         "page",
         "section",
+        "line",
         "probability",
     ]
     assert result.json["answer"] == "period"

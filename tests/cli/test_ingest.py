@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ def test_reading_says_what_was_read_and_what_was_not(drt: Drt, handbook: Path) -
 
 def test_json_is_one_object(drt: Drt, handbook: Path) -> None:
     report = drt("ingest", "--json", handbook, handbook.with_name("missing.txt")).json
-    assert list(report) == ["documents", "failures", "skipped", "tokens", "seconds"]
+    assert list(report) == ["documents", "failures", "skipped", "notes", "tokens", "seconds"]
     assert report["documents"][0]["new"] is True
     assert report["failures"][0]["source"].endswith("missing.txt")
 
@@ -52,6 +53,24 @@ def test_files_passed_over_are_counted(drt: Drt, handbook: Path) -> None:
     result = drt("ingest", handbook.parent)
     assert result.code == 0
     assert "Passed over, of types no reader knows: 1 file(s)." in result.err
+
+
+def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> None:
+    with zipfile.ZipFile(handbook.with_name("box.zip"), "w") as box:
+        box.writestr("../out\x1b[2J.txt", "It leads out.")
+        for number in range(15):
+            box.writestr(f"/{number}" + "x" * 300, "Away.")
+        box.writestr("in.txt", "It stays in this period.")
+    box_path = handbook.with_name("box.zip")
+    result = drt("ingest", box_path)
+    remarks = [line for line in result.err.splitlines() if line.startswith("Passed over: ")]
+    assert len(remarks) == 10 and all(len(line) <= 200 for line in remarks)
+    assert "leads out of the archive" in remarks[0] and "\x1b" not in result.err
+    assert "... and 6 more remarks" in result.err
+    assert drt("ingest", "--quiet", box_path).err == ""
+    assert len(drt("ingest", "--json", box_path).json["notes"]) == 16
+    assert "Passed over: " in drt("ask", "Which period?", box_path).err
+    assert drt("ask", "--quiet", "Which period?", box_path).err == ""
 
 
 def test_an_interruption_is_quiet_and_says_that_reading_continues(

@@ -12,7 +12,7 @@ from tests.e2e.conftest import Drt
 
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds", "model"]
-CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section"]
+CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
 ANY = ("--threshold", 0)
 
 

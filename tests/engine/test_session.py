@@ -18,6 +18,7 @@ from drt_engine.retrieval.sources import StreamSource
 from drt_engine.runtime import Runtime
 from drt_engine.session import SessionState
 from drt_engine.store import Store
+from drt_engine.store.view import LibraryView
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, read_text, runtime
 
 TURNS = ("Who keeps the key?", "And what does it burn?", "When does the boat come " * 2)
@@ -100,7 +101,7 @@ def test_a_question_that_fails_leaves_the_session_as_it_was(
     turn(store, session, TURNS[0], QUOTE)
     before, chunks = logits(session), len(session.own)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(store, "read_chunks", _interrupt)
+        patch.setattr(LibraryView, "read_chunks", _interrupt)
         turn(store, session, TURNS[2], QUOTE)
     with pytest.raises(QuestionError):
         turn(store, session, "?", QUOTE)
@@ -108,7 +109,7 @@ def test_a_question_that_fails_leaves_the_session_as_it_was(
     assert torch.equal(logits(session), before)
 
 
-def _interrupt(_: object) -> None:
+def _interrupt(*_: object) -> None:
     raise KeyboardInterrupt
 
 

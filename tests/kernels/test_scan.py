@@ -127,11 +127,12 @@ def test_rough_scores_never_lose_a_landmark() -> None:
     """Scores so close that fp16 cannot tell them apart, in an order that is worst for a scan."""
     asked = numbers(1, 64)
     direction = asked[0] / asked.norm()
-    steps = torch.linspace(0.98, 1.0, 3000)[:, None]
-    found = (steps * direction + 1e-3 * numbers(3000, 64)).half()
-    for parts in (found, found.flip(0), found[torch.randperm(3000)]):
+    steps = torch.linspace(0.98, 1.0, 6000)[:, None]
+    found = (steps * direction + 1e-3 * numbers(6000, 64)).half()
+    for parts in (found, found.flip(0), found[torch.randperm(6000)]):
         wanted = landmark_topk(asked, parts, 20, backend="reference")
         assert same(wanted, landmark_topk(asked, parts.split(256), 20))
+        assert same(wanted, landmark_topk(asked, parts, 20))  # in blocks that grow
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

@@ -47,6 +47,7 @@ class FakeCitation:
     section: str | None
     probability: float
     context: str
+    line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -122,12 +123,13 @@ class FakeEngine:
         )
 
     def ingest(
-        self, runtime: Any, store: Store, source: Source, *, progress: Any
+        self, runtime: Any, store: Store, source: Source, *, progress: Any, skipped: Any
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
         with open_document(source) as opened:
             text = "".join(block.text for block in opened.blocks)
             title, media_type = opened.title, opened.media_type
+        skipped(opened.skipped)
         id = hashlib.sha256(text.encode()).hexdigest()[:16]
         known = store.document_by_id(id)
         if known is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,30 @@ def test_unknown_files_in_a_folder_are_counted(
     handbook.rename(folder / "handbook.txt")
     report = assistant.ingest_many(str(folder))
     assert (len(report.documents), report.skipped, report.failures) == (1, 1, ())
+
+
+def test_what_was_passed_over_is_told(assistant: Assistant, tmp_path: Path) -> None:
+    letter = tmp_path / "letter.eml"
+    letter.write_text(
+        "From: a@example.org\nSubject: Paint\nDate: Mon, 2 Mar 2020 10:00:00 +0000\n"
+        "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=X\n\n"
+        "--X\nContent-Type: text/plain\n\nThe tower is red.\n"
+        "--X\nContent-Type: image/png; name=red.png\n"
+        "Content-Disposition: attachment; filename=red.png\n\nnothing\n--X--\n"
+    )
+    with zipfile.ZipFile(tmp_path / "box.zip", "w") as box:
+        box.writestr("../out.txt", "It leads out.")
+        box.writestr("in.txt", "It stays in.")
+    report = assistant.ingest_many([tmp_path, tmp_path / "box.zip"])
+    (told,) = [one for one in report.documents if one.title == "Paint"]
+    assert "red.png" in told.skipped[0] and len(told.skipped) == 1
+    assert len(report.notes) == 1 and "out.txt (its path leads out" in report.notes[0]
+    values = report.to_dict()
+    assert values["notes"] == list(report.notes)
+    assert [one["skipped"] for one in values["documents"] if one["title"] == "Paint"] == [
+        list(told.skipped)
+    ]
+    assert all(one.skipped == () for one in assistant.library.documents())
 
 
 def test_a_folder_without_documents_is_a_failure(assistant: Assistant, tmp_path: Path) -> None:
@@ -154,6 +179,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "quote": "period",
                 "page": 3,
                 "section": "Part > Terms",
+                "line": None,
                 "probability": 0.5,
             }
         ],

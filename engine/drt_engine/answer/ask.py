@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +26,7 @@ from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
+from drt_engine.store.view import LibraryView
 
 if TYPE_CHECKING:
     from drt_engine.session import SessionState
@@ -91,8 +92,9 @@ def ask(
 ) -> AnswerResult:
     """Answer one question from the library.
 
-    Raises ``QuestionError`` for a question without words or too long, or a library without
-    documents, ``NotFound`` for a document that is not there, ``StoreError`` for a damaged library.
+    The library is the one of this moment to the end, whatever writers do. Raises ``QuestionError``
+    for a question without words or too long, or a library without documents, ``NotFound`` for a
+    document that is not there, ``StoreError`` for a damaged library.
     """
     *_, result = stream(runtime, store, question, options, session=session)
     assert isinstance(result, AnswerResult)
@@ -127,8 +129,11 @@ def _steps(
     session: SessionState | None,
 ) -> Iterator[str | AnswerResult]:
     tape = Tape() if options.record and session is None else None
-    with tape.watching(runtime) if tape is not None else nullcontext():
-        asked = _Asked(runtime, store, question, options, session or tape)
+    with ExitStack() as held:
+        view = held.enter_context(store.snapshot())
+        if tape is not None:
+            held.enter_context(tape.watching(runtime))
+        asked = _Asked(runtime, view, question, options, session or tape)
         quotes = asked.quotes()
         if options.mode == "quote":
             result = asked.quote_result(quotes)
@@ -138,8 +143,8 @@ def _steps(
             result = yield from asked.write(quotes)
         if tape is not None:
             result = replace(result, trace=asked.recorded(tape, result))
-    if session is not None:
-        session.record(question, result, asked.decoder, asked.source.own)
+        if session is not None:  # which reads the answer, and may retrieve for it
+            session.record(question, result, asked.decoder, asked.source.own)
     yield result
 
 
@@ -149,19 +154,19 @@ class _Asked:
     def __init__(
         self,
         runtime: Runtime,
-        store: Store,
+        store: LibraryView,
         question: str,
         options: AskOptions,
         past: SessionState | Tape | None,
     ) -> None:
         session = None if isinstance(past, Tape) else past
         self.runtime, self.store, self.question, self.options = runtime, store, question, options
-        self.documents = {row.id: row for row in store.documents()}
         wanted = options.documents
+        self.documents = {row.id: row for row in store.documents_by_id(wanted or ())}
         missing = [one for one in wanted or () if one not in self.documents]
         if missing:
             raise NotFound(f"no document has the id {missing[0]!r}; it was removed or replaced")
-        if not self.documents or wanted == ():
+        if wanted == () or not store.has_documents():
             raise QuestionError(
                 "there is no document to ask; read one first with `drt ingest PATH`"
             )
@@ -199,10 +204,11 @@ class _Asked:
         return self.source.passages[-1] if self.source.passages else []
 
     def document(self, id: str) -> DocumentRow:
-        """A document that something was retrieved from; it may have come or gone meanwhile."""
+        """A document that something was retrieved from."""
         row = self.documents.get(id) or self.store.document_by_id(id)
         if row is None:
-            raise StoreError(f"document {id} was removed while it was asked; ask again")
+            raise StoreError(f"document {id} has chunks but no row: run `drt library check`")
+        self.documents[id] = row
         return row
 
     def quotes(self) -> Quotes:
@@ -312,8 +318,12 @@ class _Asked:
             citations=tuple(citations),
             tokens_read=self.prompt_tokens + self.source.tokens_read,
             signals=self.signals,
-            trace=make_trace(self.question, self.source, self.documents),
+            trace=make_trace(self.question, self.source, self._retrieved_from()),
         )
+
+    def _retrieved_from(self) -> dict[str, DocumentRow]:
+        ids = {p.row.document_id for passages in self.source.passages for p in passages}
+        return {id: self.document(id) for id in ids}
 
     def recorded(self, tape: Tape, result: AnswerResult) -> Trace:
         """Return the full trace; a quote is read by the decoder first, as in a conversation."""
@@ -329,7 +339,8 @@ class _Asked:
             answer = token_texts(text[-1] if text else "", [len(one) for one in text])
         asked = token_texts(self.question, tokenizer.encode(self.question).ends)
         recording = Recording(tape, asked, answer, self.pointer)
-        return make_trace(self.question, self.source, self.documents, recording)
+        everything = {row.id: row for row in self.store.documents()}  # any may come close
+        return make_trace(self.question, self.source, everything, recording)
 
 
 def feed_question(decoder: Decoder, ids: Sequence[int]) -> Tensor:

@@ -8,17 +8,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drt_engine.answer.quote import QuoteSpan
-from drt_engine.store import DocumentRow, Store
+from drt_engine.source_lines import line_at, wants_line
+from drt_engine.store import DocumentRow
+from drt_engine.store.view import LibraryView
 from drt_engine.text_units import sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
 _LONGEST_WORD = 40
+_FARTHEST_LINE = 2_000_000  # characters; counting lines farther on would delay the answer
 
 
 @dataclass(frozen=True)
 class CitationResult:
-    """Where a quote stands: it is the slice ``start:end`` of the document's text, in characters."""
+    """Where a quote stands: it is the slice ``start:end`` of the document's text, in characters.
+
+    ``line`` is the file's, from 1, where there is no page or section and in source code.
+    """
 
     document: str
     title: str
@@ -30,10 +36,11 @@ class CitationResult:
     section: str | None
     probability: float
     context: str
+    line: int | None = None
 
 
 def cite(
-    store: Store, document: DocumentRow, start: int, end: int, probability: float
+    store: LibraryView, document: DocumentRow, start: int, end: int, probability: float
 ) -> CitationResult:
     """Return the citation of characters ``start:end`` of a document, less white space around them.
 
@@ -55,10 +62,15 @@ def cite(
         section=section,
         probability=probability,
         context=sentence_around(store, document, start, end),
+        line=_line(store, document, start) if wants_line(document, page, section) else None,
     )
 
 
-def cite_span(store: Store, document: DocumentRow, span: QuoteSpan) -> CitationResult:
+def _line(store: LibraryView, document: DocumentRow, start: int) -> int | None:
+    return line_at(store, document, start) if start <= _FARTHEST_LINE else None
+
+
+def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> CitationResult:
     """Return the citation of a quoted span, with the retrieval probability of its passage.
 
     A span that begins or ends inside a word or a number is grown to the whole of it.
@@ -88,7 +100,7 @@ def _joined(text: str, at: int) -> bool:
     return after.isdigit() and before in ",.:/" and bool(before) and text[at - 2 : at - 1].isdigit()
 
 
-def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -> str:
+def sentence_around(store: LibraryView, document: DocumentRow, start: int, end: int) -> str:
     """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
     touching = sentences_at(store, document, start, end)
     spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
@@ -98,7 +110,7 @@ def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -
 
 
 def sentences_at(
-    store: Store, document: DocumentRow, start: int, end: int
+    store: LibraryView, document: DocumentRow, start: int, end: int
 ) -> list[tuple[int, int]]:
     """Return the places of the sentences that share a character with ``start:end``, in order."""
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)

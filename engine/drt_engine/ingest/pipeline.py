@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
+import re
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -26,13 +28,14 @@ from drt_engine.documents import Block, OpenDocument, Source, open_document
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
+from drt_engine.source_lines import LineCheck
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, Store
 from drt_engine.store.writer import DocumentWriter
 from drt_engine.threads import worker
 from drt_engine.tokenizer import Tokenizer
 
 SEGMENT_CHUNKS = 256
-_READERS = "1:"  # to be raised when a reader gives another text for the same bytes
+_READERS = "2:"  # to be raised when a reader gives another text for the same bytes
 
 Opened = Callable[[], AbstractContextManager[OpenDocument]]
 
@@ -52,13 +55,20 @@ class IngestProgress:
 
 
 Progress = Callable[[IngestProgress], None]
+Skipped = Callable[[tuple[str, ...]], None]
 
 
 def ingest_source(
-    runtime: Runtime, store: Store, source: Source, *, progress: Progress | None = None
+    runtime: Runtime,
+    store: Store,
+    source: Source,
+    *,
+    progress: Progress | None = None,
+    skipped: Skipped | None = None,
 ) -> tuple[DocumentRow, bool]:
     """Read a document into the library unless its text is there; return it and whether it is new.
 
+    ``skipped`` is told what the reader passed over and why, if anything and if the file was opened.
     Raises ``DocumentError`` when the document cannot be read, ``StoreError`` when the library
     cannot be written.
     """
@@ -67,6 +77,8 @@ def ingest_source(
     if known is not None:
         return known, False
     text = _identify(source, runtime.tokenizer)
+    if skipped is not None and text.skipped:
+        skipped(text.skipped)
     place = source.location if source.path is not None else f"{source.name} {text.id}"
     row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
     if digest is not None and row.source == place and digest == _digest(source):
@@ -75,11 +87,11 @@ def ingest_source(
 
 
 def _digest(source: Source) -> str | None:
-    """SHA-256 of a file's bytes; None for what is not a file or cannot be read."""
+    """SHA-256 of a file's or a member's bytes; None for what has no path or cannot be read."""
     if source.path is None:
         return None
     try:
-        with source.path.open("rb") as file:
+        with source.open() as file:
             return _READERS + hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
@@ -132,13 +144,17 @@ def _ingest(
 
 @dataclass(frozen=True)
 class DocumentText:
-    """What is known of a document before it is read; ``created`` is when, now by default."""
+    """What is known of a document before it is read; ``created`` is when, now by default.
+
+    ``skipped`` says what its reader passed over and why.
+    """
 
     id: str
     characters: int
     title: str
     media_type: str
     created: str | None = None
+    skipped: tuple[str, ...] = ()
 
 
 class Changed(Exception):
@@ -175,17 +191,20 @@ class _Hashed:
 
 def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
     """Read the text once to know its hash and length, before anything is written."""
-    characters, words = 0, False
+    characters, words, lines = 0, False, LineCheck()
     with open_document(source) as document:
         blocks = _Hashed(document.blocks)
         for block in blocks:
             characters += len(block.text)
+            lines.see(block)
             # Some tokenizers give white space tokens, and some drop invisible characters.
             words = words or (not block.text.isspace() and len(tokenizer.encode(block.text)) > 0)
-        title, media_type = document.title, document.media_type
+        media_type = lines.media_type(document.media_type)
     if not words:
         raise EmptyDocument(f"{source.name} holds no words; there is nothing to read")
-    return DocumentText(blocks.id, characters, title, media_type)
+    return DocumentText(
+        blocks.id, characters, document.title, media_type, skipped=document.skipped
+    )
 
 
 def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
@@ -193,11 +212,18 @@ def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
     if known.source == place:
         return known
     replaced = store.document_at(place) is not None
-    moved = Path(known.source).is_absolute() and not Path(known.source).exists()
+    moved = Path(known.source).is_absolute() and not _stands(known.source)
     if not replaced and not moved:
         return known  # a copy of a file that is still there
     store.rename_source(known.id, place)
     return store.document(known.id)
+
+
+def _stands(source: str) -> bool:
+    """Whether a file is there, or the archive whose member (``ARCHIVE!/MEMBER``) it is."""
+    archives = (source[: found.start()] for found in re.finditer("!/", source))
+    # Path.exists raises for names that are too long, which members may have.
+    return os.path.exists(source) or any(os.path.isfile(archive) for archive in archives)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -17,7 +17,8 @@ from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkBatch, ChunkRow, Store
+from drt_engine.store import ChunkBatch, ChunkRow
+from drt_engine.store.view import LibraryView
 from drt_kernels import landmark_topk
 
 RetrieverName = Literal["hybrid", "landmark", "lexical"]
@@ -49,7 +50,7 @@ class LibrarySource:
     """
 
     runtime: Runtime
-    store: Store
+    store: LibraryView
     question: str
     question_ids: Sequence[int]
     documents: Sequence[str] | None = None
@@ -96,17 +97,16 @@ class LibrarySource:
             bonus = self.lexical_scores()
         only = self._only()
         scan = _Scan(self.store.scan_landmarks(self.documents), only or bonus)
-        scores: dict[int, float] = {}
         if only:
             for _ in scan:
                 pass
+            scores: dict[int, float] = {}
         else:
             # So many that the best are among them, whatever the bonus makes of those that have it.
             found = landmark_topk(query[None], scan, self.count + len(bonus))
             kept = found.scores[0] > float("-inf")
-            numbers = found.index[0][kept].tolist()
-            chosen = map(scan.chunk, numbers)
-            scores.update(zip(chosen, found.scores[0][kept].tolist(), strict=True))
+            chosen = map(scan.chunk, found.index[0][kept].tolist())
+            scores = dict(zip(chosen, found.scores[0][kept].tolist(), strict=True))
         wanted = [c for c in scan.rows if c not in scores]
         if wanted:
             rows = torch.stack([scan.rows[c] for c in wanted])
@@ -221,21 +221,32 @@ class _Scan:
     """
 
     def __init__(
-        self, parts: Iterable[tuple[list[int], Tensor]], wanted: Iterable[int]
+        self, parts: Iterable[tuple[Sequence[int], Tensor]], wanted: Iterable[int]
     ) -> None:
         self._parts = parts
-        self._wanted = set(wanted)
+        self._wanted = sorted(set(wanted))
         self._starts = [0]
-        self._ids: list[list[int]] = []
+        self._ids: list[Sequence[int]] = []
         self.rows: dict[int, Tensor] = {}
 
     def __iter__(self) -> Iterator[Tensor]:
         for ids, landmarks in self._parts:
             self._ids.append(ids)
             self._starts.append(self._starts[-1] + len(ids))
-            for chunk in self._wanted.intersection(ids) if self._wanted else ():
-                self.rows[chunk] = landmarks[ids.index(chunk)].float()
+            if self._wanted:
+                for chunk, place in self._places(ids):
+                    self.rows[chunk] = landmarks[place].float()
             yield landmarks
+
+    def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Which wanted chunks are among these, and where; a range is not looked through."""
+        if isinstance(ids, range):
+            first = bisect_left(self._wanted, ids.start)
+            for chunk in self._wanted[first : bisect_left(self._wanted, ids.stop)]:
+                yield chunk, chunk - ids.start
+        else:
+            for chunk in set(self._wanted).intersection(ids):
+                yield chunk, ids.index(chunk)
 
     def chunk(self, number: int) -> int:
         """The id of the chunk whose landmark has this number in the scan."""
@@ -246,7 +257,7 @@ class _Scan:
 class _Neighbourhood:
     """Tokens of chunks with ``margin`` tokens of their neighbours, and where those stand."""
 
-    def __init__(self, store: Store, chunk_ids: Sequence[int], margin: int) -> None:
+    def __init__(self, store: LibraryView, chunk_ids: Sequence[int], margin: int) -> None:
         self.margin = margin
         self.around = {c: store.neighbours(c) if margin else (None, None) for c in chunk_ids}
         extra = {n for pair in self.around.values() for n in pair if n is not None}

@@ -95,6 +95,18 @@ class Catalog:
         )
         return None if row is None else _document(row)
 
+    def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE id {IN_LIST} AND state = 'ready'"
+            " ORDER BY number",
+            (listed(list(ids)),),
+        )
+        return [_document(row) for row in rows]
+
+    def has_documents(self) -> bool:
+        found = self.database.one("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
+        return found is not None
+
     def document_at(self, source: str) -> DocumentRow | None:
         row = self.database.one(
             f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",

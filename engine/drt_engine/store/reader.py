@@ -31,7 +31,7 @@ MAX_MAPPED = 256
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
-SCAN_ROWS = 8_192  # what a part costs beside its landmarks no longer counts
+SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 DTYPES = {
@@ -211,7 +211,7 @@ def _read_shelf(mapped: MappedShelf, width: int) -> _Shelf:
     count = mapped.chunks
     ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
     flat = torch.frombuffer(
-        mapped.data, dtype=torch.float16, count=count * width, offset=mapped.landmarks_at
+        mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
     )
     return _Shelf(tuple(map(_numbers, ids.split(SCAN_ROWS))), flat.view(count, width))
 

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from drt_engine.errors import CorruptStore
 from drt_engine.store.catalog import Catalog
@@ -31,16 +32,17 @@ _CRC = struct.Struct("<I")
 
 @dataclass(frozen=True)
 class MappedShelf:
-    """One validated, verified, mapped shelf: from which bytes ids [C] and landmarks [C, E] stand."""
+    """One validated, verified, mapped shelf: from `ids_at` chunk ids, from `offset` landmarks."""
 
     name: str
     chunks: int
     data: mmap.mmap
     ids_at: int
-    landmarks_at: int
+    offset: int
 
+    @cached_property
     def ids(self) -> list[int]:
-        """The chunks' ids."""
+        """The chunks' ids as a list, which takes longer to make than the mapping."""
         with memoryview(self.data) as view:
             return view[self.ids_at : self.ids_at + 8 * self.chunks].cast("q").tolist()
 

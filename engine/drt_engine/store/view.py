@@ -143,6 +143,14 @@ class LibraryView:
         """The document with exactly this id, or None."""
         return self._catalog.document_by_id(id)
 
+    def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
+        """Those of these documents that are there, oldest first."""
+        return self._catalog.documents_by_id(ids) if ids else []
+
+    def has_documents(self) -> bool:
+        """Whether there is a document read in full."""
+        return self._catalog.has_documents()
+
     def document_at(self, source: str) -> DocumentRow | None:
         """The document that stands at exactly this source, or None."""
         return self._catalog.document_at(source)
@@ -164,7 +172,8 @@ class LibraryView:
         """Chunk ids and their landmarks [n, E] fp16, some thousand at a time.
 
         Ids that count up are a range. In (document, ordinal) order when documents are named.
-        Tensors may be views of mapped files: never write to them. Every landmark was verified. Raises CorruptStore.
+        Tensors may be views of mapped files: never write to them. Every landmark was verified.
+        Raises CorruptStore.
         """
         shelves = {row.id: row for row in self._catalog.shelves()}
         if documents is None:

@@ -16,6 +16,7 @@ from drt_kernels.scan.noise import gumbel
 from drt_kernels.scan.order import NOTHING, Bounds, exact_scores, pack, unpack
 
 _ROWS = 1024  # in double precision they still fit the processor's second or third cache
+_ROUGH_ROWS = 32768  # multiplied at once in fp16: their scores still fit a cache
 _FEW = 2  # queries; from three on, one conversion of the landmarks serves them all
 
 
@@ -37,7 +38,7 @@ def _together(
     kept = torch.full((len(queries), k), NOTHING, dtype=torch.int64)
     scores = torch.zeros(len(queries), k)
     order = torch.arange(len(queries))
-    for start, block in _blocks(parts):
+    for start, block in _blocks(parts, _ROWS):
         clean = (wide @ block.double().T).float()
         numbers = torch.arange(start, start + len(block))
         noisy = clean if seed is None else clean + gumbel(seed, order, numbers)
@@ -51,13 +52,17 @@ def _together(
     return unpack(kept), scores
 
 
-def _blocks(parts: Iterable[Tensor]) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of at most ``_ROWS`` landmarks with the number of their first."""
+def _blocks(parts: Iterable[Tensor], rows: int) -> Iterator[tuple[int, Tensor]]:
+    """Blocks of at most ``rows`` landmarks with the number of their first.
+
+    Each at most doubles what was seen: so the best of all soon say what need not be looked at.
+    """
     start = 0
     for part in parts:
-        for at in range(0, len(part), _ROWS):
-            yield start + at, part[at : at + _ROWS]
-        start += len(part)
+        while len(part):
+            block = part[: min(rows, max(_ROWS, start))]
+            yield start, block
+            start, part = start + len(block), part[len(block) :]
 
 
 def _one_by_one(
@@ -66,11 +71,9 @@ def _one_by_one(
     none = [None] * len(queries)
     first, until = (none if t is None else t.tolist() for t in (bounds.first, bounds.until))
     scans = [_Scan(query, k, a, b) for query, a, b in zip(queries, first, until, strict=True)]
-    start = 0
-    for part in parts:
+    for start, block in _blocks(parts, _ROUGH_ROWS):
         for scan in scans:
-            scan.add(part, start)
-        start += len(part)
+            scan.add(block, start)
     return (
         unpack(torch.stack([scan.kept for scan in scans])),
         torch.stack([scan.scores for scan in scans]),

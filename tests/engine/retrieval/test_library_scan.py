@@ -25,11 +25,11 @@ class Landmarks:
     """As much of a store as the scan needs: parts with ids in any order, and their landmarks."""
 
     def __init__(self) -> None:
-        self.parts = [(list(ids), torch.randn(len(ids), WIDTH).half()) for ids in PARTS]
+        self.parts = [(ids, torch.randn(len(ids), WIDTH).half()) for ids in PARTS]
 
     def scan_landmarks(
         self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
+    ) -> Iterator[tuple[Sequence[int], Tensor]]:
         yield from self.parts
 
     def neighbours(self, chunk: int) -> tuple[int | None, int | None]:

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from drt_engine.errors import LockTimeout, StoreError
-from drt_engine.store import Store, migrations, shelves
+from drt_engine.store import Store, migrations, reader, shelves
 from drt_engine.store.seals import unpack_text
 from drt_engine.store.view import LibraryView
 from tests.engine.store.helpers import (
@@ -70,6 +70,27 @@ def test_removed_documents_leave_a_scan_though_not_their_shelf(many: Store) -> N
     assert landmarks(many) == {k: v for k, v in before.items() if k not in gone}
     [shelf] = many._catalog.shelves()
     assert (shelf.chunks, shelf.live) == (87, 87)
+
+
+def test_what_counts_up_on_a_shelf_is_scanned_as_a_range(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = landmarks(many)
+    first = many.chunk_ids([document_id(7)])[0]
+    monkeypatch.setattr(reader, "SMALL_CHUNKS", 2)
+    parts = [ids for ids, _ in many.scan_landmarks([document_id(7)])]
+    assert parts == [range(first, first + 3)]  # of three segments
+    monkeypatch.setattr(reader, "SCAN_ROWS", 2)
+    parts = [list(ids) for ids, _ in many.scan_landmarks([document_id(7)])]
+    assert parts == [[first, first + 1], [first + 2]]
+    many.remove_document(document_id(7))
+    many.compact()  # now the ids on the only shelf have a gap
+    monkeypatch.setattr(reader, "SCAN_ROWS", 10)
+    with open_store(many.path) as store:
+        kinds = [type(ids) for ids, _ in store.scan_landmarks()]
+        assert kinds == [range, list, *[range] * 7]
+        gone = range(first, first + 3)
+        assert landmarks(store) == {k: v for k, v in wanted.items() if k not in gone}
 
 
 def test_compaction_changes_no_chunk(many: Store) -> None:
