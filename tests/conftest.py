@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import sys
 
@@ -11,6 +12,10 @@ import pytest
 # Slow machines are no failure.
 hypothesis.settings.register_profile("drt", deadline=None)
 hypothesis.settings.load_profile("drt")
+
+# Processes that run tests side by side would wait for each other's threads.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -35,8 +35,8 @@ def test_the_folder_is_whole_and_small() -> None:
 @pytest.mark.parametrize(
     ("question", "wanted"),
     [
-        ("How many days' notice must a member give after the ship has sailed?", "sixty days"),
-        ("What is the call sign of the station?", "LANTERN"),
+        ("How much notice must a member give after the ship has sailed?", "sixty days"),
+        ("How many occupied ash petrel nests were counted?", "4,316"),
         ("Who wrote to the manager of the Lissom Biscuit Works?", "Finch"),
     ],
 )

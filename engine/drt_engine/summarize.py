@@ -43,7 +43,8 @@ class SummaryOptions:
     """How documents are summarised; ``focus`` is a question or topic that steers the choice.
 
     ``words`` is the longest length, in place of that of ``length``; ``section`` keeps to sections
-    whose name, or one they stand in, begins like this.
+    whose name, or one they stand in, begins like this. ``first_whole`` lets the best sentence pass
+    the length, as the usual baselines do, which evaluation needs to compare alike.
     """
 
     mode: Literal["auto", "extractive", "abstractive"] = "auto"
@@ -51,6 +52,7 @@ class SummaryOptions:
     focus: str | None = None
     words: int | None = None
     section: str | None = None
+    first_whole: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in ("auto", "extractive", "abstractive"):
@@ -66,6 +68,11 @@ class SummaryOptions:
     def budget(self) -> int:
         """Wanted length in words."""
         return self.words or WORDS[self.length]
+
+    @property
+    def longest(self) -> float:
+        """Words of the longest sentence that may be taken."""
+        return math.inf if self.first_whole else self.budget
 
 
 @dataclass(frozen=True)
@@ -125,24 +132,25 @@ def summarize(
 def _extractive(
     runtime: Runtime, store: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
 ) -> SummaryResult:
-    chosen = _pick(_all_candidates(runtime, store, documents, options), options.budget)
+    candidates = _all_candidates(runtime, store, documents, options)
+    chosen = _pick(candidates, options.budget, longest=options.longest)
     if not chosen:
         raise EmptyDocument(
             f"{_titles(documents)} holds no sentences, expected text to summarise"
         )
-    cited = tuple(cite_candidate(store, documents, c, options.budget) for c in chosen)
+    cited = tuple(cite_candidate(store, documents, c, options.longest) for c in chosen)
     text = " ".join(" ".join(c.quote.split()) for c in cited)
     return SummaryResult(text, "extractive", cited, _tokens(documents))
 
 
 def cite_candidate(
-    store: LibraryView, documents: Sequence[DocumentRow], candidate: Candidate, budget: int
+    store: LibraryView, documents: Sequence[DocumentRow], candidate: Candidate, longest: float
 ) -> CitationResult:
-    """Return a candidate's citation; one longer than ``budget`` words is cut after so many."""
+    """Return a candidate's citation; one longer than ``longest`` words is cut after so many."""
     document, start, end = documents[candidate.document], candidate.start, candidate.end
-    if candidate.length > budget:
+    if candidate.length > longest:
         words = re.finditer(r"\S+", store.text(document.id, start, end))
-        end = start + [word.end() for word in words][budget - 1]
+        end = start + [word.end() for word in words][int(longest) - 1]
     return cite(store, document, start, end, candidate.share)
 
 
@@ -314,16 +322,20 @@ def _is_prose(sentence: str) -> bool:
     return letters > 0.75 * len(sentence) and "|" not in sentence
 
 
-def _pick(candidates: Sequence[Candidate], budget: int) -> list[Candidate]:
+def _pick(
+    candidates: Sequence[Candidate], budget: int, *, longest: float | None = None
+) -> list[Candidate]:
     """Choose sentences of about ``budget`` words, best first; return them in document order.
 
     A sentence is worth how much its chunk is retrieved, times how central it is among the
-    sentences, times the words it says that are not yet said, weighed by how common they are.
+    sentences, times the words it says that are not yet said, weighed by how common they are. None
+    is longer than ``longest`` words, by default ``budget``.
     """
+    longest = budget if longest is None else longest
     counts = Counter(word for candidate in candidates for word in candidate.words)
     weight = {word: count**0.7 for word, count in counts.items() if count > 1} or dict(counts)
     # Where every sentence is too long, the best one is cut.
-    fitting = [c for c in candidates if c.length <= budget] or list(candidates)
+    fitting = [c for c in candidates if c.length <= longest] or list(candidates)
     pool = sorted(fitting, key=lambda c: -_value(c, weight))[:_POOL]
     worth = dict(zip(pool, _sentence_centrality(pool).sqrt().tolist(), strict=True))
     chosen: list[Candidate] = []

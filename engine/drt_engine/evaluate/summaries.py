@@ -1,6 +1,7 @@
 """`drt eval summary`: ROUGE of summaries against the ones that came with the documents.
 
-A summary may have as many words as its reference. The baselines get the same budget.
+A summary may have as many words as its reference, and one sentence at least. The baselines get the
+same budget.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ def _scored(runtime: Runtime, item: SummaryItem, options: SummaryEvaluation) -> 
     modes: list[Mode] = [options.mode, options.other] if options.both else [options.mode]
     with library_of(runtime, [item.document], name=item.id) as (store, (row,)):
         for mode in modes:
-            texts[mode] = _summary(runtime, store, row, SummaryOptions(mode=mode, words=words))
+            how = SummaryOptions(mode=mode, words=words, first_whole=True)
+            texts[mode] = _summary(runtime, store, row, how)
     return _Scored(item.source, {name: rouge(text, item.summary) for name, text in texts.items()})
 
 
