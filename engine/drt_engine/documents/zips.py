@@ -20,6 +20,7 @@ _RATIO = 200
 _ALWAYS_ALLOWED = 16 << 20
 _MOST_MEMBERS = 100_000
 
+# What zipfile was seen to raise for files that are broken or lie about themselves.
 DAMAGE = (
     zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
     ValueError, IndexError, OverflowError,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from drt_engine.text_units import STOP_WORDS
 
@@ -65,3 +65,19 @@ def shares(scores: dict[int, float]) -> dict[int, float]:
     """BM25 scores -> shares of the best score, in 0..1: comparable between any collections."""
     best = max(scores.values(), default=0.0)
     return {key: score / best for key, score in scores.items()} if best > 0 else {}
+
+
+def with_neighbours(
+    shares: dict[int, float], neighbours: Callable[[int], Iterable[int | None]], part: float
+) -> dict[int, float]:
+    """Add ``part`` of the better share beside it to each chunk's: an answer often stands just
+    across the border of the chunk that has the question's words.
+    """
+    if part == 0:
+        return shares
+    beside: dict[int, float] = {}
+    for chunk, share in shares.items():
+        for near in neighbours(chunk):
+            if near is not None:
+                beside[near] = max(beside.get(near, 0.0), share)
+    return {c: shares.get(c, 0.0) + part * beside.get(c, 0.0) for c in {**shares, **beside}}

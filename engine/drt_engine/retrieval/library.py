@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
-from drt_engine.retrieval.lexical import shares
+from drt_engine.retrieval.lexical import shares, with_neighbours
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
@@ -62,6 +62,7 @@ class LibrarySource:
     passages: list[list[Passage]] = field(default_factory=list)
     tokens_read: int = 0
     _lexical: dict[int, float] | None = None
+    _bonus: dict[int, float] | None = None
 
     def add(self, memory: ChunkMemory) -> None:
         """Keep a closed chunk of the stream."""
@@ -125,18 +126,11 @@ class LibrarySource:
         return self._lexical
 
     def lexical_scores(self) -> dict[int, float]:
-        """BM25 shares, each with a part of the better share beside it, by chunk id: an answer often
-        stands just across the border of the chunk that has the question's words.
-        """
-        own, part = self.lexical(), self.runtime.config.lexical_neighbours
-        if part == 0:
-            return own
-        beside: dict[int, float] = {}
-        for chunk, share in own.items():
-            for near in self.store.neighbours(chunk):
-                if near is not None:
-                    beside[near] = max(beside.get(near, 0.0), share)
-        return {c: own.get(c, 0.0) + part * beside.get(c, 0.0) for c in {**own, **beside}}
+        """BM25 shares with a part of their neighbours', before the learnt weight, by chunk id."""
+        if self._bonus is None:
+            part = self.runtime.config.lexical_neighbours
+            self._bonus = with_neighbours(self.lexical(), self.store.neighbours, part)
+        return self._bonus
 
     def _only(self) -> list[int]:
         """The chunks that alone may be chosen; none means that all may."""

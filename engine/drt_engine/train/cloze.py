@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.errors import ConfigError
 from drt_engine.text_units import STOP_WORDS, is_heading, split_sentences
 from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.questions import (
@@ -24,7 +23,7 @@ from drt_engine.train.questions import (
     Item,
     QuestionBatch,
     TokenDocument,
-    read_lines,
+    read_texts,
     token_span,
 )
 
@@ -294,9 +293,7 @@ class ClozeSource:
         self, corpus: Sequence[Path], *, tokenizer: Tokenizer, config: ModelConfig
     ) -> None:
         self.tokenizer, self.config = tokenizer, config
-        self.texts = [str(row["text"]) for path in corpus for row in read_lines(path)]
-        if not self.texts:
-            raise ConfigError("cloze.corpus holds no documents")
+        self.texts = read_texts(corpus, "cloze")
         # Long books would crowd the rest out.
         self._mass = [min(len(text), 200_000) for text in self.texts]
 

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.errors import ConfigError
 from drt_engine.evaluate.needle_data import NeedleCase, NeedleOptions, make_needle
 from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.questions import (
@@ -17,7 +16,7 @@ from drt_engine.train.questions import (
     Item,
     QuestionBatch,
     TokenDocument,
-    read_lines,
+    read_texts,
     token_span,
 )
 
@@ -31,9 +30,7 @@ class NeedleSource:
         self, corpus: Sequence[Path], *, tokenizer: Tokenizer, config: ModelConfig
     ) -> None:
         self.tokenizer, self.config = tokenizer, config
-        self.texts = [str(row["text"]) for path in corpus for row in read_lines(path)]
-        if not self.texts:
-            raise ConfigError("needles.corpus holds no documents")
+        self.texts = read_texts(corpus, "needles")
 
     def batch(
         self, rng: random.Random, *, needles: int, window: int, distractors: int

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError
-from drt_engine.retrieval.lexical import LexicalIndex
+from drt_engine.retrieval.lexical import LexicalIndex, shares, with_neighbours
 from drt_engine.tokenizer import Encoding, Tokenizer
 
 
@@ -118,6 +117,14 @@ def read_lines(path: Path) -> Iterator[dict[str, object]]:
     ):
         for line in lines:
             yield json.loads(line)
+
+
+def read_texts(corpus: Sequence[Path], section: str) -> list[str]:
+    """Return the texts of corpus files; ``ConfigError`` names the section where there are none."""
+    texts = [str(row["text"]) for path in corpus for row in read_lines(path)]
+    if not texts:
+        raise ConfigError(f"{section}.corpus holds no documents, expected .jsonl files with texts")
+    return texts
 
 
 class QuestionSource:
@@ -275,16 +282,21 @@ class BatchBuilder:
 
     def _lexical(self) -> Tensor:
         table = torch.zeros(len(self.items), self.chunks)
+        part = self.config.lexical_neighbours
         for row, (item, _) in enumerate(self.items):
+            found: dict[int, float] = {}
             for document, first, count, at in self.windows:
                 for chunk, score in document.lexical(self.config.chunk).search(item.text):
                     if first <= chunk < first + count:
-                        table[row, at + chunk - first] = score
-        table = table / table.amax(dim=1, keepdim=True).clamp(min=1e-6)
-        for _, _, count, at in self.windows:
-            part = table[:, at : at + count]
-            part += self.config.lexical_neighbours * beside(part)
+                        found[at + chunk - first] = score
+            for chunk, share in with_neighbours(shares(found), self._beside, part).items():
+                table[row, chunk] = share
         return table
+
+    def _beside(self, chunk: int) -> list[int]:
+        """The chunks before and after one of the pool, in the same window."""
+        _, _, count, at = next(w for w in self.windows if w[3] <= chunk < w[3] + w[2])
+        return [near for near in (chunk - 1, chunk + 1) if at <= near < at + count]
 
 
 def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
@@ -322,12 +334,6 @@ def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenD
             )
         )
     return [d for d in documents.values() if d.items]
-
-
-def beside(shares: Tensor) -> Tensor:
-    """BM25 shares [N, C] of consecutive chunks -> the better share of each chunk's neighbours."""
-    before = F.pad(shares[:, :-1], (1, 0))
-    return torch.maximum(before, F.pad(shares[:, 1:], (0, 1)))
 
 
 def _first(question: dict[str, object]) -> str:

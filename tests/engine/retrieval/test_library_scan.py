@@ -129,3 +129,26 @@ def test_an_empty_library_has_nothing() -> None:
         torch.randn(WIDTH), LandmarkScorer(tiny())
     )
     assert ids == [] and found.shape == (0,)
+
+
+def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> None:
+    torch.manual_seed(3)
+    store = Landmarks()
+    beside = {250: (249, 251), 100: (None, 101), 5000: (None, None)}
+    asked: list[int] = []
+
+    def neighbours(chunk: int) -> tuple[int | None, int | None]:
+        asked.append(chunk)
+        return beside[chunk]
+
+    store.neighbours = neighbours  # type: ignore[method-assign]
+    own = {250: 1.0, 100: 0.5, 5000: 0.2}
+    found = source(store, "hybrid", own)
+    found.runtime = cast(Runtime, SimpleNamespace(config=tiny(lexical_neighbours=0.3)))
+    wanted = {250: 1.0, 100: 0.5, 5000: 0.2, 249: 0.3, 251: 0.3, 101: 0.15}
+    assert found.lexical_scores() == pytest.approx(wanted)
+    query = torch.randn(WIDTH)
+    scorer = LandmarkScorer(tiny(lexical_scores=True))
+    scanned = found._scores(query, scorer)
+    assert_same_choice(scanned, every_score(store, query, scorer, wanted))
+    assert asked == list(own)  # looked up once for a question
