@@ -9,6 +9,7 @@ EXAMPLES = {
     "model list": "drt model list --json",
     "model info": "drt model info drt-small-en",
     "model verify": "drt model verify ./my-model",
+    "model convert": "drt model convert drt-small-en plain-model",
     "train": "drt train config.toml optim.learning_rate=1e-4",
     "train tokenizer": "drt train tokenizer corpus.txt --out runs/tokenizer",
     "eval": "drt eval qa --qa questions.jsonl --docs handbook.md",

@@ -60,7 +60,8 @@ def _options(words: str, command: click.Command) -> list[tuple[str, str]]:
     for parameter in command.get_params(context):
         record = parameter.get_help_record(context)
         if isinstance(parameter, click.Option) and record is not None and not parameter.is_eager:
-            variable = "_".join([*words.split(), parameter.name or ""]).upper().replace("-", "_")
+            variable = parameter.envvar or "_".join([*words.split(), parameter.name or ""])
+            variable = str(variable).upper().replace("-", "_")
             rows.append((record[0], f"{' '.join(record[1].split())} ({variable})"))
     return rows
 

@@ -92,7 +92,12 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             help="How long to wait for another process that writes to the library.",
         ),
         option("--quiet", is_flag=True, default=None, help="No progress, no notes."),
-        option("--debug", is_flag=True, default=None, help="Show tracebacks."),
+        option(
+            "--debug",
+            is_flag=True,
+            default=None,
+            help="Show tracebacks, and the engine's debug lines.",
+        ),
     ]
 
 

@@ -45,4 +45,6 @@ def csv_cell(text: str) -> str:
 
 def markdown(text: str) -> str:
     """`text` on one line of Markdown, with nothing in it that means something there."""
-    return re.sub(r"([\\`*_{}\[\]()<>#+\-.!|~&])", r"\\\1", one_line(text))
+    line = re.sub(r"([\\`*_{}\[\]()<>#|~&])", r"\\\1", one_line(text))
+    # Elsewhere these are but letters; handles of citations are to be copied from here.
+    return re.sub(r"^(\d*)([-+=.])", r"\1\\\2", line)

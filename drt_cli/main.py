@@ -6,15 +6,17 @@ the commands' own.
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import importlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
+from ._environment import name_variables
 from ._errors import handle_errors
 from ._options import with_global_options
 
@@ -27,11 +29,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "Show what the model retrieves for a question."),
     "library": ("library", "List, show, remove, check, export and import documents."),
     "session": ("session", "List, search, show, rename, delete and export conversations."),
-    "model": ("model", "List, describe and verify models."),
+    "model": ("model", "List, describe, verify and convert models."),
     "formats": ("formats", "List the formats that can be read, and what each needs."),
     "train": ("train", "Train a model from a config file, or a tokenizer."),
     "eval": ("evaluate", "Measure a model beside its baselines."),
-    "bench": ("bench", "Time reading, asking and retrieving."),
+    "bench": ("bench", "Time the parts of the program: ingest, ask, decode, train, pdf and more."),
     "config": ("config", "Get and set the defaults of options."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
     "completion": ("completion", "Print the completion script of a shell."),
@@ -51,6 +53,7 @@ class LazyGroup(click.Group):
         module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
         command = module.command
         assert isinstance(command, click.Command)
+        name_variables(command, f"DRT_{cmd_name}")
         if ctx.resilient_parsing:
             from ._complete import with_completion
 
@@ -75,6 +78,7 @@ class LazyGroup(click.Group):
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DRT"}
+_TRUE = ("1", "true", "t", "yes", "y", "on")  # as click takes them
 WITHOUT_SETTINGS = ("config", "completion", "man", "schema")
 
 
@@ -100,15 +104,34 @@ def cli(ctx: click.Context) -> None:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line; returns the exit code."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
-    return handle_errors(
-        lambda: cli.main(
-            args=list(arguments),
-            prog_name="drt",
-            standalone_mode=False,
-            color=False if plain else None,
-        ),
-        debug="--debug" in arguments or os.environ.get("DRT_DEBUG", "") in ("1", "true"),
-    )
+    debug = "--debug" in arguments or os.environ.get("DRT_DEBUG", "").lower() in _TRUE
+    with _debug_lines() if debug else contextlib.nullcontext():
+        return handle_errors(
+            lambda: cli.main(
+                args=list(arguments),
+                prog_name="drt",
+                standalone_mode=False,
+                color=False if plain else None,
+            ),
+            debug=debug,
+        )
+
+
+@contextlib.contextmanager
+def _debug_lines() -> Iterator[None]:
+    """Shows what the engine logs for those who debug, on stderr."""
+    import logging  # not on the way to --help
+
+    logger, handler = logging.getLogger("drt"), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("drt: %(message)s"))
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 def main() -> None:

@@ -54,6 +54,7 @@ def test_help_imports_no_command_and_no_sdk(tmp_path: Path) -> None:
     ours = {name for name in loaded if name.split(".")[0].startswith("drt")}
     assert ours == {
         "drt_cli",
+        "drt_cli._environment",
         "drt_cli._errors",
         "drt_cli._options",
         "drt_cli._text",

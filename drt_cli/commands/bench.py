@@ -10,7 +10,7 @@ from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
 from drt_cli._text import printable
 
-Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train"]
+Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
 
 
 @with_global_options()
@@ -22,6 +22,12 @@ Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "tra
     "--file", type=click.Path(exists=True, dir_okay=False), help="A document to read instead."
 )
 @click.option("--question", metavar="TEXT", help="What is asked.")
+@click.option(
+    "--pages",
+    type=click.IntRange(min=1),
+    help="Pages of the PDF files that pdf makes; one of five times as many shows the memory."
+    "  [default: 600]",
+)
 @click.option(
     "--shape",
     type=click.Choice(["small", "128m"]),
@@ -42,12 +48,12 @@ def command(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Time reading, asking and retrieving.
+    """Time the parts of the program: ingest, ask, decode, train, pdf and more.
 
     Every time stands beside something timed in the same run, since machines differ. NAME is
     ingest, ask, retrieve or library (what reading and asking are made of), decode (tokens that a
-    model writes), kernels (grouped cross-attention beside its alternatives) or train (a step of a
-    new model).
+    model writes), kernels (grouped cross-attention beside its alternatives), train (a step of a
+    new model) or pdf (pages of PDF files, with the place of every character).
     What cannot run on this machine is left out and said on stderr.
     """
     from drt import bench, report_table

@@ -13,6 +13,11 @@ from drt_cli._text import printable
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False)
+_records = click.option(
+    "--records",
+    type=click.Choice(["int8", "bf16"]),
+    help="How chunk memory is kept, int8 (default) or bf16, which shows what int8 costs.",
+)
 
 
 @with_global_options()
@@ -62,6 +67,7 @@ def _questions(function: Function) -> Function:
 @click.option("--reread/--no-reread", default=True, help="Re-reading, or none.")
 @click.option("--both", is_flag=True, default=None, help="With and without re-reading.")
 @click.option("--given-chunk", is_flag=True, default=None, help="Also given the right chunk.")
+@_records
 @json_option
 @click.pass_obj
 def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -72,6 +78,7 @@ def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @with_global_options()
 @command.command("retrieval")
 @_questions
+@_records
 @json_option
 @click.pass_obj
 def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -93,6 +100,7 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @click.option("--hops", type=click.IntRange(1, 2), default=1, show_default=True, help="Hops.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
 @click.option("--reread/--no-reread", default=None, help="Re-reading (default), or none.")
+@_records
 @json_option
 @click.pass_obj
 def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -139,6 +147,7 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
     type=click.Path(exists=True, file_okay=False),
     help="Model folder that gets calibration.json.",
 )
+@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the reliability to this file.")
 @json_option
 @click.pass_obj
 def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:

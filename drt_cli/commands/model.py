@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
@@ -12,7 +14,7 @@ from drt_cli._text import printable
 @with_global_options()
 @click.group("model")
 def command() -> None:
-    """List, describe and verify models."""
+    """List, describe, verify and convert models."""
 
 
 @with_global_options()
@@ -64,3 +66,26 @@ def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
             f"{found.name} is sound: {found.parameters:,} parameters, "
             f"fingerprint {found.fingerprint}"
         )
+
+
+@with_global_options()
+@command.command("convert")
+@click.argument("source", metavar="NAME|DIR")
+@click.argument("out", type=click.Path(), metavar="OUT")
+@click.option(
+    "--dtype",
+    type=click.Choice(["bf16", "fp32"]),
+    default="bf16",
+    show_default=True,
+    help="Type of the weights that are written.",
+)
+def convert(source: str, out: str, dtype: Literal["bf16", "fp32"]) -> None:
+    """Convert a model of another kind into one of drt's, or one of drt's into plain tensors.
+
+    A folder with a BERT-like encoder of Hugging Face becomes a model folder OUT that finds
+    passages and can be trained to answer; a model, by name or folder, becomes safetensors and JSON
+    under plain names in OUT, which need no drt.
+    """
+    from drt import convert_model
+
+    click.echo(convert_model(source, out, dtype=dtype))

@@ -11,7 +11,7 @@ from drt_cli._output import marks, place, print_json
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
-    from drt import Passage
+    from drt import Citation, Passage
 
 
 @with_global_options()
@@ -56,10 +56,18 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
         open_source(found.citation.source, found.citation.page)
 
 
+def _characters(citation: Citation) -> str:
+    """Where in its file, or on its page, a quote stands; empty where nobody knows."""
+    if citation.source_start is None:
+        return ""
+    of_page = "" if citation.page is None else " of the page"
+    return f", characters {citation.source_start}-{citation.source_end}{of_page}"
+
+
 def _print(found: Passage) -> None:
     begin, end = marks()
     # Once the text is made harmless the marks may be put in: only they can style it.
     parts = [printable(part) for part in (found.before, found.quote, found.after)]
     click.echo(place(found.citation, share=False))
-    click.echo(printable(found.citation.source))
+    click.echo(printable(found.citation.source) + _characters(found.citation))
     click.echo(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

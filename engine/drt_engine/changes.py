@@ -17,6 +17,7 @@ from drt_engine.documents import Source, open_document
 from drt_engine.errors import ConfigError
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
+from drt_engine.store.view import LibraryView
 from drt_engine.summarize import (
     Candidate,
     ChangeResult,
@@ -100,6 +101,7 @@ def summarize_changes(
 ) -> SummaryResult:
     """Summarise what changed in one document of the library since the version in file ``old``.
 
+    The document stays what it is at this moment, whatever writers do meanwhile.
     Raises ``ConfigError`` for several documents, ``DocumentError`` where the old file cannot be
     read, ``NotFound`` for a section that neither changed nor exists.
     """
@@ -107,8 +109,15 @@ def summarize_changes(
         raise ConfigError(f"since compares one document with a file, {len(documents)} were named")
     if options.mode == "abstractive":
         raise ConfigError("mode is 'abstractive', expected 'auto' or 'extractive' with since")
-    row = store.document(documents[0])
-    before, after = _text(old), "".join(store.iter_text(row.id))
+    before = _text(old)  # which may take long, and is no part of the library
+    with store.snapshot() as view:
+        return _summarised(runtime, view, view.document(documents[0]), before, options)
+
+
+def _summarised(
+    runtime: Runtime, store: LibraryView, row: DocumentRow, before: str, options: SummaryOptions
+) -> SummaryResult:
+    after = "".join(store.iter_text(row.id))
     found = differences(before, after)
     if options.section is not None:
         spans, _ = section_spans(store, row, options.section)
@@ -170,7 +179,7 @@ def _sentences(one: Difference, texts: tuple[str, str]) -> tuple[str, str]:
 
 
 def _change(
-    store: Store,
+    store: LibraryView,
     row: DocumentRow,
     one: Difference,
     before: str,

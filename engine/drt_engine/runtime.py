@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Literal
@@ -20,6 +20,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.store import RecordLayout
+from drt_engine.store.types import Encoding as RecordEncoding
 from drt_engine.threads import set_threads
 from drt_engine.tokenizer import Tokenizer
 
@@ -54,15 +55,21 @@ class Runtime:
         device: str = "auto",
         threads: int | None = None,
         dtype: Literal["auto", "bf16", "fp32"] = "auto",
+        records: RecordEncoding = "int8",
     ) -> Runtime:
-        """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``."""
+        """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``.
+
+        ``records`` is how new libraries keep chunk memory.
+        """
         folder = model_folder(model)
         set_threads(threads)
         place = choose_device(device)
         compute = choose_dtype(dtype, place)
         net, tokenizer = load_model(folder)
         config = net.config
-        layout = RecordLayout(config.chunk, config.kv_heads, config.head_size, config.width, "int8")
+        layout = RecordLayout(
+            config.chunk, config.kv_heads, config.head_size, config.width, records
+        )
         return cls(
             name=config.name,
             fingerprint=fingerprint(folder),
@@ -74,6 +81,10 @@ class Runtime:
             folder=folder,
             calibration=_calibration(folder),
         )
+
+    def keeping(self, records: RecordEncoding) -> Runtime:
+        """The same model, with chunk memory of new libraries as int8 or bf16; ``ConfigError``."""
+        return replace(self, layout=replace(self.layout, encoding=records))
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
@@ -139,10 +150,23 @@ def choose_dtype(name: str, device: torch.device) -> torch.dtype:
         return torch.float32
     if name == "bf16" or device.type == "cuda":
         return torch.bfloat16
-    # Without instructions for it, bf16 is emulated and slower than fp32.
-    fast = getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)()
-    fast = fast or getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)()
-    return torch.bfloat16 if fast else torch.float32
+    return torch.bfloat16 if fast_bf16() else torch.float32
+
+
+def fast_bf16(processors: Path = Path("/proc/cpuinfo")) -> bool:
+    """Return whether this processor multiplies matrices faster in bf16 than in fp32.
+
+    With AMX it does. AVX512-BF16 alone is faster on AMD's processors and half as fast on Intel's;
+    without either, bf16 is emulated.
+    """
+    if getattr(torch.cpu, "_is_amx_tile_supported", lambda: False)():
+        return True
+    if not getattr(torch.cpu, "_is_avx512_bf16_supported", lambda: False)():
+        return False
+    try:
+        return "AuthenticAMD" in processors.read_text()
+    except (OSError, ValueError):
+        return False
 
 
 def settle(model: DRT, dtype: torch.dtype) -> DRT:

@@ -6,21 +6,22 @@ Saved so that it continues with the same numbers as one that never stopped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor
 
 from drt_engine.errors import SessionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.saved import expect_mask, expect_names, expect_numbers, read_tensors
 from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_engine.store.turns import expect_turns
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult
@@ -64,24 +65,36 @@ class SessionState:
             )
         session = cls(runtime, store, name, list(row.transcript))
         try:
-            session._take(load(row.state))
-        except (SafetensorError, ValueError) as error:
+            expect_turns(row.transcript)
+            session._take(read_tensors(row.state))
+        except ValueError as error:
             raise SessionError(
                 f"session {name!r} is damaged ({error}); delete it or start another"
             ) from error
         return session
 
     def _take(self, tensors: dict[str, Tensor]) -> None:
-        """Take over saved tensors; raises ``ValueError`` when they are not this model's."""
+        """Take over saved tensors; raises ``ValueError`` when they are not this model's, or not of
+        these turns.
+        """
+        if not tensors and not self.turns:
+            return  # saved before the first question
         state, own = (
             {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
             for part in ("decoder.", "own.")
         )
-        if not tensors and not self.turns:
-            return  # saved before the first question
+        expect_names(tensors, [f"decoder.{k}" for k in state] + [f"own.{k}" for k in own])
         fresh = Decoder(self.runtime.model, StreamSource(1), dtype=self.runtime.dtype)
-        self._state = _like(state, fresh.state())
+        fresh.load(state)
         self.own = _unpack(own, self.runtime)
+        # A turn is a question's chunks and its answer's, each closed by a landmark.
+        tokens, least = sum(int(chunk.mask.sum()) + 1 for chunk in self.own), 2 * len(self.turns)
+        if "open" in state or fresh.position != tokens or len(self.own) < least:
+            raise ValueError(
+                f"it has read {fresh.position} tokens, expected the {tokens} of {len(self.own)}"
+                f" closed chunks, and {least} chunks or more for {len(self.turns)} turns"
+            )
+        self._state = state
 
     def decoder(self, source: Source) -> Decoder:
         """Return a decoder that continues this conversation, finding chunks through ``source``.
@@ -167,39 +180,19 @@ def _pack(own: Sequence[ChunkMemory]) -> dict[str, Tensor]:
 def _unpack(tensors: dict[str, Tensor], runtime: Runtime) -> list[ChunkMemory]:
     """One memory for each chunk; raises ``ValueError`` when the tensors do not fit the model."""
     names = [field.name for field in fields(ChunkMemory)]
-    _expect_names(tensors, names)
-    parts = [tensors[name] for name in names]
+    expect_names((f"own.{name}" for name in tensors), (f"own.{name}" for name in names))
     config, mask = runtime.config, tensors["mask"]
-    tokens = (*mask.shape, config.kv_heads, config.head_size)
-    shapes = (tokens, tokens, (*mask.shape[:1], mask.shape[-1]), (*mask.shape[:1], config.width))
-    for name, part, shape in zip(names, parts, shapes, strict=True):
-        _expect_shape(f"own.{name}", part, shape)
-        _expect_numbers(f"own.{name}", part, boolean=name == "mask")
-    return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(len(mask))]
-
-
-def _like(saved: dict[str, Tensor], fresh: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Saved tensors in the types of ``fresh``; raises ``ValueError`` for other names or shapes."""
-    _expect_names(saved, fresh)
-    for name, tensor in fresh.items():
-        _expect_shape(name, saved[name], tensor.shape)
-        _expect_numbers(name, saved[name], boolean=tensor.dtype == torch.bool)
-    return {name: saved[name].to(tensor.dtype) for name, tensor in fresh.items()}
-
-
-def _expect_names(tensors: Iterable[str], expected: Iterable[str]) -> None:
-    if set(tensors) != set(expected):
-        raise ValueError(f"it holds {sorted(tensors)}, expected {sorted(expected)}")
-
-
-def _expect_shape(name: str, tensor: Tensor, expected: Sequence[int]) -> None:
-    if tuple(tensor.shape) != tuple(expected):
-        raise ValueError(f"{name} is {list(tensor.shape)}, expected {list(expected)}")
-
-
-def _expect_numbers(name: str, tensor: Tensor, *, boolean: bool) -> None:
-    """Numbers of another kind would be converted without a word, and NaN spreads to all others."""
-    if (tensor.dtype == torch.bool) != boolean:
-        raise ValueError(f"{name} is {tensor.dtype}")
-    if tensor.is_floating_point() and not tensor.isfinite().all():
-        raise ValueError(f"{name} holds numbers that are not finite")
+    count, size = mask.shape if mask.dim() == 2 else (0, 0)
+    if not (count and 1 <= size <= config.chunk):
+        raise ValueError(f"own.mask is {list(mask.shape)}, expected chunks of 1 to {config.chunk}")
+    expect_mask("own.mask", mask, (count, size))
+    lengths = mask.sum(dim=1)
+    filled = torch.arange(size) < lengths[:, None]  # from the left, and no further than the longest
+    if not torch.equal(mask, filled) or int(lengths.min()) < 1 or int(lengths.max()) < size:
+        raise ValueError("own.mask has gaps, empty chunks or unused places")
+    memory = (count, size, config.kv_heads, config.head_size)
+    expect_numbers("own.keys", tensors["keys"], memory)
+    expect_numbers("own.values", tensors["values"], memory)
+    expect_numbers("own.landmarks", tensors["landmarks"], (count, config.width))
+    parts = [tensors[name] for name in names]
+    return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(count)]

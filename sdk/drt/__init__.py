@@ -27,7 +27,7 @@ from ._errors import (
 from ._evaluation import bench, evaluate, report_table
 from ._formats import FormatInfo, formats
 from ._library import Library
-from ._models import model_info, models, verify_model
+from ._models import convert_model, model_info, models, verify_model
 from ._passages import passage
 from ._paths import default_library
 from ._session import Session
@@ -116,6 +116,7 @@ __all__ = [
     "WatchEvent",
     "__version__",
     "bench",
+    "convert_model",
     "default_library",
     "evaluate",
     "formats",

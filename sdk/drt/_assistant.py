@@ -47,7 +47,7 @@ from ._watch import Watch
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as EngineOptions
-    from drt_engine.documents import Source
+    from drt_engine.documents import PathExpansion, Source
     from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.runtime import Runtime
     from drt_engine.session import SessionState
@@ -141,10 +141,10 @@ class Assistant:
                 seconds += result.seconds
                 if result.document is not None:
                     documents.append(result.document)
-                else:
+                elif result.error is not None:
                     failures.append((result.source, str(result.error)))
-            skipped += expansion.skipped
-            notes += expansion.notes.skipped
+                skipped += result.skipped
+                notes += result.notes
         return IngestReport(
             documents=tuple(documents),
             failures=tuple(failures),
@@ -157,7 +157,10 @@ class Assistant:
     def ingest_each(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> Iterator[IngestResult]:
-        """Reads as `ingest_many` does, and yields each document, or its failure, as it comes."""
+        """Reads as `ingest_many` does, and yields each document, or its failure, as it comes.
+
+        What of a path was passed over comes last, as a result without either.
+        """
         for path in _listed(paths):
             named = os.fspath(path)
             yield from self._each(_engine.expand(named), named, progress)
@@ -261,7 +264,7 @@ class Assistant:
 
     def _each(
         self,
-        expansion: Iterator[Source | engine.DocumentError],
+        expansion: PathExpansion,
         named: str,
         progress: Progress | None,
     ) -> Iterator[IngestResult]:
@@ -279,6 +282,10 @@ class Assistant:
         if nothing:
             empty = DocumentError(f"{named} holds no file that can be read as a document.")
             yield IngestResult(named, None, empty)
+        if expansion.skipped or expansion.notes.skipped:
+            yield IngestResult(
+                named, None, None, skipped=expansion.skipped, notes=expansion.notes.skipped
+            )
 
     def _ask(
         self, question: str, options: AskOptions, *, session: SessionState | None = None

@@ -72,6 +72,8 @@ def citation(result: CitationResult) -> Citation:
         page=result.page,
         section=result.section,
         line=result.line,
+        source_start=result.source_start,
+        source_end=result.source_end,
         probability=result.probability,
         context=result.context,
     )
@@ -125,6 +127,7 @@ def _trace_entry(entry: EngineEntry) -> TraceEntry:
         section=entry.section,
         landmark=entry.landmark,
         lexical=entry.lexical,
+        late=entry.late,
         mass=entry.mass,
         pointer=entry.pointer,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult, AskOptions
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from drt_engine.ingest.pipeline import IngestProgress
     from drt_engine.runtime import Runtime
     from drt_engine.session import SessionState
+    from drt_engine.source_map import SourcePlace
     from drt_engine.store import DocumentRow, Finding, Store
     from drt_engine.summarize import SummaryResult
 
@@ -78,12 +79,11 @@ def ingest(
     return ingest_source(runtime, store, source, progress=progress, skipped=skipped)
 
 
-def line_at(store: Store, document: DocumentRow, start: int) -> int | None:
-    """The line of a place in the document's file, where lines are its places."""
-    from drt_engine.source_lines import line_at, wants_line
+def place_in_source(store: Store, document: DocumentRow, start: int, end: int) -> SourcePlace:
+    """Where in a document's file a passage of its text comes from, as far as is known."""
+    from drt_engine.source_map import place_in_source
 
-    wanted = wants_line(document, *store.place(document.id, start))
-    return line_at(store, document, start) if wanted else None
+    return place_in_source(store, document, start, end)
 
 
 def ask_options(**options: Any) -> AskOptions:
@@ -188,6 +188,19 @@ def restore_session(runtime: Runtime, store: Store, name: str) -> SessionState:
     return SessionState.restore(runtime, store, name)
 
 
+def session_turns(store: Store, name: str) -> list[dict[str, Any]]:
+    """What was said in a saved session; raises the engine's error where these are no turns."""
+    from drt_engine.errors import SessionError
+    from drt_engine.store.turns import expect_turns
+
+    turns = store.load_session(name).transcript
+    try:
+        expect_turns(turns)
+    except ValueError as error:
+        raise SessionError(f"session {name!r} is damaged ({error}); delete it") from error
+    return turns
+
+
 def train(config: Path, overrides: Sequence[str]) -> Path:
     """Trains from a config file; returns the run folder."""
     _import_torch()
@@ -226,6 +239,14 @@ def report_table(result: dict[str, Any]) -> str:
         return EvalReport(**result).as_table()
     rows = [BenchRow(**row) for row in result["rows"]]
     return BenchReport(**(result | {"rows": rows})).as_table()
+
+
+def convert(source: str | Path, out: Path, dtype: Literal["bf16", "fp32"]) -> Path:
+    """Converts a model into drt's form or out of it; returns the new folder."""
+    _import_torch()
+    from drt_engine.convert import convert
+
+    return convert(source, out, dtype=dtype)
 
 
 def weights_folder() -> Path:

@@ -10,7 +10,7 @@ from . import _engine
 from ._errors import engine_errors
 
 EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary", "calibrate"]
-BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train"]
+BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
 
 
 def evaluate(
@@ -24,9 +24,11 @@ def evaluate(
     """Measures a model on one task, beside the task's baselines.
 
     Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
-    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json;
-    needle takes corpus, lengths, needles, hops, seed, retriever and reread; ppl takes corpus,
-    length and limit; summary takes data, limit, source, mode and both.
+    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, and
+    plot, a file to draw the reliability to; needle takes corpus, lengths, needles, hops, seed,
+    retriever and reread; ppl takes corpus, length and limit; summary takes data, limit, source,
+    mode and both. qa, retrieval and needle take records, "int8" or "bf16": how chunk memory is
+    kept while they run.
     """
     with engine_errors():
         runtime = _engine.load_runtime(_named(model), device=device, threads=threads)
@@ -44,7 +46,8 @@ def bench(
     """Times one part of the program, always beside something timed in the same run.
 
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
-    "small" or "128m", of what kernels, decode and train time; compile, for one more row of train.
+    "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
+    pages, of the PDF files that pdf makes.
     """
     shared: dict[str, object] = {"model": _named(model), "device": device, "threads": threads}
     with engine_errors():

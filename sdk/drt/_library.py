@@ -179,7 +179,7 @@ class Library:
     def session_turns(self, name: str) -> tuple[Turn, ...]:
         """What was said in a stored session."""
         with self._open() as store:
-            return _convert.turns(store.load_session(name).transcript)
+            return _convert.turns(_engine.session_turns(store, name))
 
     def search_sessions(self, words: str) -> list[FoundTurn]:
         """Turns of stored sessions whose question or answer hold all the words, in any case."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from . import _engine
 from ._errors import ModelError, engine_errors
@@ -45,6 +46,23 @@ def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
             parameters=sum(one.numel() for one in runtime.model.parameters()),
             fingerprint=runtime.fingerprint,
         )
+
+
+def convert_model(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    dtype: Literal["bf16", "fp32"] = "bf16",
+) -> Path:
+    """Converts a model of another kind into one of drt's, or one of drt's into plain tensors.
+
+    A folder with a BERT-like encoder of Hugging Face (safetensors, never pickles) becomes a model
+    folder that finds passages and can be trained to answer. A model, by name or folder, becomes
+    safetensors and JSON under plain names, which need no drt. Returns `out`, a new folder.
+    """
+    with engine_errors():
+        named = source if isinstance(source, str) else Path(source)
+        return _engine.convert(named, Path(out), dtype)
 
 
 def _describe(folder: Path) -> ModelInfo:

@@ -33,7 +33,7 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         low = max(0, start - around)
         text = store.text(row.id, low, min(row.characters, end + around))
         page, section = store.place(row.id, start)
-        line = _engine.line_at(store, row, start)
+        place = _engine.place_in_source(store, row, start, end)
     before, quote, after = text[: start - low], text[start - low : end - low], text[end - low :]
     cited = Citation(
         document=row.id,
@@ -44,7 +44,9 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         quote=quote,
         page=page,
         section=section,
-        line=line,
+        line=place.line,
+        source_start=place.start,
+        source_end=place.end,
         probability=citation.probability if isinstance(citation, Citation) else 0.0,
     )
     if low > 0:

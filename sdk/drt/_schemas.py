@@ -93,7 +93,16 @@ def _citation() -> Schema:
         end={"type": "integer", "minimum": 0, "description": "character after its last"},
         line={
             "anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}],
-            "description": "line of the file, where there is no page or section and in source code",
+            "description": "line of the file, in formats that have lines",
+        },
+        source_start={
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
+            "description": "first character that the quote comes from: of the file's text, of the"
+            " page in a PDF; null in formats that do not tell",
+        },
+        source_end={
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
+            "description": "character after the last that the quote comes from",
         },
         probability=_share("with what share the quoted chunk was retrieved"),
     )

@@ -113,12 +113,18 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class IngestResult:
-    """One document of several: what it is in the library, or why it could not be read."""
+    """One document of several: what it is in the library, or why it could not be read.
+
+    With neither, it is the last result of a path where something was passed over: `skipped` counts
+    files that no reader knows, `notes` says what else of archives, and why.
+    """
 
     source: str
     document: DocumentInfo | None
     error: Exception | None
     seconds: float = 0.0
+    skipped: int = 0
+    notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain values."""
@@ -126,6 +132,8 @@ class IngestResult:
             "source": self.source,
             "document": None if self.document is None else self.document.to_dict(),
             "error": None if self.error is None else str(self.error),
+            "skipped": self.skipped,
+            "notes": list(self.notes),
         }
 
 
@@ -156,9 +164,11 @@ class AskProgress:
 class Citation:
     """Where a quote stands: `quote` is the document's text from `start` to `end`.
 
-    `line` is the file's, from 1: where there is no page or section, and in source code, as far as
-    the format keeps lines. `context` is the sentence around the quote; it is for reading and not
-    part of the JSON.
+    `line` is the file's, from 1, in formats that have lines. `source_start` and `source_end` lead
+    from the quote to characters of the file: of its text as `open` gives it, without a byte order
+    mark, or of the page in a PDF. Formats that are kept as they are written have exactly the quote
+    there; where a reader rewrites (LaTeX, tables), what it was made of; others have none.
+    `context` is the sentence around the quote; it is for reading and not part of the JSON.
     """
 
     document: str
@@ -170,6 +180,8 @@ class Citation:
     page: int | None
     section: str | None
     line: int | None = field(default=None, kw_only=True)
+    source_start: int | None = field(default=None, kw_only=True)
+    source_end: int | None = field(default=None, kw_only=True)
     probability: float
     context: str = field(default="", repr=False)
 
@@ -205,9 +217,9 @@ class Passage:
 class TraceEntry:
     """One retrieved chunk: its place, the landmark score, and the probability it was read with.
 
-    `score` is what the probability was made of: `landmark`, the product of vectors, and `lexical`,
-    what its words added. `mass` is the attention the chunk got, averaged over the tokens that read
-    it; `pointer` is the share of the quote head's start in it.
+    `score` is what the probability was made of: `landmark`, the product of vectors, `lexical`, what
+    its words added, and `late`, what its tokens did. `mass` is the attention the chunk got,
+    averaged over the tokens that read it; `pointer` is the share of the quote head's start in it.
     """
 
     chunk: int
@@ -222,6 +234,7 @@ class TraceEntry:
     section: str | None = None
     landmark: float | None = None
     lexical: float | None = None
+    late: float | None = None
     mass: float | None = None
     pointer: float | None = None
 

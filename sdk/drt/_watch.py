@@ -63,7 +63,7 @@ class Watch:
             if result.document is not None:
                 if result.document.new:
                     yield WatchEvent("read", result.source, result.document)
-            elif not isinstance(result.error, UnsupportedFormatError):
+            elif result.error is not None and not isinstance(result.error, UnsupportedFormatError):
                 yield WatchEvent("failed", result.source, None, str(result.error))
 
     def _remove_lost(self) -> Iterator[WatchEvent]:

@@ -59,6 +59,8 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "page",
         "section",
         "line",
+        "source_start",
+        "source_end",
         "probability",
     ]
     assert result.json["answer"] == "period"

@@ -162,8 +162,22 @@ def test_markdown() -> None:
         line = markdown(payload)
         assert harmless(line) and "\n" not in line
         assert not re.search(r"(?<!\\)[`*_\[\]()<>#|]", line.replace("\\\\", "")), payload
+        assert not re.match(r"[-+=#>]|\d+[.)]", line)
         text = _as_markdown([(payload, answer(payload))])
         assert text.count("\n## ") + text.startswith("## ") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("Part 10. The end, 43f8db2c:24-35", "Part 10. The end, 43f8db2c:24-35"),
+        ("10. The end", r"10\. The end"),
+        ("- an item", r"\- an item"),
+        ("a_b <i> [x](y) #1", r"a\_b \<i\> \[x\]\(y\) \#1"),
+    ],
+)
+def test_markdown_stays_readable(text: str, written: str) -> None:
+    assert markdown(text) == written
 
 
 def test_the_commands(drt: Drt, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import sys
 import zipfile
 from pathlib import Path
@@ -71,6 +72,32 @@ def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> Non
     assert len(drt("ingest", "--json", box_path).json["notes"]) == 16
     assert "Passed over: " in drt("ask", "Which period?", box_path).err
     assert drt("ask", "--quiet", "Which period?", box_path).err == ""
+
+
+def test_lines_end_with_what_was_passed_over(drt: Drt, handbook: Path) -> None:
+    box_path = handbook.with_name("box.zip")
+    with zipfile.ZipFile(box_path, "w") as box:
+        box.writestr("../out.txt", "It leads out.")
+        box.writestr("inner.txt", "The inner text.")
+        box.writestr("picture.bin", bytes(range(256)))
+    result = drt("ingest", "--jsonl", handbook, box_path)
+    lines = [json.loads(line) for line in result.out.splitlines()]
+    assert result.code == 0
+    assert [line["document"] is not None for line in lines] == [True, True, False]
+    assert [line["source"] for line in lines][2] == str(box_path)
+    assert lines[2]["error"] is None and lines[2]["skipped"] == 1
+    assert len(lines[2]["notes"]) == 1 and "leads out of the archive" in lines[2]["notes"][0]
+    assert all(line["skipped"] == 0 and line["notes"] == [] for line in lines[:2])
+
+
+def test_an_archive_of_nothing_readable_fails_and_says_why(drt: Drt, handbook: Path) -> None:
+    box_path = handbook.with_name("box.zip")
+    with zipfile.ZipFile(box_path, "w") as box:
+        box.writestr("../out.txt", "It leads out.")
+    result = drt("ingest", "--jsonl", box_path)
+    failed, passed = (json.loads(line) for line in result.out.splitlines())
+    assert result.code == 1
+    assert "holds no file" in failed["error"] and len(passed["notes"]) == 1
 
 
 def test_an_interruption_is_quiet_and_says_that_reading_continues(

@@ -34,6 +34,10 @@ def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path)
         "hops": 2,
         "seed": 7,
     }
+    drt("eval", "needle", "--corpus", data, "--records", "bf16")
+    assert engine.calls[-1][2]["records"] == "bf16"
+    drt("eval", "calibrate", *files, "--out", data.parent, "--plot", data.parent / "plot.svg")
+    assert engine.calls[-1][2]["plot"] == str(data.parent / "plot.svg")
     drt("eval", "ppl", data, "--length", "2k")
     assert engine.calls[-1] == ("evaluate", "ppl", {"corpus": str(data), "length": 2048})
     drt("eval", "summary", data, "--limit", 2)
@@ -106,6 +110,13 @@ def test_models_are_listed_described_and_verified(
     assert drt("model", "info", "--json", folder).json["bytes"] == 18
     assert "20 parameters" in drt("model", "verify").out
     assert drt("model", "info", "nothing").code == 1
+
+
+def test_models_are_converted(drt: Drt, engine: FakeEngine, tmp_path: Path) -> None:
+    result = drt("model", "convert", "drt-small-en", tmp_path / "plain", "--dtype", "fp32")
+    assert result.out.strip() == str(tmp_path / "plain")
+    assert engine.calls[-1] == ("convert", "drt-small-en", tmp_path / "plain", "fp32")
+    assert drt("model", "convert", "drt-small-en").code == 2
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

@@ -13,6 +13,7 @@ from tests.e2e.conftest import Drt
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds", "model"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
+CITATION += ["source_start", "source_end"]
 ANY = ("--threshold", 0)
 
 

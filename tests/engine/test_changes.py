@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drt_engine.changes import NOTHING, differences, summarize_changes
+from drt_engine import changes
+from drt_engine.changes import NOTHING, Difference, differences, summarize_changes
 from drt_engine.errors import ConfigError, NotFound, UnreadableDocument
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summarize import SummaryOptions, summarize
@@ -72,6 +73,26 @@ def test_a_new_number_in_front_comes_last(tmp_path: Path) -> None:
             summary = summarize_changes(runtime(), store, [row.id], file, options)
             assert len(summary.changes) == count
             assert "signs the log in June [was: May]" in summary.text
+
+
+@pytest.mark.parametrize("more", [False, True], ids=["removed", "another read"])
+def test_a_comparison_under_way_keeps_its_document(
+    tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch, more: bool
+) -> None:
+    with library(tmp_path / "library") as store, library(tmp_path / "library") as other:
+        row = read_text(store, tmp_path, name="manual.md", text=NEW)
+        options = SummaryOptions(words=100)
+        wanted = summarize_changes(runtime(), store, [row.id], old, options)
+
+        def disturbed(old_text: str, new_text: str) -> list[Difference]:
+            other.remove_document(row.id)
+            if more:
+                read_text(other, tmp_path, name="letters.txt", text=LETTERS)
+            return differences(old_text, new_text)
+
+        monkeypatch.setattr(changes, "differences", disturbed)
+        assert summarize_changes(runtime(), store, [row.id], old, options) == wanted
+        assert store.document_by_id(row.id) is None
 
 
 SENTENCES = st.lists(st.sampled_from(["A b c.", "D e f.", "G h.", "I j k l.", "M."]), max_size=12)

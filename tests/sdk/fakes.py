@@ -32,6 +32,7 @@ REPLACED = (
     "train_tokenizer",
     "evaluate",
     "bench",
+    "convert",
 )
 
 
@@ -48,6 +49,8 @@ class FakeCitation:
     probability: float
     context: str
     line: int | None = None
+    source_start: int | None = None
+    source_end: int | None = None
 
 
 @dataclass(frozen=True)
@@ -223,6 +226,11 @@ class FakeEngine:
         self.calls.append(("train", config, tuple(overrides)))
         return Path("runs") / "fake"
 
+    def convert(self, source: str | Path, out: Path, dtype: str) -> Path:
+        self._enter("convert")
+        self.calls.append(("convert", source, out, dtype))
+        return out
+
     def train_tokenizer(self, corpus: Sequence[Path], out: Path, *, vocab_size: int) -> Path:
         self.calls.append(("train_tokenizer", tuple(corpus), out, vocab_size))
         return out / "tokenizer.json"
@@ -337,6 +345,7 @@ def _entry(citation: FakeCitation) -> SimpleNamespace:
         section=citation.section,
         landmark=1.25,
         lexical=0.5,
+        late=0.125,
         mass=0.25,
         pointer=0.75,
         chunk_id=1,

@@ -180,6 +180,8 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "page": 3,
                 "section": "Part > Terms",
                 "line": None,
+                "source_start": None,
+                "source_end": None,
                 "probability": 0.5,
             }
         ],
@@ -253,7 +255,7 @@ def test_a_trace_shows_what_was_retrieved(assistant: Assistant, handbook: Path) 
     entry = trace.to_dict()["groups"][0]["entries"][0]
     shown = ["chunk", "document", "title", "start", "text", "score", "probability", "source"]
     assert list(entry) == [
-        *shown, "page", "section", "landmark", "lexical", "mass", "pointer",
+        *shown, "page", "section", "landmark", "lexical", "late", "mass", "pointer",
     ]
     values = trace.to_dict()
     assert list(values) == ["question", "groups", "tokens", "documents", "answer"]

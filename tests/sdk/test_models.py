@@ -49,6 +49,16 @@ def test_verifying_loads_the_model(weights: Path, engine: FakeEngine) -> None:
         drt.verify_model("small")
 
 
+def test_models_are_converted(engine: FakeEngine, tmp_path: Path) -> None:
+    assert drt.convert_model("small", tmp_path / "plain") == tmp_path / "plain"
+    assert engine.calls[-1] == ("convert", "small", tmp_path / "plain", "bf16")
+    drt.convert_model(tmp_path, str(tmp_path / "new"), dtype="fp32")
+    assert engine.calls[-1] == ("convert", tmp_path, tmp_path / "new", "fp32")
+    engine.raises["convert"] = errors.WeightsError("there is no encoder.")
+    with pytest.raises(drt.ModelError, match="no encoder"):
+        drt.convert_model("small", tmp_path / "plain")
+
+
 def test_training_gets_paths_and_overrides(engine: FakeEngine, tmp_path: Path) -> None:
     assert drt.train("config.toml", ["optim.steps=3"]) == Path("runs/fake")
     assert engine.calls[-1] == ("train", Path("config.toml"), ("optim.steps=3",))

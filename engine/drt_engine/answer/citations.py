@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drt_engine.answer.quote import QuoteSpan
-from drt_engine.source_lines import line_at, wants_line
+from drt_engine.source_map import place_in_source
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text_units import sentence_spans
@@ -16,14 +16,15 @@ from drt_engine.text_units import sentence_spans
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
 _LONGEST_WORD = 40
-_FARTHEST_LINE = 2_000_000  # characters; counting lines farther on would delay the answer
 
 
 @dataclass(frozen=True)
 class CitationResult:
     """Where a quote stands: it is the slice ``start:end`` of the document's text, in characters.
 
-    ``line`` is the file's, from 1, where there is no page or section and in source code.
+    ``line`` is the file's, from 1, in formats that have lines; ``source_start:source_end`` are the
+    characters of the file's text that the quote comes from (of the page in PDF files), where the
+    format allows: exactly these where the reader keeps the text as it is, else what holds them.
     """
 
     document: str
@@ -37,6 +38,8 @@ class CitationResult:
     probability: float
     context: str
     line: int | None = None
+    source_start: int | None = None
+    source_end: int | None = None
 
 
 def cite(
@@ -51,6 +54,7 @@ def cite(
     start += len(text) - len(text.lstrip()) if quote else 0
     end = start + len(quote)
     page, section = store.place(document.id, start)
+    place = place_in_source(store, document, start, end)
     return CitationResult(
         document=document.id,
         title=document.title,
@@ -62,12 +66,10 @@ def cite(
         section=section,
         probability=probability,
         context=sentence_around(store, document, start, end),
-        line=_line(store, document, start) if wants_line(document, page, section) else None,
+        line=place.line,
+        source_start=place.start,
+        source_end=place.end,
     )
-
-
-def _line(store: LibraryView, document: DocumentRow, start: int) -> int | None:
-    return line_at(store, document, start) if start <= _FARTHEST_LINE else None
 
 
 def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> CitationResult:

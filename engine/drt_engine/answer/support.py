@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from drt_engine.answer.citations import CitationResult, cite, sentences_at
 from drt_engine.retrieval.library import Passage
-from drt_engine.store import DocumentRow, Store
+from drt_engine.store import DocumentRow
+from drt_engine.store.view import LibraryView
 from drt_engine.text_units import content_words, sentence_spans
 
 _ENOUGH = 0.6  # share of a sentence's content words that its source must hold
@@ -18,7 +19,7 @@ Judge = Callable[[str], bool]
 class Evidence:
     """The sentences of retrieved passages, and citations of those that backed something."""
 
-    def __init__(self, store: Store, document: Callable[[str], DocumentRow]) -> None:
+    def __init__(self, store: LibraryView, document: Callable[[str], DocumentRow]) -> None:
         self._store, self._document = store, document
         self._sources: dict[tuple[str, int], tuple[Passage, int, set[str]]] = {}
         self._chunks: set[int] = set()

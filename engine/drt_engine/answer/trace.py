@@ -20,7 +20,8 @@ from drt_engine.retrieval.library import LibrarySource, Passage
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.sources import Found
 from drt_engine.runtime import Runtime
-from drt_engine.store import DocumentRow, Store
+from drt_engine.store import DocumentRow
+from drt_engine.store.view import LibraryView
 from drt_kernels.gca.reference import plain_softmax, softmax_off_by_one
 
 CANDIDATES = 12  # of each kind, for each landmark
@@ -31,9 +32,10 @@ _BINS = 240  # of a document's map
 class TraceEntry:
     """One retrieved chunk: ``start`` is its first character, ``source`` the list it came from.
 
-    ``score`` is what its probability was made of: ``landmark``, the product of vectors, and
-    ``lexical``, what its words added. ``mass`` is the attention it got, averaged over the tokens
-    that read it, ``pointer`` the share of the quote head's start in it.
+    ``score`` is what its probability was made of: ``landmark``, the product of vectors,
+    ``lexical``, what its words added, and ``late``, what its tokens did. ``mass`` is the attention
+    it got, averaged over the tokens that read it, ``pointer`` the share of the quote head's start
+    in it.
     """
 
     chunk_id: int
@@ -48,6 +50,7 @@ class TraceEntry:
     section: str | None = None
     landmark: float | None = None
     lexical: float | None = None
+    late: float | None = None
     mass: float | None = None
     pointer: float | None = None
 
@@ -231,8 +234,8 @@ class _Listening:
     source: LibrarySource
     tape: Tape
 
-    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
-        found = self.source.find(query, scorer)
+    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
+        found = self.source.find(query, scorer, asking)
         self.tape.note(query, found)
         return found
 
@@ -310,6 +313,7 @@ def _entry(passage: Passage, titles: dict[str, str]) -> TraceEntry:
         score=passage.score,
         probability=passage.probability,
         source=passage.by,
+        late=passage.late,
         page=row.page,
         section=row.section,
     )
@@ -323,7 +327,7 @@ class _Full:
     ) -> None:
         self.recording, self.source = recording, source
         self.runtime: Runtime = self.source.runtime
-        self.store: Store = self.source.store
+        self.store: LibraryView = self.source.store
         self.documents = documents
         self.titles = {id: row.title for id, row in documents.items()}
         self.groups = self.runtime.config.groups
@@ -385,7 +389,7 @@ class _Full:
             pointer = self.recording.pointer
             values = asdict(entry) | {
                 "landmark": scores[entry.chunk_id],
-                "lexical": entry.score - scores[entry.chunk_id],
+                "lexical": entry.score - scores[entry.chunk_id] - (entry.late or 0.0),
                 "mass": sum(row[number] for row in mine) / len(mine) if mine else None,
                 "pointer": pointer[number] if pointed and number < len(pointer) else None,
             }

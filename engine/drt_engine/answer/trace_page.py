@@ -326,9 +326,11 @@ def _bar(name: str, share: float) -> str:
 def _score(entry: Data) -> str:
     parts = ""
     if entry["landmark"] is not None:
-        words = entry["lexical"]
-        sign = "+" if words >= 0 else "−"
-        parts = f'<span class="sum">{entry["landmark"]:.2f} {sign} words {abs(words):.2f}</span>'
+        parts = f"{entry['landmark']:.2f}"
+        for name, part in (("words", entry["lexical"]), ("tokens", entry["late"])):
+            if part is not None and (name == "words" or part):
+                parts += f" {'+' if part >= 0 else '−'} {name} {abs(part):.2f}"
+        parts = f'<span class="sum">{parts}</span>'
     return f'<span class="bar">score<b>{entry["score"]:.2f}</b>{parts}</span>'
 
 

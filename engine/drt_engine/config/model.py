@@ -54,6 +54,8 @@ class ModelConfig:
     normalised_scores: bool = False
     lexical_scores: bool = False
     lexical_neighbours: float = 0.0
+    late_interaction: bool = False
+    late_candidates: int = 64
     gca_output: Literal["mlp", "residual"] = "mlp"
     gca_softmax: Literal["off-by-one", "plain"] = "off-by-one"
     question_states: bool = False
@@ -61,6 +63,7 @@ class ModelConfig:
     reread: bool = False
     reread_relevance: bool = False
     reread_margin: int = 0
+    reread_layers: int = 0
     zero_lower: bool = False
     pad_id: int = 0
     landmark_id: int = 1
@@ -80,6 +83,7 @@ class ModelConfig:
             chunk=self.chunk,
             retrieved=self.retrieved,
             window=self.window,
+            late_candidates=self.late_candidates,
         )
         if self.lower_layers < 0 or self.reread_margin < 0:
             raise ConfigError("lower_layers and reread_margin must be 0 or more")
@@ -95,8 +99,18 @@ class ModelConfig:
             )
         if self.reread and not self.quote_head:
             raise ConfigError("reread needs quote_head = true, which reads the spans off")
+        if not 0 <= self.reread_layers <= (self.encoder.layers if self.reread else 0):
+            raise ConfigError(
+                f"reread_layers is {self.reread_layers}, expected 0, or with reread = true at most "
+                f"the encoder's {self.encoder.layers}"
+            )
         if self.reread_relevance and not self.reread:
             raise ConfigError("reread_relevance judges chunks read again: it needs reread = true")
+        if self.late_interaction and self.late_candidates < self.retrieved:
+            raise ConfigError(
+                f"late_candidates is {self.late_candidates}, expected at least the "
+                f"{self.retrieved} chunks that are retrieved"
+            )
         if not 0 <= self.lexical_neighbours <= 1:
             raise ConfigError(
                 f"lexical_neighbours is {self.lexical_neighbours}, expected a share in 0..1"
@@ -163,12 +177,14 @@ _SMALL = ModelConfig(
     normalised_scores=True,
     lexical_scores=True,
     lexical_neighbours=0.3,
+    late_interaction=True,
     gca_output="residual",
     question_states=True,
     quote_head=True,
     reread=True,
     reread_relevance=True,
     reread_margin=16,
+    reread_layers=3,
     zero_lower=True,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from drt_engine.errors import ConfigError
 
@@ -27,7 +27,8 @@ class OptimConfig:
     """AdamW with warm-up and cosine; ``clip`` is the largest gradient norm of a parameter group.
 
     The ``.._scale`` are the shares of the learning rate that parts of the model take: what was
-    warm-started, and what feeds it, wants small ones.
+    warm-started, and what feeds it, wants small ones. ``only`` names the parts that learn, by how
+    their names begin; nothing named means all.
     """
 
     steps: int = 1000
@@ -35,6 +36,7 @@ class OptimConfig:
     encoder_scale: float = 0.25
     embedding_scale: float = 0.25
     lower_scale: float = 1.0
+    upper_scale: float = 1.0
     scorer_scale: float = 1.0
     weight_decay: float = 0.01
     betas: tuple[float, ...] = (0.9, 0.95)
@@ -42,6 +44,7 @@ class OptimConfig:
     floor: float = 0.02
     clip: float = 1.0
     accumulate: int = 1
+    only: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.accumulate < 1:
@@ -54,7 +57,8 @@ class OptimConfig:
 class QuestionsConfig:
     """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
 
-    ``more`` questions a batch only retrieve, which costs a tenth of reading for them.
+    ``more`` questions a batch only retrieve, which costs a tenth of reading for them; where
+    ``read`` is false, all do.
     ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become
     unanswerable. ``teacher`` is a BERT-like folder whose landmarks ours are held near, with weight
     ``teacher_loss``. The weights of the parts hold for needles and clozes too.
@@ -67,6 +71,7 @@ class QuestionsConfig:
     window: int = 32
     pool: int = 64
     more: int = 0
+    read: bool = True
     retrieved: int = 4
     weights: dict[str, float] = field(default_factory=dict)
     retrieval_loss: float = 0.3
@@ -80,7 +85,10 @@ class QuestionsConfig:
 
 @dataclass(frozen=True)
 class NeedlesConfig:
-    """Needles in pieces of corpus text of ``window`` chunks, each asked for like a question."""
+    """Needles in pieces of corpus text of ``window`` chunks, each asked for like a question.
+
+    ``two_hops`` is the share of those whose answer needs two statements.
+    """
 
     share: float = 0.0
     corpus: tuple[Path, ...] = ()
@@ -88,6 +96,11 @@ class NeedlesConfig:
     window: int = 6
     retrieved: int = 4
     distractors: int = 2
+    two_hops: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.two_hops <= 1:
+            raise ConfigError(f"needles.two_hops is {self.two_hops}, expected a share in 0..1")
 
 
 @dataclass(frozen=True)
@@ -120,15 +133,28 @@ class StreamConfig:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Where and how the run happens; ``minutes`` between checkpoints."""
+    """Where and how the run happens; ``minutes`` between checkpoints.
+
+    After ``limit_minutes`` it stops with a checkpoint; the schedule still counts steps. ``workers``
+    processes make batches ahead, for a device that would wait for them.
+    """
 
     out: Path = Path("runs/run")
     seed: int = 0
     threads: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     bf16: bool = True
     minutes: float = 5.0
+    limit_minutes: float | None = None
     log_every: int = 20
     gumbel: bool = True
+    workers: int = 0
+
+    def __post_init__(self) -> None:
+        if self.workers < 0:
+            raise ConfigError(f"run.workers is {self.workers}, expected 0 or more")
+        if self.limit_minutes is not None and self.limit_minutes <= 0:
+            raise ConfigError(f"run.limit_minutes is {self.limit_minutes}, expected above 0")
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ class _Group:
     after: str = ""
     level: int = 0
     more: int = 0  # groups after this one that are alike
+    begun: tuple[int, int] = (0, 0)  # line and character of the source
     kept: list[str] = field(default_factory=list)
 
 
@@ -119,14 +120,39 @@ class _Converter:
         self._math_depth = 0
         self._in_text = True
         self._out: list[str] = []
+        self._number, self._start = 1, 0  # line and character of the source
+        self._marks: list[tuple[int, int, int]] = []  # where the text comes from another line
 
     def preamble(self) -> None:
         """Leave everything out until \\begin{document}."""
         self._in_text = False
 
-    def line(self, line: str) -> str | None:
-        """The line as text with its newline; None where nothing of it is text."""
-        self._out = []
+    def blocks(self, line: str) -> list[Block]:
+        """The line as text with its newline and where it comes from; none where it holds no text.
+
+        A heading of several lines is text where it ends, with the line where it begins.
+        """
+        text = self._line(line)
+        end = self._start + len(line.rstrip("\n"))
+        found = [] if text is None else list(self._pieces(text, line, end))
+        self._number += line.count("\n")
+        self._start += len(line)
+        return found
+
+    def _pieces(self, text: str, line: str, end: int) -> Iterator[Block]:
+        if not self._marks and line.startswith(text.removesuffix("\n")):
+            yield Block(text, section=self.path.text, line=self._number, origin=((0, self._start),))
+            return
+        inner = [mark for mark in self._marks if text[mark[0] :].strip()]
+        marks = [(0, self._number, self._start), *inner]
+        stops = [*(at for at, _, _ in inner), len(text)]
+        for (at, number, first), stop in zip(marks, stops, strict=True):
+            if piece := text[at:stop]:
+                origin = ((0, first, end),)
+                yield Block(piece, section=self.path.text, line=number, origin=origin)
+
+    def _line(self, line: str) -> str | None:
+        self._out, self._marks = [], []
         if self._verbatim:
             return self._verbatim_line(line)
         line = _ACCENT.sub(_accented, line)
@@ -196,6 +222,7 @@ class _Converter:
             return
         if brace == "{":
             group, self._pending = self._pending or _Group("text"), None
+            group.begun = (self._number, self._start)
             self._add(group.before)
             if len(self._groups) < _OPEN_GROUPS:
                 self._groups.append(group)
@@ -209,10 +236,18 @@ class _Converter:
                 self.title = self.title or text
             elif text:
                 self.path.enter(group.level, text)
+            self._mark(*group.begun)
             self._add(text)
+            self._mark(self._number, self._start)
         self._add(group.after)
         if group.more:
             self._pending = replace(group, more=group.more - 1, kept=[])
+
+    def _mark(self, number: int, first: int) -> None:
+        """Note that what comes next is of another line."""
+        last = self._marks[-1][1] if self._marks else self._number
+        if number != last:
+            self._marks.append((sum(map(len, self._out)), number, first))
 
     def _add(self, text: str) -> None:
         for group in reversed(self._groups):
@@ -311,16 +346,17 @@ def _converter(source: Source, encoding: str) -> _Converter:
 
 
 def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[_Converter, Block]]:
-    converter, number, dropped = _converter(source, encoding), 1, 0
+    converter, dropped = _converter(source, encoding), 0
     blank = True
     for line in split_lines(characters(source, encoding)):
-        text = converter.line(line)
-        if text is None:
+        blocks = converter.blocks(line)
+        empty_line = not any(block.text.strip() for block in blocks)
+        if not blocks:
             dropped += 1
-        elif text.strip() or not blank:
-            yield converter, Block(text, section=converter.path.text, line=number)
-            blank = not text.strip()
-        number += line.count("\n")
+        elif not (empty_line and blank):
+            for block in blocks:
+                yield converter, block
+            blank = empty_line
     if dropped:
         notes.skip("line", "preamble, comments or layout", dropped)
 

@@ -6,7 +6,7 @@ Each message of a mailbox is a section; other attachments are named, not read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.errors import HeaderParseError, MessageError
 from email.header import decode_header, make_header
@@ -16,6 +16,7 @@ from typing import Any
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.html import HtmlReader
+from drt_engine.documents.mail_lines import PartLines, newlines
 from drt_engine.documents.text import codec_name, empty
 from drt_engine.errors import DocumentError, UnreadableDocument
 
@@ -35,18 +36,19 @@ _KNOWING = re.compile(rb"^(?:From|Subject|Received|Message-ID):", re.IGNORECASE 
 _PARSE_ERRORS = (MessageError, HeaderParseError, LookupError, ValueError, TypeError, AttributeError)
 
 
-def _messages(source: Source, notes: Notes) -> Iterator[bytes]:
-    """The messages of a mailbox, or the one of a file that is no mailbox."""
+def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
+    """The messages of a mailbox, or the one of a file that is no mailbox, with their first line."""
     with source.open() as file:
         mailbox = _FIRST_LINE.match(file.read(256)) is not None
         file.seek(0)
         lines: list[bytes] = []
-        size, blank = 0, True
+        size, blank, number, first = 0, True, 1, 1
         while line := file.readline(1 << 20):
+            number += newlines(line)
             if mailbox and blank and _FIRST_LINE.match(line):
                 if lines:
-                    yield b"".join(lines)
-                lines, size = [], 0
+                    yield first, b"".join(lines)
+                lines, size, first = [], 0, number
                 continue
             blank = not line.strip()
             if mailbox and _QUOTED_FROM.match(line):
@@ -57,7 +59,7 @@ def _messages(source: Source, notes: Notes) -> Iterator[bytes]:
             elif size - len(line) <= _LARGEST_MESSAGE:
                 notes.skip("end of a message", "the message is larger than 64 MB")
         if lines:
-            yield b"".join(lines)
+            yield first, b"".join(lines)
 
 
 def _header(message: Message, name: str) -> str:
@@ -77,16 +79,18 @@ def _header(message: Message, name: str) -> str:
 class _Letter:
     """Writes one message; attached messages are sections within it."""
 
-    def __init__(self, name: str, notes: Notes) -> None:
-        self._name, self._notes = name, notes
+    def __init__(self, name: str, notes: Notes, lines: PartLines) -> None:
+        self._name, self._notes, self._lines = name, notes, lines
 
     def blocks(self, message: Message, path: tuple[str, ...] = ()) -> Iterator[Block]:
         subject = _header(message, "Subject") or "(no subject)"
         path = (*path, subject)
         section = " > ".join(path)
-        lines = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
-        if lines:
-            yield Block("\n".join(lines) + "\n\n", section=section)
+        named = [(name, value) for name in _HEADERS if (value := _header(message, name))]
+        for number, (name, value) in enumerate(named, 1):
+            end = "\n\n" if number == len(named) else "\n"
+            line = self._lines.header(message, name)
+            yield Block(f"{name}: {value}{end}", section=section, line=line)
         yield from self._part(message, path)
 
     def _part(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
@@ -121,18 +125,26 @@ class _Letter:
 
     def _leaf(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
         kind, name = part.get_content_type(), _file_name(part)
+        first = self._lines.body(part)
+        lines: list[int] | None
         if kind == "text/html" or name.lower().endswith((".html", ".htm")):
             text = self._html(part)
+            lines = None if first is None else [first] * (text.count("\n") + 1)
         elif kind.startswith("text/") or name.lower().endswith(_TEXT_SUFFIXES):
             text = _decoded(part)
+            lines = self._lines.of_text(part, text)
         else:
             what = f"attachment {name}" if name else f"part of type {kind}"
             self._notes.skip(what, "save it and read it as a document of its own")
             return
-        text = text.strip("\n")
-        if text.strip():
-            head = f"Attachment {name}:\n\n" if name else ""
-            yield Block(f"{head}{text}\n\n", section=" > ".join(path))
+        kept = text.strip("\n")
+        if not kept.strip():
+            return
+        section = " > ".join(path)
+        if name:
+            yield Block(f"Attachment {name}:\n\n", section=section, line=self._lines.top(part))
+        skipped = len(text) - len(text.lstrip("\n"))
+        yield from _lined(f"{kept}\n\n", None if lines is None else lines[skipped:], section)
 
     def _html(self, part: Message) -> str:
         data = _decoded(part).encode("utf-8", "replace")
@@ -141,6 +153,21 @@ class _Letter:
             return "".join(block.text for block in document.blocks)
         except DocumentError:
             return ""
+
+
+def _lined(text: str, lines: Sequence[int] | None, section: str) -> Iterator[Block]:
+    """The text in blocks whose lines follow each other in the source as in the text."""
+    if lines is None:
+        yield Block(text, section=section)
+        return
+    written = [line + "\n" for line in text.removesuffix("\n").split("\n")]
+    first = 0
+    for at in range(1, len(written) + 1):
+        # What stands after the source's own lines are the empty ones that end the part.
+        if at < min(len(written), len(lines)) and lines[at] != lines[first] + at - first:
+            yield Block("".join(written[first:at]), section=section, line=lines[first])
+            first = at
+    yield Block("".join(written[first:]), section=section, line=lines[first])
 
 
 def _parts(message: Message) -> Iterator[Message]:
@@ -176,13 +203,14 @@ def _decoded(part: Message) -> str:
 
 def _letters(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
     parser = BytesParser()
-    for data in _messages(source, notes):
+    for first, data in _messages(source, notes):
         try:
             message = parser.parsebytes(data)
+            lines = PartLines(data, message, first)
         except _PARSE_ERRORS as error:
             notes.skip("message", f"it is not whole ({type(error).__name__})")
             continue
-        yield message, _Letter(source.name, notes).blocks(message)
+        yield message, _Letter(source.name, notes, lines).blocks(message)
 
 
 def _pieces(source: Source, notes: Notes) -> Iterator[Block]:

@@ -23,11 +23,12 @@ from drt_engine.documents.base import (
     SectionPath,
     Source,
     one_line,
+    runs_between,
 )
 from drt_engine.documents.pdf_layout import reading_order
 from drt_engine.documents.pdf_lines import PageText as RawPage
 from drt_engine.documents.pdf_margins import NEIGHBOURS, Page, running
-from drt_engine.documents.pdf_text import PageText, continues, lay_out, runs_between
+from drt_engine.documents.pdf_text import PageText, continues, lay_out
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")

@@ -47,6 +47,7 @@ class PageText:
     def __init__(self, raw: Any, textpage: Any, rotation: int) -> None:
         self._raw, self._page, self._rotation = raw, textpage, rotation
         self._box = raw.FS_RECTF()
+        self._same = False  # whether characters of the text and of the list count alike
         self._text, self._units = self._read()
 
     def _read(self) -> tuple[str, list[int] | None]:
@@ -60,6 +61,8 @@ class PageText:
         data = memoryview(buffer).cast("B")[: 2 * max(written - 1, 0)]
         text = bytes(data).decode("utf-16-le", "surrogatepass")
         if len(text) == len(data) // 2:
+            # The text only ever leaves characters of the list out.
+            self._same = len(text) == count
             return text, None
         units, at = [], 0
         for character in text:
@@ -123,6 +126,8 @@ class PageText:
         return Line(text, first, x0, x1, y0, y1, indices)
 
     def _char_index(self, at: int) -> int:
+        if self._same:
+            return at
         unit = at if self._units is None else self._units[at]
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit)
         return max(0, index)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from drt_engine.documents.base import Origin
 from drt_engine.documents.pdf_layout import Region, separators
 from drt_engine.documents.pdf_lines import HYPHENS, Line
 
@@ -114,17 +113,6 @@ def _kept(character: str) -> str:
     return character if character in HYPHENS or not _STRAY.match(character) else ""
 
 
-def runs_between(origin: Sequence[tuple[int, int]], start: int, end: int) -> Origin:
-    """The runs of the text from `start` to `end`, counted from `start`."""
-    inside = [(at - start, index) for at, index in origin if start <= at < end]
-    if not inside or inside[0][0] > 0:
-        before = [(at, index) for at, index in origin if at < start]
-        if before:
-            at, index = before[-1]
-            inside.insert(0, (0, index + start - at))
-    return tuple(inside)
-
-
 def _ends_open(text: str) -> bool:
     """Whether a hyphen after a letter ends the text."""
     return text[-1:] != "" and text[-1] in _REAL_HYPHENS + HYPHENS and text[-2:-1].isalpha()
@@ -133,4 +121,3 @@ def _ends_open(text: str) -> bool:
 def continues(one: str, two: str) -> bool:
     """Whether the last word of a page goes on in the next, its hyphen being the line's."""
     return _ends_open(one) and two[:1].islower()
-

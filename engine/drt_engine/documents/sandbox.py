@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import Any
 
 from drt_engine import errors
@@ -34,6 +35,7 @@ from drt_engine.errors import DocumentError, UnreadableDocument
 FRAME_BYTES = 1 << 22
 _MEGABYTE = 1 << 20
 _MOST_NOTES = 100
+_MOST = 1 << 60  # of lines and characters of a source
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
@@ -196,13 +198,21 @@ def block_of(frame: dict[str, Any]) -> Block:
         and 0 < len(text) <= BLOCK_CHARACTERS
         and (page is None or isinstance(page, int))
         and (section is None or isinstance(section, str))
-        and (line is None or isinstance(line, int))
+        and (line is None or (isinstance(line, int) and 0 < line < _MOST))
         and isinstance(origin, list)
-        and all(isinstance(run, list) and list(map(type, run)) == [int, int] for run in origin)
+        and all(map(_is_run, origin))
+        and all(one[0] <= two[0] for one, two in pairwise(origin))
     )
     if not sound:
         raise ValueError("something that is no text")
-    return Block(str(text), page, section, line, tuple((at, index) for at, index in origin))
+    return Block(str(text), page, section, line, tuple(tuple(run) for run in origin))
+
+
+def _is_run(run: object) -> bool:
+    if not isinstance(run, list) or len(run) not in (2, 3):
+        return False
+    counts = all(type(n) is int and 0 <= n < _MOST for n in run)
+    return counts and (len(run) == 2 or run[1] <= run[2])
 
 
 def skipped_of(frame: dict[str, Any]) -> list[str]:

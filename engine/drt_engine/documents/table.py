@@ -10,10 +10,18 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    Origin,
+    Source,
+    one_line,
+    regroup,
+)
 from drt_engine.documents.markdown import split_lines
 from drt_engine.documents.text import characters, find_encoding
 from drt_engine.errors import UnreadableDocument
@@ -29,11 +37,13 @@ _NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
 Fields = Sequence[tuple[str, str]]
 
 
-def row_blocks(fields: Fields, line: int) -> Iterator[Block]:
+def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -> Iterator[Block]:
     """A row on one line, or with a line for each field when it is long or has lines of its own.
 
-    Each block is one line, since all of them stand on the same line of the source.
+    Each block is one line, since all of them stand on the same line of the source: the one where
+    the row begins. `span` is the row's place in the source, in characters.
     """
+    origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
     if sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts):
         parts = [" | ".join(parts)] if parts else []
@@ -42,17 +52,36 @@ def row_blocks(fields: Fields, line: int) -> Iterator[Block]:
         end = "\n"
     written = "\n".join(parts).split("\n") if parts else []
     for number, text in enumerate(written, 1):
-        yield Block(text + "\n" + end * (number == len(written)), line=line)
+        yield Block(text + "\n" + end * (number == len(written)), line=line, origin=origin)
 
 
-def _lines(source: Source, encoding: str) -> Iterator[str]:
-    for line in split_lines(characters(source, encoding), _LONGEST_LINE):
-        if len(line) > _LONGEST_LINE and not line.endswith("\n"):
-            raise UnreadableDocument(
-                f"{source.name} has a line of more than {_LONGEST_LINE >> 20} MB, which is no "
-                "table; save it with a row on each line."
-            )
-        yield line
+class _Lines:
+    """The lines of a table; `position` is where the next one begins, in characters.
+
+    Raises UnreadableDocument for a line that no table has.
+    """
+
+    def __init__(self, source: Source, encoding: str) -> None:
+        self._name = source.name
+        self._lines = split_lines(characters(source, encoding), _LONGEST_LINE)
+        self.position = 0
+        self._ended = 0
+
+    @property
+    def last(self) -> int:
+        """Where the last line ended, less its newline."""
+        return self.position - self._ended
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if len(line) > _LONGEST_LINE and not line.endswith("\n"):
+                raise UnreadableDocument(
+                    f"{self._name} has a line of more than {_LONGEST_LINE >> 20} MB, which is no "
+                    "table; save it with a row on each line."
+                )
+            self._ended = int(line.endswith("\n"))
+            self.position += len(line)
+            yield line
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str:
@@ -83,7 +112,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
 
 def _sample(source: Source, encoding: str) -> tuple[str, bool]:
     """Delimiter, and whether there is a header."""
-    lines = list(islice(_lines(source, encoding), _SAMPLE_LINES))
+    lines = list(islice(_Lines(source, encoding), _SAMPLE_LINES))
     try:
         delimiter = _delimiter(lines, source.suffix)
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
@@ -94,18 +123,20 @@ def _sample(source: Source, encoding: str) -> tuple[str, bool]:
 
 def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
     delimiter, headed = _sample(source, encoding)
-    reader = csv.reader(_lines(source, encoding), delimiter=delimiter)
+    lines = _Lines(source, encoding)
+    reader = csv.reader(lines, delimiter=delimiter)
     names: list[str] = []
-    before = 0
+    before = position = 0  # lines and characters
     try:
-        for row in reader:
+        for row in reader:  # it takes no line beyond the row's
             line, before = before + 1, reader.line_num
+            span, position = (position, lines.last), lines.position
             if headed and row:
                 names, headed = [one_line(cell) for cell in row], False
-                yield Block(" | ".join(names) + "\n", line=line)
+                yield Block(" | ".join(names) + "\n", line=line, origin=((0, *span),))
                 continue
             padded = [*names, *[""] * (len(row) - len(names))]
-            yield from row_blocks(list(zip(padded, row, strict=False)), line)
+            yield from row_blocks(list(zip(padded, row, strict=False)), line, span)
     except csv.Error as error:
         why = _FIELD_LIMIT if "field limit" in str(error) else str(error)
         raise UnreadableDocument(
@@ -150,30 +181,31 @@ def _scalar(value: object) -> str:
 
 
 def _json_rows(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
-    number, pending = 1, ""
+    number, position, pending = 1, 0, ""
     for line in split_lines(characters(source, encoding)):
         pending += line
         if not line.endswith("\n") and len(pending) <= _LONGEST_LINE:
             continue
-        yield from _record(pending, number, notes)
+        yield from _record(pending, number, position, notes)
         number += pending.count("\n")
+        position += len(pending)
         pending = ""
-    yield from _record(pending, number, notes)
+    yield from _record(pending, number, position, notes)
 
 
-def _record(line: str, number: int, notes: Notes) -> Iterator[Block]:
+def _record(line: str, number: int, position: int, notes: Notes) -> Iterator[Block]:
     if not line.strip():
         return
+    span = (position, position + len(line.rstrip("\n")))
     try:
         value = json.loads(line)
         fields = list(_flat(value))
     except (ValueError, RecursionError):
         notes.skip("line", "no JSON; it is read as it stands")
         fields = [("", line.rstrip("\n"))]
-    for block in row_blocks(fields, number):
+    for block in row_blocks(fields, number, span):
         # JSON can spell halves of characters, which no text holds.
-        text = block.text.encode("utf-8", "replace").decode()
-        yield Block(text, line=number)
+        yield replace(block, text=block.text.encode("utf-8", "replace").decode())
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How well a score tells answerable from unanswerable: AUROC and the error of its calibration.
+"""How well a score tells answerable from unanswerable: AUROC.
 
 Plain numbers in and out; knows nothing of what the score means.
 """
@@ -30,22 +30,6 @@ def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
         won += hits * (below + misses / 2)
         below += misses
     return won / (positives * negatives)
-
-
-def calibration_error(
-    probabilities: Sequence[float], labels: Sequence[bool], *, bins: int = 10
-) -> float:
-    """Return the expected calibration error over bins of equal width.
-
-    Raises ValueError on no data, unequal lengths, or probabilities outside [0, 1].
-    """
-    _check(probabilities, labels)
-    if not probabilities or not all(0 <= p <= 1 for p in probabilities):
-        raise ValueError("got no probabilities or some outside [0, 1], expected them inside")
-    gaps = [0.0] * bins
-    for probability, label in zip(probabilities, labels, strict=True):
-        gaps[min(int(probability * bins), bins - 1)] += probability - bool(label)
-    return sum(map(abs, gaps)) / len(probabilities)
 
 
 def _check(scores: Sequence[float], labels: Sequence[bool]) -> None:

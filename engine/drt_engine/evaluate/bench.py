@@ -18,12 +18,13 @@ from drt_engine.evaluate.bench_ingest import bench_ingest
 from drt_engine.evaluate.bench_kernels import bench_kernels
 from drt_engine.evaluate.bench_library import bench_library
 from drt_engine.evaluate.bench_parts import BenchOptions
+from drt_engine.evaluate.bench_pdf import bench_pdf
 from drt_engine.evaluate.bench_retrieve import bench_retrieve
 from drt_engine.evaluate.bench_train import bench_train
 from drt_engine.evaluate.report import BenchReport
 from drt_engine.runtime import Runtime
 
-# With the model that reads and answers, and those that make what they time.
+# With the model that reads and answers, and those that make what they time or need none.
 WITH_MODEL: dict[str, Callable[[Runtime, BenchOptions], BenchReport]] = {
     "ingest": bench_ingest,
     "ask": bench_ask,
@@ -34,6 +35,7 @@ OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
     "kernels": bench_kernels,
     "decode": bench_decode,
     "train": bench_train,
+    "pdf": bench_pdf,
 }
 
 

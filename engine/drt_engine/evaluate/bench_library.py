@@ -1,8 +1,9 @@
 """`drt bench library`: writing, checking, opening, listing and asking a library of made-up records.
 
 Chunk memory is random and texts are made up, so that 16 million tokens take minutes, not a model's
-hours; the records, the catalogue and the question are those of ordinary use. Each number stands
-beside the disk's or the checksum's own rate, or beside the same over a small library.
+hours; the records, the catalogue and the question are those of ordinary use. Only files that are
+read again are read by the model (bench_again.py). Each number stands beside the disk's or the
+checksum's own rate, or beside the same over a small library.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 import torch
 
 from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.evaluate import bench_again
 from drt_engine.evaluate.bench_parts import MEGA, BenchOptions, run_process
 from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
@@ -49,6 +51,9 @@ def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
         rows += _checking(runtime, folder / "large", options)
         rows += _asking(runtime, folder, options)
         rows += _small_documents(runtime, folder / "many", documents, options)
+        rows += bench_again.reading_again(
+            runtime, folder, tokens=tokens, repeat=options.repetitions
+        )
         with open_library(runtime, folder / "large") as store:
             stats = store.stats()
     return BenchReport(
@@ -59,6 +64,7 @@ def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
         calibration={
             "tokens": int(stats["tokens"]),
             "small_documents": documents,
+            "files_read_again": bench_again.FILES,
             "bytes_per_token": stats["bytes_per_token"],
             "threads": torch.get_num_threads(),
         },
@@ -235,9 +241,7 @@ def _small_documents(
         bench_row(f"write {documents:,} small documents", [written], unit="documents/s"),
         bench_row("open it", opening, unit="ms"),
         bench_row("list its documents", listing, unit="ms"),
-        bench_row(
-            "`drt library list`", process, unit="s", against="python", against_values=python
-        ),
+        bench_row("`drt library list`", process, unit="s", against="python", against_values=python),
         bench_row("python", python, unit="s"),
         bench_row("first scan of its landmarks", first, unit="ms"),
         bench_row("next scan", again, unit="ms"),

@@ -43,6 +43,7 @@ class BenchOptions:
 
     `file` is a document to read; without one, about `tokens` tokens of text are made up. `shape` is
     that of the tensors and models which need no text; `compile` adds a row that compiles first.
+    `pages` are those of the PDF files that are made.
     """
 
     model: str = DEFAULT_MODEL
@@ -54,6 +55,7 @@ class BenchOptions:
     question: str = "Which words are said of the harbour at the market?"
     shape: Literal["small", "128m"] = "small"
     compile: bool = False
+    pages: int | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -71,6 +73,8 @@ class BenchOptions:
             raise ConfigError(f"repetitions is {self.repetitions}, expected 1 or more")
         if self.tokens is not None and self.tokens < 64:
             raise ConfigError(f"tokens is {self.tokens}, expected 64 or more")
+        if self.pages is not None and self.pages < 1:
+            raise ConfigError(f"pages is {self.pages}, expected 1 or more")
         if self.file is not None and not self.file.is_file():
             raise ConfigError(f"{self.file} does not exist, expected a document to read")
 

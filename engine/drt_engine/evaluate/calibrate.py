@@ -22,10 +22,17 @@ from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.confidence import Calibration, Signals
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.answers import Judged, answer_to, check_quoting
-from drt_engine.evaluate.auroc import auroc, calibration_error
+from drt_engine.evaluate.auroc import auroc
 from drt_engine.evaluate.data import Question, load_qa
 from drt_engine.evaluate.library import by_document, chosen, library_of, progress
 from drt_engine.evaluate.logistic import fit_logistic
+from drt_engine.evaluate.reliability import (
+    Bin,
+    check_plot,
+    expected_error,
+    plot_reliability,
+    reliability,
+)
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
@@ -37,7 +44,9 @@ _CHANCE = 0.55  # what four weights fitted to noise may reach
 
 @dataclass(frozen=True)
 class CalibrateOptions:
-    """Questions to fit on, at most `limit` of each source, and the model folder to write to."""
+    """Questions to fit on, at most `limit` of each source, the model folder to write to, and a
+    file to draw the reliability to.
+    """
 
     qa: Path
     docs: Path
@@ -45,8 +54,11 @@ class CalibrateOptions:
     limit: int | None = None
     source: str | None = None
     retriever: RetrieverName = "hybrid"
+    plot: Path | None = None
 
     def __post_init__(self) -> None:
+        if self.plot is not None:
+            check_plot(self.plot)
         if not self.out.is_dir():
             raise ConfigError(f"{self.out} is no folder, expected the model folder to write to")
         if self.limit is not None and self.limit < 1:
@@ -54,7 +66,7 @@ class CalibrateOptions:
 
 
 def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalReport:
-    """Fit both calibrations and write calibration.json.
+    """Fit both calibrations, write calibration.json, and report how reliable they are.
 
     Only sources that hold unanswerable questions count, or the score would be asked to tell
     sources apart. Raises ConfigError where there are none, or the score says nothing.
@@ -70,13 +82,19 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
             for name, reread in modes.items():
                 how = AskOptions(retriever=options.retriever, reread=reread)
                 judged[name] += [answer_to(runtime, store, question, how) for question in some]
-    fitted, metrics = {}, {}
+    fitted: dict[str, Calibration] = {}
+    metrics: dict[str, Metrics] = {}
+    tables: dict[str, list[Bin]] = {}
     for name, answers in judged.items():
         signals = [a.signals for a in answers]
         labels = [a.kind != "unanswerable" for a in answers]
         fitted[name] = calibrate(signals, labels, name=name)
-        metrics[name] = _metrics(fitted[name], signals, labels)
+        tables[name] = _reliability(fitted[name], signals, labels)
+        metrics[name] = _metrics(fitted[name], signals, labels, tables[name])
+    metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
     write_calibration(options.out, fitted)
+    if options.plot is not None:
+        plot_reliability(tables, options.plot, title=f"confidence of {runtime.name}")
     return EvalReport(
         task="calibrate",
         data=options.qa.name,
@@ -147,18 +165,29 @@ def write_calibration(folder: Path, fitted: dict[str, Calibration]) -> None:
         raise ConfigError(message) from error
 
 
-def _metrics(fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool]) -> Metrics:
-    probabilities = [fit.confidence(one) for one in signals]
-    # Measured at the odds of the data, which is where it can be.
+def _reliability(fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool]) -> list[Bin]:
+    """How often the document said it, by confidence, at the odds of the data, which is where it
+    can be measured.
+    """
     at_hand = replace(fit, shift=fit.shift + _odds(labels))
-    error = calibration_error([at_hand.confidence(one) for one in signals], labels)
+    return reliability([at_hand.confidence(one) for one in signals], labels)
+
+
+def _row(one: Bin) -> Metrics:
+    return {"predicted": one.predicted, "observed": one.observed, "n": one.n}
+
+
+def _metrics(
+    fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool], bins: Sequence[Bin]
+) -> Metrics:
+    probabilities = [fit.confidence(one) for one in signals]
     weights = {k: v for k, v in asdict(fit).items() if k != "threshold"}
     return {
         **weights,
         "threshold": fit.threshold,
         "found_auroc": auroc(probabilities, labels),
         "balanced_accuracy": balanced_accuracy(probabilities, labels, fit.threshold),
-        "calibration_error": error,
+        "calibration_error": expected_error(bins),
         "n_answerable": sum(labels),
         "n_unanswerable": len(labels) - sum(labels),
     }

@@ -16,6 +16,8 @@ Number: TypeAlias = float | int | None
 Metrics: TypeAlias = Mapping[str, Number | Mapping[str, Number]]
 Groups: TypeAlias = Mapping[str, Metrics]
 
+_Row: TypeAlias = tuple[str, str, Mapping[str, Number]]  # group, system, flat metrics
+
 _COUNTS = ("n", "n_answerable", "n_unanswerable")
 
 
@@ -49,17 +51,29 @@ class EvalReport:
         }
 
     def as_table(self) -> str:
-        """Return a heading line and one row for each group and system."""
+        """Return a heading line and one row for each group and system.
+
+        Groups that share no metric with those before them get a table of their own.
+        """
+        heading = f"{self.task} on {self.data}: {self.n} cases, {self.seconds:.1f} s"
+        tables: list[tuple[list[str], list[_Row]]] = []
+        for group, system, metrics in self._rows():
+            values = dict(_flat(metrics))
+            columns, rows = next(
+                (t for t in tables if not values.keys().isdisjoint(t[0])), ([], [])
+            )
+            if not rows:
+                tables.append((columns, rows))
+            columns += [name for name in values if name not in columns]
+            rows.append((group, system, values))
+        return "\n".join([heading, *(line for table in tables for line in _table(*table))])
+
+    def _rows(self) -> Iterator[tuple[str, str, Metrics]]:
         systems = [(self.model, self.metrics), *self.baselines.items()]
-        columns = _columns([groups for _, groups in systems])
-        lines = [["group", "system", *columns]]
         for group in dict.fromkeys(group for _, groups in systems for group in groups):
             for name, groups in systems:
                 if group in groups:
-                    values = dict(_flat(groups[group]))
-                    lines.append([group, name, *(_shown(c, values.get(c)) for c in columns)])
-        heading = f"{self.task} on {self.data}: {self.n} cases, {self.seconds:.1f} s"
-        return "\n".join([heading, *_aligned(lines, left=2)])
+                    yield group, name, groups[group]
 
 
 @dataclass(frozen=True)
@@ -187,9 +201,11 @@ def _plain(groups: Groups) -> dict[str, dict[str, object]]:
     }
 
 
-def _columns(systems: Sequence[Groups]) -> list[str]:
-    seen = (name for groups in systems for m in groups.values() for name, _ in _flat(m))
-    return list(dict.fromkeys(seen))
+def _table(columns: Sequence[str], rows: Sequence[_Row]) -> list[str]:
+    lines = [["group", "system", *columns]]
+    for group, name, values in rows:
+        lines.append([group, name, *(_shown(c, values.get(c)) for c in columns)])
+    return _aligned(lines, left=2)
 
 
 def _shown(name: str, value: Number) -> str:

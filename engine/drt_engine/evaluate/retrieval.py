@@ -1,7 +1,8 @@
 """`drt eval retrieval`: is a chunk with evidence among the best 1 and 8 of its own document.
 
 Every question is asked of a library that holds just its document. `landmark` and `hybrid` are the
-model's own scores, as asking uses them; `lexical` is BM25 alone, which is the baseline too.
+model's own scores, as asking uses them, without and with BM25; `lexical` is BM25 alone, which is
+the baseline too.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
 from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary
 from drt_engine.runtime import Runtime
+from drt_engine.store.types import ENCODINGS, Encoding
 
 _UNITS = {"k": 1024, "m": 1024 * 1024}
 
@@ -24,12 +25,13 @@ _UNITS = {"k": 1024, "m": 1024 * 1024}
 class _Task:
     options: type
     run: Callable[[Runtime, Any], EvalReport]
+    stores: bool = False  # in libraries, so `records` can be chosen
 
 
 TASKS: dict[str, _Task] = {
-    "qa": _Task(QAOptions, evaluate_qa),
-    "retrieval": _Task(RetrievalOptions, evaluate_retrieval),
-    "needle": _Task(NeedleEvaluation, evaluate_needle),
+    "qa": _Task(QAOptions, evaluate_qa, stores=True),
+    "retrieval": _Task(RetrievalOptions, evaluate_retrieval, stores=True),
+    "needle": _Task(NeedleEvaluation, evaluate_needle, stores=True),
     "ppl": _Task(PerplexityOptions, evaluate_perplexity),
     "summary": _Task(SummaryEvaluation, evaluate_summary),
     "calibrate": _Task(CalibrateOptions, evaluate_calibrate),
@@ -39,13 +41,16 @@ TASKS: dict[str, _Task] = {
 def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
     """Measure a model on one task; the fields of the task's dataclass are its options.
 
-    Lengths may be numbers or text such as "4k,1m". Raises ConfigError for an unknown task or
-    option, a wrong value, and data that cannot be used.
+    Lengths may be numbers or text such as "4k,1m". qa, retrieval and needle also take `records`,
+    int8 or bf16: how chunk memory is kept. Raises ConfigError for an unknown task or option, a
+    wrong value, and data that cannot be used.
     """
     if task not in TASKS:
         raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
     chosen = TASKS[task]
     given = {key: _plain(key, value) for key, value in options.items()}
+    if chosen.stores and "records" in given:
+        runtime = runtime.keeping(_records(task, given.pop("records")))
     return chosen.run(runtime, build(chosen.options, given, f"{task}.")).to_dict()
 
 
@@ -56,6 +61,13 @@ def _plain(key: str, value: object) -> object:
     if key == "length" and isinstance(value, str):
         return token_count(value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _records(task: str, value: object) -> Encoding:
+    for known in ENCODINGS:
+        if value == known:
+            return known
+    raise ConfigError(f"{task}.records is {value!r}, expected one of {ENCODINGS}")
 
 
 def token_count(text: str) -> int:

@@ -17,6 +17,7 @@ from drt_engine.model.attention import alibi_slopes
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import DRT, Encoded
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
+from drt_engine.model.saved import expect_integer, expect_names, expect_numbers
 from drt_engine.retrieval.sources import Found, Source
 from drt_kernels.gca.decode import DecodeMemory
 
@@ -91,15 +92,16 @@ class Decoder:
         encoded = model.encode(
             states, torch.ones(states.shape[:2], dtype=torch.bool, device=self.device)
         )
+        memory = model.remember(encoded)
         found: list[Found | None] = []
 
         def look(group: int, x: Tensor) -> None:
             query = model.scorer.queries(x[0, -1:], encoded.landmarks, group)[0]
-            found.append(self.source.find(query, model.scorer) if retrieve else None)
+            found.append(self.source.find(query, model.scorer, memory) if retrieve else None)
 
         self._upper(lower, look)
         self.found = found
-        self.source.add(model.remember(encoded))
+        self.source.add(memory)
         self._states = []
         return encoded
 
@@ -184,11 +186,34 @@ class Decoder:
         return out
 
     def load(self, state: dict[str, Tensor]) -> None:
-        """Continue from what ``state`` returned."""
+        """Continue from what ``state`` returned.
+
+        It may come from a file: raises ``ValueError``, and changes nothing, where it is not what a
+        decoder of this model returns, or where its numbers contradict each other.
+        """
+        parts = {
+            name: {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
+            for name in self._stacks
+        }
+        known = {name + key for name, part in parts.items() for key in part}
+        expect_names(state.keys() - known - {"open"}, ["position"])
+        position = expect_integer("position", state["position"])
         for name, layers in self._stacks.items():
-            part = {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
-            self.window.load(layers, part, int(state["position"]))
+            self.window.check(name, layers, parts[name], position)
+        self._check_open(state.get("open"), position)
+        for name, layers in self._stacks.items():
+            self.window.load(layers, parts[name], position)
         self._states = [state["open"]] if "open" in state else []
+
+    def _check_open(self, states: Tensor | None, position: int) -> None:
+        if states is None:
+            return
+        config, tokens = self.model.config, states.shape[1] if states.dim() == 3 else 0
+        expect_numbers("open", states, (1, tokens, config.width))
+        if not 1 <= tokens <= min(config.chunk, position):
+            raise ValueError(
+                f"open holds {tokens} tokens of {position}, expected 1 to {config.chunk}"
+            )
 
 
 def _as_stored(device: torch.device) -> torch.autocast:

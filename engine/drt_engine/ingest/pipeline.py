@@ -28,7 +28,7 @@ from drt_engine.documents import Block, OpenDocument, Source, open_document
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
-from drt_engine.source_lines import LineCheck
+from drt_engine.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, Store
 from drt_engine.store.writer import DocumentWriter
 from drt_engine.threads import worker
@@ -146,7 +146,8 @@ def _ingest(
 class DocumentText:
     """What is known of a document before it is read; ``created`` is when, now by default.
 
-    ``skipped`` says what its reader passed over and why.
+    ``skipped`` says what its reader passed over and why; ``origins`` leads from the text to its
+    file, as ``source_map`` makes it.
     """
 
     id: str
@@ -155,6 +156,7 @@ class DocumentText:
     media_type: str
     created: str | None = None
     skipped: tuple[str, ...] = ()
+    origins: Sequence[tuple[int, str]] = ()
 
 
 class Changed(Exception):
@@ -191,19 +193,23 @@ class _Hashed:
 
 def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
     """Read the text once to know its hash and length, before anything is written."""
-    characters, words, lines = 0, False, LineCheck()
+    characters, words, origins = 0, False, SourceMap()
     with open_document(source) as document:
         blocks = _Hashed(document.blocks)
         for block in blocks:
             characters += len(block.text)
-            lines.see(block)
+            origins.see(block)
             # Some tokenizers give white space tokens, and some drop invisible characters.
             words = words or (not block.text.isspace() and len(tokenizer.encode(block.text)) > 0)
-        media_type = lines.media_type(document.media_type)
     if not words:
         raise EmptyDocument(f"{source.name} holds no words; there is nothing to read")
     return DocumentText(
-        blocks.id, characters, document.title, media_type, skipped=document.skipped
+        blocks.id,
+        characters,
+        document.title,
+        document.media_type.replace(OLD_PARAMETER, ""),
+        skipped=document.skipped,
+        origins=origins.groups,
     )
 
 
@@ -416,7 +422,9 @@ def read_document(
         writing.wait()
         if segments.id != text.id or at != text.characters:
             raise Changed
-        return writer.finish(places=segments.places, created=text.created)
+        return writer.finish(
+            places=segments.places, origins=text.origins, created=text.created
+        )
 
 
 @torch.inference_mode()

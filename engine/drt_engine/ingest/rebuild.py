@@ -141,7 +141,12 @@ def _read_kept(
     for texts in view.iter_chunk_texts(row.id):
         digest.update("".join(t.text for t in texts).encode("utf-8"))
     text = DocumentText(
-        digest.hexdigest()[:16], row.characters, row.title, row.media_type, row.created
+        digest.hexdigest()[:16],
+        row.characters,
+        row.title,
+        row.media_type,
+        row.created,
+        origins=view.origins(row.id),
     )
     if text.id != row.id:
         raise CorruptStore(

@@ -11,6 +11,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from drt_engine.model.saved import (
+    expect_integer,
+    expect_names,
+    expect_numbers,
+    expect_shape,
+    expect_type,
+)
+
+_STATE = ("keys", "values", "positions", "head")
+
 
 class WindowCache:
     """Window keys and values of ``layers`` layers, for one stream without padding.
@@ -92,17 +102,37 @@ class WindowCache:
 
     def state(self, layers: slice) -> dict[str, Tensor]:
         """Return everything that is needed to continue ``layers``, as tensors."""
-        filled = torch.arange(self.slots)
-        newest = filled + (self.position - 1 - filled) // self.slots * self.slots
         return {
             "keys": _copied(self.keys[layers]),
             "values": _copied(self.values[layers]),
-            "positions": newest.clamp(min=-1)[None].to(self.keys.device),
+            "positions": self._newest(self.position).to(self.keys.device),
             "head": torch.tensor(self.position % self.slots),
         }
 
+    def _newest(self, position: int) -> Tensor:
+        """Which token lies in each slot once ``position`` were read, -1 for none, [1, slots]."""
+        slots = torch.arange(self.slots)
+        newest = slots + (position - 1 - slots) // self.slots * self.slots
+        return newest.clamp(min=-1)[None]
+
+    def check(self, name: str, layers: slice, state: dict[str, Tensor], position: int) -> None:
+        """Raise ``ValueError`` unless ``state``, called ``name``, may be one of ``layers`` at
+        ``position``.
+        """
+        expect_names((name + key for key in state), (name + key for key in _STATE))
+        count, kv_heads, _, size = self.keys[layers].shape
+        for key in ("keys", "values"):
+            expect_numbers(name + key, state[key], (count, 1, self.slots, kv_heads, size))
+        expect_shape(f"{name}positions", state["positions"], (1, self.slots))
+        expect_type(f"{name}positions", state["positions"], torch.int64)
+        if not torch.equal(state["positions"].cpu(), self._newest(position)):
+            raise ValueError(f"{name}positions are not those after {position} tokens")
+        head = expect_integer(f"{name}head", state["head"])
+        if head != position % self.slots:
+            raise ValueError(f"{name}head is {head}, expected {position % self.slots}")
+
     def load(self, layers: slice, state: dict[str, Tensor], position: int) -> None:
-        """Continue ``layers`` from what ``state`` returned at ``position``."""
+        """Continue ``layers`` from what ``state`` returned at ``position``, once it was checked."""
         self.position = position
         self.keys[layers] = state["keys"][:, 0].transpose(1, 2).to(self.keys)
         self.values[layers] = state["values"][:, 0].transpose(1, 2).to(self.values)

@@ -65,6 +65,13 @@ class LlamaBlock(nn.Module):
         return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
 
 
+def encoder_blocks(config: ModelConfig, count: int) -> nn.ModuleList:
+    """New blocks of the kind that the encoder is made of."""
+    encoder = config.encoder
+    block = BertBlock if encoder.kind == "bert" else LlamaBlock
+    return nn.ModuleList(block(config.width, encoder.heads, encoder.mlp) for _ in range(count))
+
+
 class ChunkEncoder(nn.Module):
     """Encode chunks independently; positions are learnt, one table for both kinds of block."""
 
@@ -75,23 +82,23 @@ class ChunkEncoder(nn.Module):
         self.positions = nn.Embedding(encoder.positions, width)
         nn.init.normal_(self.positions.weight, std=0.02)
         self.input_norm = nn.LayerNorm(width, 1e-12) if encoder.kind == "bert" else nn.Identity()
-        block = BertBlock if encoder.kind == "bert" else LlamaBlock
-        self.blocks = nn.ModuleList(
-            block(width, encoder.heads, encoder.mlp) for _ in range(encoder.layers)
-        )
+        self.blocks = encoder_blocks(config, encoder.layers)
         self.output_norm = nn.Identity() if encoder.kind == "bert" else RMSNorm(width)
 
-    def forward(self, states: Tensor, valid: Tensor) -> Tensor:
+    def forward(
+        self, states: Tensor, valid: Tensor, *, last: nn.ModuleList | None = None
+    ) -> Tensor:
         """Lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> token states [N, T,
-        E].
+        E]; blocks given as ``last`` stand in for as many of the encoder's own.
         """
+        others = list(last or ())
         places = valid.long().cumsum(dim=1).clamp(max=self.positions.num_embeddings - 1)
         x = self.input_norm(states + self.positions(places).to(states.dtype))
         if torch.is_autocast_enabled(x.device.type):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
-        for block in self.blocks:
+        for block in [*self.blocks[: len(self.blocks) - len(others)], *others]:
             x = block(x, bias)
         return self.output_norm(x)  # type: ignore[no-any-return]
 

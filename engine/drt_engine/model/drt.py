@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.attention import WindowAttention
 from drt_engine.model.cache import WindowCache
-from drt_engine.model.chunk_encoder import ChunkEncoder
+from drt_engine.model.chunk_encoder import ChunkEncoder, encoder_blocks
 from drt_engine.model.chunking import (
     insert_landmarks,
     next_token_targets,
@@ -153,6 +153,7 @@ class DRT(nn.Module):
         nn.init.normal_(self.embedding.weight, std=0.02)
         self.lower = nn.ModuleList(LowerLayer(config) for _ in range(config.lower_layers))
         self.encoder = ChunkEncoder(config)
+        self.reader = encoder_blocks(config, config.reread_layers) if config.reread_layers else None
         self.memory_map = linear(config.width, 2 * config.kv_heads * config.head_size)
         self.scorer = LandmarkScorer(config)
         self.upper = nn.ModuleList(UpperLayer(config) for _ in range(config.upper_layers))
@@ -249,7 +250,7 @@ class DRT(nn.Module):
         self, question: Tensor, question_valid: Tensor, tokens: Tensor, mask: Tensor
     ) -> tuple[Reread, ChunkMemory]:
         """Encode retrieved chunks with the question in front: ``question LMK chunk LMK`` in a fresh
-        window.
+        window; the last layers may be of their own, so that reading does not move landmarks.
 
         ``question``, ``question_valid`` [N, L]; ``tokens``, ``mask`` [N, R, U], a chunk with its
         margins. Returns the states for the quote head and the chunk memory [N * R, U, Hk, D] that
@@ -262,7 +263,7 @@ class DRT(nn.Module):
         exists = mask.any(dim=-1, keepdim=True)
         ids = torch.cat([front, landmark, tokens, landmark], dim=-1).flatten(0, 1)
         valid = torch.cat([front_valid, exists, mask, exists], dim=-1).flatten(0, 1)
-        out = self.encoder(self.lower_states(ids, valid), valid)
+        out = self.encoder(self.lower_states(ids, valid), valid, last=self.reader)
         states = out[:, -length - 1 : -1]
         keys, values = self.project_memory(states)
         flat_mask = mask.flatten(0, 1)

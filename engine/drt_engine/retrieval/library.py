@@ -13,7 +13,7 @@ from torch import Tensor
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
 from drt_engine.retrieval.lexical import shares, with_neighbours
-from drt_engine.retrieval.scoring import LandmarkScorer
+from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
 from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
 from drt_engine.runtime import Runtime
@@ -40,11 +40,14 @@ class Passage:
     score: float
     probability: float
     by: Literal["landmark", "lexical", "both"]
+    late: float = 0.0  # the part of the score that comes from its tokens
 
 
 @dataclass
 class LibrarySource:
     """Finds chunks of some documents of a library for one question, and the session's own if asked.
+
+    Landmarks and BM25 name candidates, whose tokens are then compared where the model can.
 
     ``passages`` collects what each call of ``find`` took from the library, best first.
     """
@@ -61,19 +64,33 @@ class LibrarySource:
     use_own: bool = False
     passages: list[list[Passage]] = field(default_factory=list)
     tokens_read: int = 0
+    _asking: list[ChunkMemory] = field(default_factory=list)
     _lexical: dict[int, float] | None = None
     _bonus: dict[int, float] | None = None
+    _late: dict[int, float] = field(default_factory=dict)
 
     def add(self, memory: ChunkMemory) -> None:
-        """Keep a closed chunk of the stream."""
+        """Keep a closed chunk of the stream, which asks together with those after it."""
         self.own.append(memory)
+        self._asking.append(memory)
 
-    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
-        """Query vector [E] -> the best chunks of the library, and of the stream where asked for."""
+    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
+        """Query vector [E] -> the best chunks of the library, and of the stream where asked for.
+
+        ``asking`` and the chunks added since the last retrieval are what tokens are compared with.
+        """
+        question = _one(join_memories([*self._asking, asking]))
+        self._asking = []
         ids, scores = self._scores(query.float().cpu(), scorer)
+        self._late = {}
+        if scorer.late is not None and self.retriever != "lexical":
+            ids, scores = self._compare(ids, scores, scorer.late, question)
         own = join_memories(self.own) if self.own and self.use_own else None
         if own is not None:
-            scores = torch.cat([scores, scorer.scores(query[None], own.landmarks)[0].cpu()])
+            mine = scorer.scores(query[None], own.landmarks)
+            if scorer.late is not None:
+                mine = mine + scorer.late(question, scorer.late.keys(own), own.mask)
+            scores = torch.cat([scores, mine[0].cpu()])
         if not len(scores):
             self.passages.append([])
             return None
@@ -104,11 +121,14 @@ class LibrarySource:
             scores: dict[int, float] = {}
         else:
             # So many that the best are among them, whatever the bonus makes of those that have it.
-            found = landmark_topk(query[None], scan, self.count + len(bonus))
+            few = self.count
+            if scorer.late is not None:
+                few = max(few, self.runtime.config.late_candidates)
+            found = landmark_topk(query[None], scan, few + len(bonus))
             kept = found.scores[0] > float("-inf")
             chosen = map(scan.chunk, found.index[0][kept].tolist())
             scores = dict(zip(chosen, found.scores[0][kept].tolist(), strict=True))
-        wanted = [c for c in scan.rows if c not in scores]
+        wanted = sorted(c for c in scan.rows if c not in scores)
         if wanted:
             rows = torch.stack([scan.rows[c] for c in wanted])
             scores.update(zip(wanted, scorer.scores(query[None], rows)[0].tolist(), strict=True))
@@ -116,6 +136,23 @@ class LibrarySource:
         ids = sorted(scores)
         total = [scores[c] + weight * bonus.get(c, 0.0) for c in ids]
         return ids, torch.tensor(total)
+
+    def _compare(
+        self, ids: list[int], scores: Tensor, late: LateInteraction, question: ChunkMemory
+    ) -> tuple[list[int], Tensor]:
+        """Keep the best candidates, and add to their scores what their tokens make of the
+        question's.
+        """
+        few = max(self.count, self.runtime.config.late_candidates)
+        best = scores.topk(min(len(ids), few)).indices
+        best = best.sort().values
+        ids = [ids[i] for i in best.tolist()]
+        if not ids:
+            return ids, scores
+        memory = _memory(self.store.read_chunks(ids), self.runtime.device)
+        added = late(question, late.keys(memory), memory.mask)[0].cpu()
+        self._late = dict(zip(ids, added.tolist(), strict=True))
+        return ids, scores[best] + added
 
     def lexical(self) -> dict[int, float]:
         """BM25 shares of the best chunks for the question, by chunk id."""
@@ -177,7 +214,8 @@ class LibrarySource:
         for row, (_, score, probability) in zip(rows, library, strict=True):
             tokens, starts, ends = near.slots(row)
             by = self._found_by(row.id in lexical)
-            out.append(Passage(row, tokens, starts, ends, score, probability, by))
+            late = self._late.get(row.id, 0.0)
+            out.append(Passage(row, tokens, starts, ends, score, probability, by, late))
         self._token_ids = near.token_ids
         return out, near.batch
 
@@ -191,12 +229,9 @@ class LibrarySource:
     ) -> tuple[ChunkMemory, Reread | None]:
         device = self.runtime.device
         if not self.reread:
-            size = batch.ids.shape[1]
-            mask = torch.arange(size)[None] < batch.lengths[:, None]
-            self.tokens_read += int(mask.sum())
-            empty = torch.zeros(len(passages), 1)
-            stored = (batch.keys, batch.values, mask, empty)
-            return ChunkMemory(*(t.to(device) for t in stored)), None
+            memory = _memory(batch, device)
+            self.tokens_read += int(memory.mask.sum())
+            return memory, None
         tokens = torch.stack(self._token_ids)[None].to(device)
         mask = torch.stack([p.tokens >= 0 for p in passages])[None].to(device)
         front = torch.tensor([list(self.question_ids)[-_LONGEST_FRONT:]], device=device)
@@ -289,6 +324,19 @@ class _Neighbourhood:
 
 
 _FIELDS = ("ids", "starts", "ends", "lengths", "keys", "values", "landmarks")
+
+
+def _memory(batch: ChunkBatch, device: torch.device) -> ChunkMemory:
+    """The memory of stored chunks, as a model attends to it; nothing finds them any more."""
+    mask = torch.arange(batch.ids.shape[1])[None] < batch.lengths[:, None]
+    empty = torch.zeros(len(mask), 1)
+    return ChunkMemory(*(t.to(device) for t in (batch.keys, batch.values, mask, empty)))
+
+
+def _one(memory: ChunkMemory) -> ChunkMemory:
+    """Chunks of one question as if they were a single one."""
+    keys, values, mask = (t.flatten(0, 1)[None] for t in (memory.keys, memory.values, memory.mask))
+    return ChunkMemory(keys, values, mask, memory.landmarks[-1:])
 
 
 def _pick(memory: ChunkMemory, rows: Sequence[int]) -> ChunkMemory:

@@ -40,8 +40,10 @@ class Found:
 class Source(Protocol):
     """Answers one landmark's query."""
 
-    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
-        """Query vector [E] -> what it retrieves, or ``None`` when there is nothing."""
+    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
+        """Query vector [E] of the chunk ``asking`` (P = 1) -> what it retrieves, or ``None`` when
+        there is nothing.
+        """
 
     def add(self, memory: ChunkMemory) -> None:
         """Make one more chunk of the stream (``memory`` of P = 1) retrievable for later landmarks.
@@ -55,7 +57,7 @@ class StreamSource:
     count: int
     chunks: list[ChunkMemory] = field(default_factory=list)
 
-    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found | None:
+    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
         """Query vector [E] -> the best ``count`` chunks added so far."""
         if not self.chunks:
             return None

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
 from drt_engine.errors import StoreError
-from drt_engine.store.catalog import Catalog, Place
+from drt_engine.store.catalog import Catalog, Origins, Place
 from drt_engine.store.files import Folder
 from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader
 from drt_engine.store.lock import WriterLock
@@ -91,18 +92,27 @@ class Appender:
         data = joined(header, parts)
         self.store_segment(header, data, texts=texts, lengths=chunk_lengths(data, header))
 
-    def finish(self, *, places: Sequence[Place], created: str | None = None) -> DocumentRow:
+    def finish(
+        self,
+        *,
+        places: Sequence[Place],
+        origins: Sequence[Origins] = (),
+        created: str | None = None,
+    ) -> DocumentRow:
         """Mark the document ready, replacing an older one of the same source.
 
+        `origins` leads from the text to its file, for the caller to make and to understand;
         `created` is the time it was read, for a document of another library; now by default.
         """
         row = self._open()
         if not row.chunks:
             raise ValueError(f"document {row.id} has no chunks: append before finishing")
-        starts = [place[0] for place in places]
-        if any(later <= earlier for earlier, later in zip(starts, starts[1:], strict=False)):
-            raise ValueError("places are not in increasing order of their starts")
-        self._folder.delete(self._catalog.finish(row.id, places, created=created))
+        for starts in ([place[0] for place in places], [one[0] for one in origins]):
+            if any(later <= earlier for earlier, later in pairwise(starts)):
+                raise ValueError("places are not in increasing order of their starts")
+        self._folder.delete(
+            self._catalog.finish(row.id, places, origins=origins, created=created)
+        )
         tend_shelves(self._catalog, self._folder, self._layout)
         ready = self._catalog.document_by_id(row.id)
         self.close()

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from drt_engine.errors import ConfigError, CorruptStore, StoreError
-from drt_engine.store.catalog import Place
+from drt_engine.store.catalog import Origins, Place
 from drt_engine.store.disk import Disk, DurableFile
 from drt_engine.store.files import full_message
 from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader, plan
@@ -33,16 +33,19 @@ if TYPE_CHECKING:
     from drt_engine.store.view import LibraryView
 
 MAGIC = b"\x89DRTARC\n"
-VERSION = 1
+VERSION = 2
+_KNOWN_VERSIONS = (1, VERSION)  # the first had no ORIG
 _FRAME = struct.Struct("<4sQI")  # kind, length of the payload, CRC32 of kind, length and payload
 _CHUNK = struct.Struct("<QIqII")  # start, tokens, page, bytes of section, bytes of text
 _PLACE = struct.Struct("<QqI")  # start, page, bytes of section
+_ORIGIN = struct.Struct("<QI")  # start, bytes of anchors
 _NO_PAGE = -(1 << 63)
 _NO_SECTION = 0xFFFFFFFF
 _LIMITS = {
     b"LIBR": 1 << 16,
     b"DOCU": 1 << 20,
     b"PLAC": 1 << 28,
+    b"ORIG": 1 << 28,
     b"TEXT": 1 << 28,
     b"RECS": 1 << 40,  # the layout says how many bytes a number of chunks takes
     b"SESS": 1 << 26,
@@ -96,8 +99,9 @@ class Frames:
         first = file.read(len(MAGIC) + 4)
         if first[: len(MAGIC)] != MAGIC:
             raise damaged(name, "it does not start like an archive")
-        if first != self.start():
-            raise damaged(name, f"its version is not {VERSION}")
+        if first[len(MAGIC) :] not in [struct.pack("<I", one) for one in _KNOWN_VERSIONS]:
+            raise damaged(name, f"its version is not 1 to {VERSION}")
+        self._digest.update(first)
         while True:
             before = self.digest()
             head = file.read(_FRAME.size)
@@ -176,6 +180,7 @@ def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:
     for row in view.documents() if layout is not None else []:
         yield b"DOCU", _json(row._asdict())
         yield b"PLAC", _pack_places(view.places(row.id))
+        yield b"ORIG", _pack_origins(view.origins(row.id))
         yield from _document_parts(view, row, layout)
     for info in sorted(view.sessions(), key=lambda info: info.name):
         session = dataclasses.asdict(view.load_session(info.name))
@@ -236,6 +241,11 @@ def _pack_places(places: Sequence[Place]) -> bytes:
     return bytes(out)
 
 
+def _pack_origins(origins: Sequence[Origins]) -> bytes:
+    packed = [(start, anchors.encode("utf-8")) for start, anchors in origins]
+    return b"".join(_ORIGIN.pack(start, len(one)) + one for start, one in packed)
+
+
 def _encoded(section: str | None) -> bytes:
     return (section or "").encode("utf-8")
 
@@ -252,7 +262,14 @@ class About:
     model: str | None
 
 
-Item = About | tuple[DocumentRow, list[Place]] | Part | SessionRow
+@dataclass(frozen=True)
+class From:
+    """What leads from the text of the document before it to that document's file."""
+
+    origins: list[Origins]
+
+
+Item = About | tuple[DocumentRow, list[Place]] | From | Part | SessionRow
 
 
 def read_archive(path: Path) -> Iterator[Item]:
@@ -289,6 +306,9 @@ def _items(frames: Iterator[tuple[bytes, bytes]], name: str) -> Iterator[Item]:
             chunks, tokens = chunks + len(part.texts), tokens + sum(part.lengths)
             characters += sum(len(text.text) for text in part.texts)
             yield part
+            continue
+        if kind == b"ORIG" and document is not None and not chunks:
+            yield From(_origins(payload))
             continue
         if document is not None and (document.characters, document.tokens, document.chunks) != (
             characters,
@@ -352,6 +372,19 @@ def _places(payload: bytes) -> list[Place]:
             raise ValueError("places are not in order")
         places.append((_offset(start), None if page == _NO_PAGE else page, section))
     return places
+
+
+def _origins(payload: bytes) -> list[Origins]:
+    origins: list[Origins] = []
+    at = 0
+    while at < len(payload):
+        start, size = _ORIGIN.unpack_from(payload, at)
+        anchors = _text(payload, at + _ORIGIN.size, size)
+        at += _ORIGIN.size + size
+        if origins and start <= origins[-1][0]:
+            raise ValueError("origins are not in order")
+        origins.append((_offset(start), anchors))
+    return origins
 
 
 def _section(payload: bytes, at: int, size: int) -> tuple[str | None, int]:

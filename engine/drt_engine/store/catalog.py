@@ -22,6 +22,7 @@ from drt_engine.store.seals import expect, pack_text
 from drt_engine.store.types import ChunkText, DocumentRow, SegmentRow, ShelfRow
 
 Place = tuple[int, int | None, str | None]  # start, page, section
+Origins = tuple[int, str]  # start, anchors from there on
 
 _MIN_PREFIX = 4
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
@@ -160,7 +161,12 @@ class Catalog:
         return row
 
     def finish(
-        self, id: str, places: Sequence[Place], *, created: str | None = None
+        self,
+        id: str,
+        places: Sequence[Place],
+        *,
+        origins: Sequence[Origins] = (),
+        created: str | None = None,
     ) -> list[str]:
         """Mark a document ready, replacing others of its source; returns the files to delete."""
         with self.database.transaction() as connection:
@@ -170,6 +176,10 @@ class Catalog:
             files = drop_source(connection, source, keep=number)
             connection.executemany(
                 "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
+            )
+            connection.executemany(
+                "INSERT INTO origins VALUES (?, ?, ?)",
+                [(number, start, pack_text(anchors)) for start, anchors in origins],
             )
             connection.execute(
                 "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",

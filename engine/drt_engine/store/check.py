@@ -78,7 +78,7 @@ def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
     for (message,) in query("PRAGMA integrity_check(20)"):
         if message != "ok":
             yield Finding("catalog", CATALOG_NAME, f"SQLite finds: {message}")
-    for table in ("chunks", "segments", "places"):
+    for table in ("chunks", "segments", "places", "origins"):
         strays = query(
             f"SELECT count(*) FROM {table} WHERE document NOT IN (SELECT number FROM documents)"
         )

@@ -73,17 +73,24 @@ class Folder:
         names = list(names)
         if not names:
             return True
-        with self.readers.excluded() as alone:
-            if alone:
-                for name in names:
-                    try:
-                        self.disk.unlink(self.segments / name)
-                    except FileNotFoundError:
-                        continue
-                    except OSError:
-                        alone = False
+        try:
+            with self.readers.excluded() as alone:
+                if alone:
+                    for name in names:  # all of them, whatever becomes of one
+                        alone = self._unlinked(name) and alone
+        except OSError:  # their rows are gone: it is no failure of what the caller did
+            alone = False
         self.leftovers = self.leftovers or not alone
         return alone
+
+    def _unlinked(self, name: str) -> bool:
+        try:
+            self.disk.unlink(self.segments / name)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def orphans(self, committed: Collection[str]) -> list[str]:
         """Names in the segment folder that the catalogue does not know."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
 from drt_engine.store.appender import ID, Appender, check_texts
-from drt_engine.store.archive import About, Item, Part, damaged, read_archive
-from drt_engine.store.catalog import Place
+from drt_engine.store.archive import About, From, Item, Part, damaged, read_archive
+from drt_engine.store.catalog import Origins, Place
 from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header, tokens_fit
 from drt_engine.store.records import chunk_lengths
 from drt_engine.store.rows import put_setting
@@ -41,6 +41,7 @@ class _Intake:
         self._appender: Appender | None = None
         self._row: DocumentRow | None = None
         self._places: list[Place] = []
+        self._origins: list[Origins] = []
         self.new: list[DocumentRow] = []
 
     def __enter__(self) -> _Intake:
@@ -59,6 +60,9 @@ class _Intake:
         if isinstance(item, Part):
             self._append(item)
             return
+        if isinstance(item, From):
+            self._origins = item.origins
+            return
         self._finish()
         if isinstance(item, About):
             _bind(self._store, item)
@@ -75,7 +79,7 @@ class _Intake:
         if partial is not None and partial.source != row.source:
             store.remove_document(row.id)
         store._lock.acquire()  # released when the appender is closed
-        self._row, self._places = row, places
+        self._row, self._places, self._origins = row, places, []
         self._appender = Appender(store._catalog, store._folder, layout=layout, lock=store._lock)
         try:
             self._appender.begin(
@@ -103,8 +107,10 @@ class _Intake:
 
     def _finish(self) -> None:
         if self._appender is not None and self._row is not None:
-            created = self._row.created
-            self.new.append(self._appender.finish(places=self._places, created=created))
+            row = self._appender.finish(
+                places=self._places, origins=self._origins, created=self._row.created
+            )
+            self.new.append(row)
             self._appender = None
 
 
@@ -121,6 +127,8 @@ def _refuse(store: Store, item: Item, name: str) -> None:
         _refuse_part(item, name)
     elif isinstance(item, SessionRow):
         _refuse_session(store, item)
+    elif isinstance(item, From):
+        return  # a map that leads nowhere is seen when it is followed
     else:
         _refuse_document(store, item[0], name)
 

@@ -42,9 +42,10 @@ class WriterLock:
         with self._guard:
             self._depth -= 1
             if self._depth == 0:
-                os.ftruncate(self._descriptor, 0)
-                os.close(self._descriptor)
-                self._descriptor = -1
+                descriptor, self._descriptor = self._descriptor, -1
+                with contextlib.suppress(OSError):  # our number in it misleads nobody for long
+                    os.ftruncate(descriptor, 0)
+                os.close(descriptor)
 
     def __enter__(self) -> WriterLock:
         self.acquire()

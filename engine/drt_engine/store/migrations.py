@@ -115,19 +115,31 @@ _SECOND = (
 def _m002_seals_and_shelves(connection: sqlite3.Connection) -> None:
     for statement in _SECOND:
         connection.execute(statement)
-    rows.seal_everything(connection)
+    rows.seal_everything(connection, origins=False)
+
+
+def _m003_origins(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE origins (
+            document INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            anchors BLOB NOT NULL,
+            PRIMARY KEY (document, start)
+        ) WITHOUT ROWID"""
+    )
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_seals_and_shelves,
+    _m003_origins,
 )
 
 
 _TABLES = {
     *("settings", "documents", "segments", "chunks", "places", "sessions", "shelves", "sources"),
     *("chunk_text", "chunk_text_config", "chunk_text_data", "chunk_text_docsize", "chunk_text_idx"),
-    "sqlite_sequence",
+    *("sqlite_sequence", "origins"),
 }
 _INDICES = {
     *("documents_by_source", "segments_by_document", "segments_by_shelf", "chunks_by_ordinal"),
@@ -135,6 +147,7 @@ _INDICES = {
     *("sqlite_autoindex_documents_1", "sqlite_autoindex_segments_1", "sqlite_autoindex_segments_2"),
     *("sqlite_autoindex_sessions_1", "sqlite_autoindex_shelves_1"),
     *("sqlite_autoindex_settings_1", "sqlite_autoindex_places_1", "sqlite_autoindex_sources_1"),
+    "sqlite_autoindex_origins_1",
 }
 _KNOWN = {
     *(("table", name) for name in _TABLES),

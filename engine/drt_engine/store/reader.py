@@ -93,7 +93,7 @@ class SegmentReader:
             chunk_ids = range(row.first_chunk, row.first_chunk + row.chunks)
             small = row.chunks < SMALL_CHUNKS
             if pending and (not small or len(ids) + row.chunks > _JOINED_ROWS):
-                yield ids, torch.cat(pending)
+                yield _numbers(torch.tensor(ids)), torch.cat(pending)
                 ids, pending = [], []
             if small:
                 ids += chunk_ids
@@ -101,7 +101,7 @@ class SegmentReader:
             else:
                 yield chunk_ids, landmarks
         if pending:
-            yield ids, torch.cat(pending)
+            yield _numbers(torch.tensor(ids)), torch.cat(pending)
 
     def read(self, places: Sequence[tuple[SegmentRow, int]]) -> ChunkBatch:
         """Verified, dequantised chunks, given as (segment, index in it), in that order."""

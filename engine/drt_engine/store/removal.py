@@ -30,7 +30,7 @@ def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
         "DELETE FROM sources WHERE document = (SELECT id FROM documents WHERE number = ?)",
         (number,),
     )
-    for table in ("chunks", "segments", "places"):
+    for table in ("chunks", "segments", "places", "origins"):
         connection.execute(f"DELETE FROM {table} {mine}", (number,))
     connection.execute("DELETE FROM documents WHERE number = ?", (number,))
     if not indexed:

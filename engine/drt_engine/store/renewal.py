@@ -21,6 +21,7 @@ _COPIES = (
     "INSERT INTO chunks SELECT id + :chunks, document + :documents, ordinal, start, tokens, page,"
     " section, text FROM fresh.chunks",
     "INSERT INTO places SELECT document + :documents, start, page, section FROM fresh.places",
+    "INSERT INTO origins SELECT document + :documents, start, anchors FROM fresh.origins",
     "INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')",
     "DELETE FROM sources WHERE document NOT IN (SELECT id FROM documents)",
     "INSERT OR REPLACE INTO settings SELECT * FROM fresh.settings"
@@ -57,7 +58,7 @@ def clear(folder: Folder) -> None:
 def _copy(connection: sqlite3.Connection) -> None:
     given = dict(connection.execute("SELECT name, seq FROM main.sqlite_sequence"))
     offsets = {name: given.get(name, 0) for name in ("documents", "segments", "chunks")}
-    for table in ("documents", "segments", "chunks", "places", "shelves"):
+    for table in ("documents", "segments", "chunks", "places", "origins", "shelves"):
         connection.execute(f"DELETE FROM main.{table}")
     for statement in _COPIES:
         connection.execute(statement, offsets if ":" in statement else {})

@@ -7,17 +7,16 @@ caller.
 from __future__ import annotations
 
 import sqlite3
-import zlib
 from collections.abc import Iterable
 
-from drt_engine.store.seals import chunk_seals, seal
+from drt_engine.store.seals import chunk_seals, crc_of, seal
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
 
 
-def document_seal(connection: sqlite3.Connection, number: int) -> int:
-    """Over a document's row and its places."""
+def document_seal(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> int:
+    """Over a document's row, its places, and its origins where the catalogue has any."""
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
         " FROM documents WHERE number = ?",
@@ -26,7 +25,14 @@ def document_seal(connection: sqlite3.Connection, number: int) -> int:
     places = connection.execute(
         "SELECT start, page, section FROM places WHERE document = ? ORDER BY start", (number,)
     ).fetchall()
-    return seal([number, *row, *places])
+    return seal([number, *row, *places, *(_origin_seals(connection, number) if origins else ())])
+
+
+def _origin_seals(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:
+    rows = connection.execute(
+        "SELECT start, anchors FROM origins WHERE document = ? ORDER BY start", (number,)
+    )
+    return [(start, crc_of(anchors)) for start, anchors in rows]
 
 
 def segment_seal(connection: sqlite3.Connection, id: int) -> int:
@@ -51,7 +57,7 @@ def setting_seal(key: str, value: str) -> int:
 
 def session_seal(row: SessionValues) -> int:
     """Over one session."""
-    return seal([*row[:6], zlib.crc32(row[6]) if isinstance(row[6], bytes) else -1])
+    return seal([*row[:6], crc_of(row[6])])
 
 
 def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionValues, int]]:
@@ -62,11 +68,11 @@ def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionV
     return ((row[0], row[1:8], row[8]) for row in found)
 
 
-def seal_document(connection: sqlite3.Connection, number: int) -> None:
-    """Write a document's seal."""
+def seal_document(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> None:
+    """Write a document's seal; a catalogue before version 3 has no origins."""
     connection.execute(
         "UPDATE documents SET seal = ? WHERE number = ?",
-        (document_seal(connection, number), number),
+        (document_seal(connection, number, origins=origins), number),
     )
 
 
@@ -85,10 +91,10 @@ def put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
     )
 
 
-def seal_everything(connection: sqlite3.Connection) -> None:
+def seal_everything(connection: sqlite3.Connection, *, origins: bool = True) -> None:
     """Seal all rows of a catalogue that had no seals."""
     for (number,) in connection.execute("SELECT number FROM documents").fetchall():
-        seal_document(connection, number)
+        seal_document(connection, number, origins=origins)
     for (id,) in connection.execute("SELECT id FROM segments").fetchall():
         seal_segment(connection, id)
     for key, value in connection.execute("SELECT key, value FROM settings").fetchall():

@@ -61,10 +61,15 @@ def unpack_text(packed: bytes | str) -> str:
         ) from error
 
 
+def crc_of(value: object) -> int:
+    """A blob's CRC32; -1 for what is no blob, which no seal has."""
+    return zlib.crc32(value) if isinstance(value, bytes) else -1
+
+
 def chunk_seals(rows: Iterable[tuple[int, int, int, int, int | None, str | None, bytes]]) -> int:
     """The part of a segment's seal that covers its chunks' rows.
 
     A row is (id, ordinal, start, tokens, page, section, packed text).
     """
-    plain = [(*row[:6], zlib.crc32(row[6]) if isinstance(row[6], bytes) else -1) for row in rows]
+    plain = [(*row[:6], crc_of(row[6])) for row in rows]
     return seal(plain)

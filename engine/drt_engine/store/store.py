@@ -231,7 +231,9 @@ class Store(LibraryView):
         """
         inner = self.path / files.REBUILD_NAME
         timeout = self._folder.readers.timeout
-        if inner.is_dir():
+        with files.file_errors(self.path):
+            begun = inner.is_dir()
+        if begun:
             with Store.open(inner, create=True, lock_timeout=timeout) as left:
                 other = left.fingerprint not in (None, fingerprint)
                 taken = left._catalog.file_names() & self._catalog.file_names()
@@ -262,8 +264,17 @@ class Store(LibraryView):
             known = self.fingerprint
         if known is not None and known != fingerprint:
             raise FingerprintMismatch(self._mismatch(f"fingerprint {known}", fingerprint))
-        if layout is not None and known is not None and self.layout != layout:
-            raise FingerprintMismatch(self._mismatch(str(self.layout), str(layout)))
+        own = self.layout
+        if layout is None or own is None or own == layout:
+            pass
+        elif dataclasses.replace(own, encoding=layout.encoding) == layout:
+            raise FingerprintMismatch(
+                f"the library at {self.path} keeps its chunk memory as {own.encoding}, expected"
+                f" {layout.encoding}: open it with records={own.encoding!r}, or read the documents"
+                " again into another library"
+            )
+        else:
+            raise FingerprintMismatch(self._mismatch(str(own), str(layout)))
         self._bound = known
 
     def _claim(self, fingerprint: str, layout: RecordLayout) -> None:

@@ -121,6 +121,20 @@ class Texts:
             expect(row, "int")
         return [(row[0], row[1], row[2]) for row in rows]
 
+    def origins(self, id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """What leads from the text between two characters to its file: (start, anchors)."""
+        number = self._catalog.number(id)
+        rows = self._database.query(
+            "SELECT start, anchors FROM origins WHERE document = ? AND (? IS NULL OR start < ?)"
+            " AND start >= coalesce("
+            "(SELECT max(start) FROM origins WHERE document = ? AND start <= ?), 0)"
+            " ORDER BY start",
+            (number, end, end, number, start),
+        )
+        for row in rows:
+            expect(row, "ib")
+        return [(row[0], unpack_text(row[1])) for row in rows]
+
 
 def _chunk(row: Row) -> ChunkRow:
     expect(row, "isiibnt")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from drt_engine.errors import CorruptStore, LockTimeout
 from drt_engine.store.catalog import Catalog
-from drt_engine.store.files import Folder
+from drt_engine.store.files import Folder, file_errors
 from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader
 from drt_engine.store.records import discard, joined, landmarks_crc, open_records, segment_name
 from drt_engine.store.rows import put_setting
@@ -43,7 +43,7 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
         if any(shelf.live < shelf.chunks for shelf in shelves):
             catalog.drop_shelves([shelf for shelf in shelves if shelf.live < shelf.chunks])
             tend_shelves(catalog, folder, layout)
-    with folder.readers.excluded(wait=True) as alone:
+    with file_errors(folder.path), folder.readers.excluded(wait=True) as alone:
         if not alone:
             raise LockTimeout(
                 f"others read in the library at {folder.path}: what is to be forgotten is removed,"

@@ -243,6 +243,12 @@ class LibraryView:
         """Where a document's page or section changes: (start, page, section), in order."""
         return self._texts.places(document_id)
 
+    def origins(
+        self, document_id: str, start: int = 0, end: int | None = None
+    ) -> list[tuple[int, str]]:
+        """What leads from a document's text to its file, or a part of it: (start, anchors)."""
+        return self._texts.origins(document_id, start, end)
+
     # sessions
 
     def load_session(self, name: str) -> SessionRow:

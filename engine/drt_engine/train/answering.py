@@ -4,9 +4,8 @@ re-reading, answer text.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +40,13 @@ def encode_pool(model: DRT, batch: QuestionBatch) -> Pool:
     return Pool(encoded, model.remember(encoded))
 
 
+def laid_out(batch: QuestionBatch, answers: Sequence[Sequence[int]], model: DRT) -> Prompt:
+    """Lay out the prompts of a batch's questions, on the device of the batch."""
+    prompt = lay_out(batch.questions, answers, model.config)
+    moved = {k: v.to(batch.ids.device) for k, v in vars(prompt).items() if isinstance(v, Tensor)}
+    return replace(prompt, **moved)  # type: ignore[arg-type]
+
+
 def span_loss(logits: QuoteLogits, slots: Tensor, batch: QuestionBatch) -> Tensor:
     """Negative log-likelihood of start and end, all occurrences counted, against all retrieved
     tokens and null.
@@ -70,7 +76,7 @@ def window_slots(index: Tensor, batch: QuestionBatch, margin: int) -> Tensor:
     margin], or -1.
     """
     size = batch.ids.shape[1]
-    offsets = torch.arange(-margin, size + margin)
+    offsets = torch.arange(-margin, size + margin, device=index.device)
     slots = index[..., None] * size + offsets
     safe = slots.clamp(0, batch.ids.numel() - 1)
     same = batch.window_of[safe // size] == batch.window_of[index][..., None]
@@ -94,8 +100,9 @@ class PromptPass:
     ) -> None:
         self.model, self.batch, self.pool = model, batch, pool
         self.count, self.generator = count, generator
-        self.prompt: Prompt = lay_out(batch.questions, batch.answers, model.config)
+        self.prompt = laid_out(batch, batch.answers, model)
         self.states, self.encoded = model.prompt_states(self.prompt)
+        self.late = late_scores(model, pool, self.encoded)
         self.scores: list[Tensor] = []
         self.relevance: Tensor | None = None
 
@@ -112,7 +119,7 @@ class PromptPass:
             if reread:
                 margin = self.model.config.reread_margin
                 again, memory = self._reread(picked)
-                index = torch.arange(index.numel()).view_as(index)
+                index = torch.arange(index.numel(), device=index.device).view_as(index)
             chosen.append((picked, memory, again, index))
             retrieved = Retrieved(
                 memory,
@@ -125,7 +132,8 @@ class PromptPass:
 
         states = self.model.upper_states(self.states, self.prompt.valid, plan)
         picked, memory, again, index = chosen[-1]
-        answer = states[torch.arange(states.shape[0]), self.prompt.answer_slot]
+        rows = torch.arange(states.shape[0], device=states.device)
+        answer = states[rows, self.prompt.answer_slot]
         head = self.model.quote_head
         assert head is not None
         logits = head(answer, memory, index, torch.log_softmax(picked.scores, dim=-1))
@@ -137,10 +145,9 @@ class PromptPass:
     def _choose(self, group: int, x: Tensor) -> Selection:
         border = x[:, self.prompt.borders[0]]
         query = self.model.scorer.queries(border, self.encoded[0].landmarks, group)
-        keys = self.pool.memory.landmarks
-        scores = self.model.scorer.scores(query, keys, self.batch.lexical)
-        # Landmarks are also taught alone: beside BM25 they would only learn what words do not say.
-        self.scores += [scores, self.model.scorer.scores(query, keys)]
+        taught = taught_scores(self.model, query, self.pool, self.batch.lexical, self.late)
+        scores = taught[0]
+        self.scores += taught
         allowed = self.batch.allowed
         if allowed is None:
             allowed = torch.ones_like(scores, dtype=torch.bool)
@@ -195,17 +202,16 @@ def answer_losses(
     whole, total = batch, len(batch.questions)
     readers = total if batch.readers is None else batch.readers
     batch = whole.rows(0, readers)
+    if not readers:
+        return only_retrieved(model, whole, pool, count)
     run = PromptPass(model, batch, pool, count=count, generator=generator)
     states, picked, logits, slots = run.run(reread=True)
     reread = span_loss(logits, slots, batch)
     relevance = relevance_loss(run, picked)
     _, _, stored_logits, stored_slots = run.run(reread=False)
     stored = span_loss(stored_logits, stored_slots, batch)
-    with torch.no_grad():
-        top = run.scores[0].topk(min(count, run.scores[0].shape[1]), dim=1).indices
-        answerable = batch.gold.any(dim=1)
-        hit = batch.gold.gather(1, top).any(dim=1)[answerable].float().mean()
-    retrieval = evidence_loss(run.scores, batch.gold)
+    hit = hit_rate(run.scores[0], batch.gold, count)
+    retrieval = evidence_loss(*with_support(run.scores, batch))
     if readers < total:
         rest = whole.rows(readers, total)
         share = (total - readers) / total
@@ -222,16 +228,62 @@ def answer_losses(
     )
 
 
+def only_retrieved(model: DRT, batch: QuestionBatch, pool: Pool, count: int) -> AnswerLosses:
+    """The losses of questions none of which is read for."""
+    scores = asking_scores(model, batch, pool)
+    nothing = scores[0].new_zeros(())
+    return AnswerLosses(
+        retrieval=evidence_loss(scores, batch.gold),
+        reread=nothing,
+        stored=nothing,
+        text=nothing,
+        relevance=nothing,
+        teacher=nothing,
+        hit=hit_rate(scores[0], batch.gold, count),
+    )
+
+
+@torch.no_grad()
+def hit_rate(scores: Tensor, gold: Tensor, count: int) -> Tensor:
+    """The share of the answerable questions that have evidence among their ``count`` best."""
+    top = scores.topk(min(count, scores.shape[1]), dim=1).indices
+    return gold.gather(1, top).any(dim=1)[gold.any(dim=1)].float().mean()
+
+
 def asking_scores(model: DRT, batch: QuestionBatch, pool: Pool) -> list[Tensor]:
-    """Scores [N, P] of the pool's chunks for questions that are not read for: with BM25, and of the
-    landmarks alone. Only the first group asks, since later ones ask after reading.
+    """Scores [N, P] of the pool's chunks for questions that are not read for, as in
+    ``taught_scores``. Only the first group asks, since later ones ask after reading.
     """
-    prompt = lay_out(batch.questions, [[] for _ in batch.questions], model.config)
+    prompt = laid_out(batch, [[] for _ in batch.questions], model)
     states, encoded = model.prompt_states(prompt)
     border = states[:, prompt.borders[0]]
     query = model.scorer.queries(border, encoded[0].landmarks, 0)
-    keys = pool.memory.landmarks
-    return [model.scorer.scores(query, keys, batch.lexical), model.scorer.scores(query, keys)]
+    late = late_scores(model, pool, encoded)
+    return taught_scores(model, query, pool, batch.lexical, late)
+
+
+def late_scores(model: DRT, pool: Pool, encoded: Sequence[Encoded]) -> Tensor | None:
+    """What the tokens of questions make of the pool's, [N, P]; ``None`` for a model without."""
+    late = model.scorer.late
+    if late is None:
+        return None
+    parts = [model.remember(chunk) for chunk in encoded]
+    whole = (torch.cat([getattr(p, f) for p in parts], 1) for f in ("keys", "values", "mask"))
+    keys = late.keys(pool.memory)
+    return late(ChunkMemory(*whole, parts[-1].landmarks), keys, pool.memory.mask)  # type: ignore[no-any-return]
+
+
+def taught_scores(
+    model: DRT, query: Tensor, pool: Pool, lexical: Tensor, late: Tensor | None
+) -> list[Tensor]:
+    """Scores [N, P] that the evidence loss counts; by the first of them chunks are chosen.
+
+    Landmarks are also taught alone: beside BM25 they would only learn what words do not say. So are
+    landmarks with their tokens.
+    """
+    keys, scorer = pool.memory.landmarks, model.scorer
+    out = [scorer.scores(query, keys, lexical, late), scorer.scores(query, keys)]
+    return out if late is None else [*out, scorer.scores(query, keys, late=late)]
 
 
 def teacher_loss(pool: Pool, run: PromptPass, teacher: LandmarkTeacher | None) -> Tensor:
@@ -258,6 +310,18 @@ def evidence_loss(scores: Sequence[Tensor], gold: Tensor) -> Tensor:
     return torch.stack(parts).mean()
 
 
+def with_support(scores: Sequence[Tensor], batch: QuestionBatch) -> tuple[list[Tensor], Tensor]:
+    """Scores and evidence with a further row for each question whose answer needs support.
+
+    One row for both would be content with the mass on either.
+    """
+    if batch.support is None:
+        return list(scores), batch.gold
+    more = batch.support.any(dim=1)
+    gold = torch.cat([batch.gold, batch.support[more]])
+    return [torch.cat([score, score[more]]) for score in scores], gold
+
+
 def relevance_loss(run: PromptPass, picked: Selection) -> Tensor:
     """The evidence loss among the chunks that were read again, by what reading adds to their
     scores; 0 where the model does not judge them.
@@ -272,20 +336,15 @@ def relevance_loss(run: PromptPass, picked: Selection) -> Tensor:
 def text_loss(model: DRT, states: Tensor, prompt: Prompt, batch: QuestionBatch) -> Tensor:
     """Next-token loss of the answers' text, from ``<answer>`` to the end token."""
     rows, slots, targets = [], [], []
-    for row, answer in enumerate(batch.answers):
+    places = zip(batch.answers, prompt.answer_slot.tolist(), strict=True)
+    for row, (answer, at) in enumerate(places):
         if not answer:
             continue
-        at = int(prompt.answer_slot[row])
         wanted = [*answer, model.config.end_id]
         rows += [row] * len(wanted)
         slots += range(at, at + len(wanted))
         targets += wanted
     if not rows:
         return states.new_zeros(())
-    logits = model.logits(states[torch.tensor(rows), torch.tensor(slots)])
-    return F.cross_entropy(logits.float(), torch.tensor(targets))
-
-
-def seeded(rng: random.Random) -> torch.Generator:
-    """Return a torch generator seeded from a Python one."""
-    return torch.Generator().manual_seed(rng.getrandbits(62))
+    row, slot, target = torch.tensor([rows, slots, targets], device=states.device)
+    return F.cross_entropy(model.logits(states[row, slot]).float(), target)

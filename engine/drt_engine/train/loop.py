@@ -7,7 +7,6 @@ next one.
 from __future__ import annotations
 
 import math
-import random
 import time
 
 import torch
@@ -17,6 +16,7 @@ from drt_engine.config.train import TrainConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
 from drt_engine.tokenizer import Tokenizer
+from drt_engine.train.ahead import Ahead
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.optim import clip, make_optimizer, set_rate
 from drt_engine.train.state import find_state, load_state, save_state
@@ -28,11 +28,13 @@ class Loop:
 
     def __init__(self, config: TrainConfig, model: DRT, tokenizer: Tokenizer) -> None:
         self.config, self.model, self.tokenizer = config, model, tokenizer
+        self.device = next(model.parameters()).device
         self.folder = config.run.out
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
         self.optimizer = make_optimizer(model, config.optim)
-        self.tasks = Tasks(config, model.config, tokenizer)
+        self.tasks = Tasks(config, model.config, tokenizer, device=self.device)
+        self.ahead = Ahead(self.tasks, config.run.workers)
         self.metrics = Metrics(self.folder)
         self.step = 0
         found = find_state(self.folder)
@@ -42,14 +44,17 @@ class Loop:
             self.tasks.load(extra["tasks"])
 
     def run(self, *, until: int | None = None) -> list[float]:
-        """Train to the last step (or ``until``), checkpointing as it goes; return the losses of
-        these steps.
+        """Train to the last step (or ``until``, or the limit in minutes), checkpointing as it goes;
+        return the losses of these steps.
         """
         last = min(until or self.config.optim.steps, self.config.optim.steps)
+        limit = self.config.run.limit_minutes
         losses: list[float] = []
-        saved = time.monotonic()
+        began = saved = time.monotonic()
         try:
             while self.step < last:
+                if limit is not None and time.monotonic() - began > limit * 60:
+                    break
                 losses.append(self._one_step())
                 if self.step % self.config.run.log_every == 0:
                     row = self.metrics.write(self.step, lr=self.rate)
@@ -58,6 +63,7 @@ class Loop:
                     self.save()
                     saved = time.monotonic()
         finally:
+            self.ahead.close()
             self.save()
         return losses
 
@@ -74,9 +80,10 @@ class Loop:
         self.rate = set_rate(self.optimizer, config, self.step)
         total = 0.0
         for part in range(config.accumulate):
-            rng = random.Random(f"{self.config.run.seed}/{self.step}/{part}")
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.config.run.bf16):
-                loss, values = self.tasks.loss(self.model, rng)
+            seeds = self._seeds(self.step * config.accumulate + part)
+            drawn = self.ahead.draw(seeds[0], seeds[1:])
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.run.bf16):
+                loss, values = self.tasks.loss_of(self.model, drawn)
             (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
             self.metrics.add(**values)
             total += float(loss.detach()) / config.accumulate
@@ -87,3 +94,10 @@ class Loop:
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
         return total
+
+    def _seeds(self, first: int) -> list[str]:
+        """Seeds of batch number ``first`` of the stage and of those to make ahead."""
+        parts = self.config.optim.accumulate
+        last = min(first + self.ahead.depth + 1, self.config.optim.steps * parts)
+        numbers = range(first, max(last, first + 1))
+        return [f"{self.config.run.seed}/{n // parts}/{n % parts}" for n in numbers]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.evaluate.needle_data import NeedleCase, NeedleOptions, make_needle
+from drt_engine.model.chunking import chunk_count
 from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.questions import (
     BatchBuilder,
@@ -33,18 +34,29 @@ class NeedleSource:
         self.texts = read_texts(corpus, "needles")
 
     def batch(
-        self, rng: random.Random, *, needles: int, window: int, distractors: int
+        self,
+        rng: random.Random,
+        *,
+        needles: int,
+        window: int,
+        distractors: int,
+        two_hops: float = 0.0,
     ) -> QuestionBatch:
-        """Return ``needles`` questions, each on a piece of its own of about ``window`` chunks."""
+        """Return ``needles`` questions, each on a piece of its own of about ``window`` chunks;
+        a share of ``two_hops`` needs two statements.
+        """
         builder = BatchBuilder(self.config, rng)
         while len(builder.items) < needles:
-            case = self._case(rng, window, rng.randint(0, distractors))
+            hops = 2 if two_hops and rng.random() < two_hops else 1
+            case = self._case(rng, window, rng.randint(0, distractors), hops=hops)
             document = self._document(case)
             if document is not None:
-                builder.add(document, document.items, window + 1)
+                # Both statements of two hops must be there, however many tokens the text has.
+                whole = chunk_count(len(document.encoding), self.config.chunk)
+                builder.add(document, document.items, window + 1 if hops == 1 else whole)
         return builder.build()
 
-    def _case(self, rng: random.Random, window: int, distractors: int) -> NeedleCase:
+    def _case(self, rng: random.Random, window: int, distractors: int, *, hops: int) -> NeedleCase:
         # Short of the window, so that the needle is never cut off.
         tokens = int(self.config.chunk * window * 0.8)
         text = rng.choice(self.texts)
@@ -53,6 +65,7 @@ class NeedleSource:
         options = NeedleOptions(
             tokens=tokens,
             depth=rng.random(),
+            hops=hops,
             split="train",
             distractors=distractors,
             characters_per_token=_CHARACTERS_PER_TOKEN,
@@ -67,5 +80,7 @@ class NeedleSource:
         known = [s for s in spans if s is not None]
         if not known or not question:
             return None
-        item = Item(case.question, question, answer, known, "extractive")
+        bridges = [token_span(encoding, a, b) for a, b in case.needles[:-1]]
+        support = [s for s in bridges if s is not None]
+        item = Item(case.question, question, answer, known, "extractive", support)
         return TokenDocument(encoding, case.text, "needle", [item])

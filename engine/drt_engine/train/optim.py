@@ -7,6 +7,7 @@ import math
 import torch
 
 from drt_engine.config.train import OptimConfig
+from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 
 
@@ -20,14 +21,22 @@ def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
         "encoder.": config.encoder_scale,
         "embedding.": config.embedding_scale,
         "lower.": config.lower_scale,
+        "upper.": config.upper_scale,
         "scorer.": config.scorer_scale,
     }
     groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
+        parameter.requires_grad_(not config.only or name.startswith(config.only))
+        if not parameter.requires_grad:
+            continue
         scale = next((v for k, v in shares.items() if name.startswith(k)), 1.0)
         scale = 10.0 if parameter.dim() == 0 else scale
         decay = config.weight_decay if parameter.dim() > 1 else 0.0
         groups.setdefault((scale, decay), []).append(parameter)
+    if not groups:
+        raise ConfigError(
+            f"optim.only is {list(config.only)}, expected beginnings of the names of parts"
+        )
     return torch.optim.AdamW(
         [
             {"params": parameters, "weight_decay": decay, "scale": scale}

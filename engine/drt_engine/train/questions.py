@@ -10,7 +10,7 @@ import json
 import lzma
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 
 import torch
@@ -26,6 +26,8 @@ from drt_engine.tokenizer import Encoding, Tokenizer
 class Item:
     """A question's token ids, words, answer token ids, and evidence as token spans (inclusive) of
     its document.
+
+    ``support`` are spans that an answer needs besides: the first statement of two hops.
     """
 
     text: str
@@ -33,6 +35,7 @@ class Item:
     answer: list[int]
     spans: list[tuple[int, int]]
     kind: str
+    support: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass
@@ -62,6 +65,7 @@ class QuestionBatch:
     (chunk * S + slot) or -1; ``answerable`` [N]: 1 quoted evidence, 0 not in the document, -1 no
     exact span known; ``allowed`` [N, P] chunks that a question may retrieve (``None``: all). The
     first ``readers`` questions are read for, the rest only retrieve (``None``: all are read for).
+    ``support`` [N, P] are chunks that must be retrieved besides the evidence (``None``: none).
     """
 
     windows: list[tuple[int, int]]
@@ -76,6 +80,13 @@ class QuestionBatch:
     answerable: Tensor
     allowed: Tensor | None = None
     readers: int | None = None
+    support: Tensor | None = None
+
+    def to(self, device: torch.device) -> QuestionBatch:
+        """Return the batch with its tensors on ``device``; token ids of questions stay lists."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved = {k: v.to(device) for k, v in values.items() if isinstance(v, Tensor)}
+        return replace(self, **moved)  # type: ignore[arg-type]
 
     def rows(self, first: int, last: int) -> QuestionBatch:
         """Return the same pool with the questions ``first:last`` only, all of them read for."""
@@ -90,6 +101,7 @@ class QuestionBatch:
             answerable=self.answerable[cut],
             allowed=None if self.allowed is None else self.allowed[cut],
             readers=None,
+            support=None if self.support is None else self.support[cut],
         )
 
 
@@ -246,13 +258,16 @@ class BatchBuilder:
             valid[at : at + chunks].view(-1)[: len(tokens)] = True
             window_of[at : at + chunks] = number
         gold = torch.zeros(count, self.chunks, dtype=torch.bool)
-        spans = [self._spans(item, window) for item, window in self.items]
+        spans = [self._spans(item.spans, window) for item, window in self.items]
         width = max(1, *(len(s) for s in spans))
         table = torch.full((count, width, 2), -1)
         for row, found in enumerate(spans):
             for column, (a, b) in enumerate(found):
                 table[row, column] = torch.tensor((a, b))
-                gold[row, a // size : max(a, b) // size + 1] = True
+            _mark(gold[row], found, size)
+        support = torch.zeros_like(gold)
+        for row, (item, window) in enumerate(self.items):
+            _mark(support[row], self._spans(item.support, window), size)
         kinds = {"extractive": 1, "unanswerable": 0}
         answerable = torch.tensor([kinds.get(item.kind, -1) for item, _ in self.items])
         return QuestionBatch(
@@ -267,17 +282,17 @@ class BatchBuilder:
             spans=table,
             answerable=answerable,
             readers=readers,
+            support=support if support.any() else None,
         )
 
-    def _spans(self, item: Item, window: int) -> list[tuple[int, int]]:
-        """Evidence inside the item's window, in pool token numbers; an end beyond the window is -1.
-        """
+    def _spans(self, spans: Sequence[tuple[int, int]], window: int) -> list[tuple[int, int]]:
+        """Spans of a document inside its window, in pool token numbers; an end beyond it is -1."""
         size = self.config.chunk
         _, first, count, at = self.windows[window]
         low, high = first * size, (first + count) * size - 1
         shift = (at - first) * size
         return [
-            (a + shift, b + shift if b <= high else -1) for a, b in item.spans if low <= a <= high
+            (a + shift, b + shift if b <= high else -1) for a, b in spans if low <= a <= high
         ][:16]
 
     def _lexical(self) -> Tensor:
@@ -297,6 +312,12 @@ class BatchBuilder:
         """The chunks before and after one of the pool, in the same window."""
         _, _, count, at = next(w for w in self.windows if w[3] <= chunk < w[3] + w[2])
         return [near for near in (chunk - 1, chunk + 1) if at <= near < at + count]
+
+
+def _mark(row: Tensor, spans: Sequence[tuple[int, int]], size: int) -> None:
+    """Mark the chunks [P] of ``size`` tokens that spans touch."""
+    for a, b in spans:
+        row[a // size : max(a, b) // size + 1] = True
 
 
 def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:

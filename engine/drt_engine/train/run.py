@@ -10,11 +10,12 @@ import torch
 
 from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ModelConfig, preset
-from drt_engine.config.train import StartConfig, TrainConfig
+from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import load_model
 from drt_engine.retrieval.scoring import LandmarkScorer
+from drt_engine.runtime import choose_device
 from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
 from drt_engine.train.warm_start import warm_start
@@ -27,9 +28,19 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     config = load_config(TrainConfig, config_path, overrides)
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
+    place = device(config.run)
     model, tokenizer = start(config)
-    Loop(config, model, tokenizer).run()
+    Loop(config, model.to(place), tokenizer).run()
     return config.run.out
+
+
+def device(config: RunConfig) -> torch.device:
+    """Return where a stage computes; ``ConfigError`` where CUDA is wanted and not there."""
+    if config.device == "cuda" and not torch.cuda.is_available():
+        raise ConfigError(
+            "run.device is 'cuda', but PyTorch finds no CUDA device; set run.device=cpu"
+        )
+    return choose_device(config.device)
 
 
 def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
@@ -38,6 +49,7 @@ def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
     model = DRT(model_config(config, tokenizer))
     if config.start.warm_start is not None:
         warm_start(model, config.start.warm_start)
+        _start_reader(model)
     if config.start.model is not None:
         _copy_model(model, config.start.model)
     if config.start.reset_scorer:
@@ -85,3 +97,12 @@ def _copy_model(model: DRT, folder: Path) -> None:
                 f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not"
             )
         own[name].copy_(tensor)
+    if older.reader is None:
+        _start_reader(model)
+
+
+def _start_reader(model: DRT) -> None:
+    """Let the layers that re-reading has of its own start as the encoder's."""
+    own = list(model.reader or ())
+    for block, source in zip(own, model.encoder.blocks[-len(own) :], strict=bool(own)):
+        block.load_state_dict(source.state_dict())

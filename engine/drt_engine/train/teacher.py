@@ -47,7 +47,9 @@ class LandmarkTeacher:
         for row, question in enumerate(questions):
             ids[row, : len(question)] = torch.tensor(list(question))
         lengths = torch.tensor([len(q) for q in questions])
-        return self.landmarks(ids, torch.arange(longest)[None] < lengths[:, None])
+        valid = torch.arange(longest)[None] < lengths[:, None]
+        place = self.model.embedding.weight.device
+        return self.landmarks(ids.to(place), valid.to(place))
 
 
 def distance(landmarks: Tensor, wanted: Tensor) -> Tensor:

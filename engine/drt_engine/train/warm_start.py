@@ -1,7 +1,8 @@
-"""Chunk-encoder weights from a BERT-like folder (``model.safetensors``, ``tokenizer.json``)."""
+"""Chunk-encoder weights from a BERT-like folder (``model.safetensors``, whole or in shards)."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import torch
@@ -25,11 +26,7 @@ def warm_start(model: DRT, folder: Path) -> None:
     The encoder then computes what the source computes for the same tokens from position 0 on; token
     types are folded into the positions.
     """
-    path = folder / "model.safetensors"
-    try:
-        tensors = load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise WeightsError(f"{path} cannot be read: {error}; expected a BERT's weights") from error
+    tensors = read_tensors(folder)
     prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
     source = {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
     blocks = list(model.encoder.blocks)
@@ -41,6 +38,35 @@ def warm_start(model: DRT, folder: Path) -> None:
             _copy_block(block, source, f"encoder.layer.{number}.")
     except (KeyError, RuntimeError) as error:
         raise WeightsError(f"{folder} does not fit the encoder: {error}") from error
+
+
+def read_tensors(folder: Path) -> dict[str, Tensor]:
+    """Return the tensors of ``model.safetensors``, or of the shards that its index names; raises
+    ``WeightsError``. Pickles are never read.
+    """
+    index = folder / "model.safetensors.index.json"
+    names = ["model.safetensors"]
+    if index.exists():
+        try:
+            shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+            names = sorted(set(shards.values()))
+        except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
+            raise WeightsError(f"{index} is no index of shards: {error}") from error
+        if any(Path(name).name != name or not name.endswith(".safetensors") for name in names):
+            raise WeightsError(f"{index} names files that are no .safetensors files beside it")
+    elif not (folder / names[0]).exists() and (folder / "pytorch_model.bin").exists():
+        raise WeightsError(
+            f"{folder} holds pytorch_model.bin, a pickle, which is never loaded; expected "
+            "model.safetensors"
+        )
+    tensors: dict[str, Tensor] = {}
+    for name in names:
+        try:
+            tensors |= load_file(folder / name)
+        except (OSError, SafetensorError) as error:
+            message = f"{folder / name} cannot be read: {error}; expected a BERT's weights"
+            raise WeightsError(message) from error
+    return tensors
 
 
 def _copy_embeddings(model: DRT, source: dict[str, Tensor]) -> None:

@@ -316,7 +316,7 @@ def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
 
 def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> None:
     without = {"quote_head": False, "reread": False, "reread_relevance": False}
-    model = runtime(**without, question_states=False, groups=2)
+    model = runtime(**without, reread_layers=0, question_states=False, groups=2)
     with library(tmp_path / "library", model) as store:
         file = tmp_path / "letters.txt"
         file.write_text(LETTERS, encoding="utf-8")

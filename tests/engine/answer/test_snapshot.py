@@ -11,6 +11,7 @@ from torch import Tensor
 from drt_engine import summarize as summaries
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.errors import LockTimeout
+from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.sources import Found
@@ -66,9 +67,11 @@ def test_an_answer_under_way_keeps_its_documents(
     with library(tmp_path / "library", lock_timeout=0.1) as other:
         disturb = once(lambda: change(other, tmp_path))
 
-        def found(self: LibrarySource, query: Tensor, scorer: LandmarkScorer) -> Found | None:
+        def found(
+            self: LibrarySource, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory
+        ) -> Found | None:
             disturb()
-            return find(self, query, scorer)
+            return find(self, query, scorer, asking)
 
         monkeypatch.setattr(LibrarySource, "find", found)
         assert ask(runtime(), store, QUESTION, options) == wanted

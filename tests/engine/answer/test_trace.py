@@ -82,7 +82,7 @@ def test_nothing_listens_afterwards(model: Runtime, answer: AnswerResult) -> Non
     assert not any(module._forward_hooks for module in model.model.modules())
 
 
-def test_scores_are_made_of_landmark_and_words(
+def test_scores_are_made_of_landmark_words_and_tokens(
     model: Runtime, store: Store, answer: AnswerResult
 ) -> None:
     weight = float(model.model.scorer.lexical.detach())
@@ -91,8 +91,9 @@ def test_scores_are_made_of_landmark_and_words(
         assert group.entries
         for entry in group.entries:
             added = weight * words.get(entry.chunk_id, 0.0)
-            assert entry.score == pytest.approx(entry.landmark + added, abs=1e-4)
+            assert entry.score == pytest.approx(entry.landmark + added + entry.late, abs=1e-4)
             assert entry.lexical == pytest.approx(added, abs=1e-4)
+            assert entry.late
         scores = torch.tensor([entry.score for entry in group.entries])
         shares = [entry.probability for entry in group.entries]
         assert torch.softmax(scores, 0).tolist() == pytest.approx(shares, abs=1e-5)

@@ -21,5 +21,5 @@ def test_it_loads(path: Path) -> None:
     assert config.run.out.parts[0] == "runs"
 
 
-def test_there_are_four_stages() -> None:
-    assert [path.name[0] for path in CONFIGS] == ["1", "2", "3", "4"]
+def test_there_are_five_stages() -> None:
+    assert [path.name[0] for path in CONFIGS] == ["1", "2", "3", "4", "5"]

@@ -7,11 +7,13 @@ document before it is read; what ends it is the last one printed.
 
 from __future__ import annotations
 
+import io
 import random
 import resource
 import signal
 import sys
 import tempfile
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -63,6 +65,15 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(out)
 
 
+def damaged_inside(data: bytes, chance: random.Random) -> bytes:
+    """A zip whose members are damaged and packed again: no checksum keeps that from a reader."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in chance.sample(sorted(members), k=min(len(members), chance.choice((1, 1, 2)))):
+        members[name] = damaged(members[name], chance)
+    return make_zip(members, stored=["mimetype"])
+
+
 def read(name: str, source: Source) -> None:
     """Read a document whole; only DocumentError is an answer."""
     chosen = format_named(name)
@@ -94,7 +105,8 @@ def main(count: int, seed: int, names: list[str]) -> None:
                 chance = random.Random(f"{name} {seed} {number}")
                 file, data = files[number % len(files)]
                 path = Path(folder) / file
-                path.write_bytes(damaged(data, chance))
+                inside = data.startswith(b"PK") and number // len(files) % 2 == 1
+                path.write_bytes((damaged_inside if inside else damaged)(data, chance))
                 print(name, number, flush=True)
                 signal.alarm(SECONDS)
                 read(name, Source.from_path(path))

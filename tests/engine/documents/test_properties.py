@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -19,12 +20,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from drt_engine.documents import Block, Source, open_document
-from drt_engine.documents.base import BLOCK_CHARACTERS
+from drt_engine.documents.base import BLOCK_CHARACTERS, source_span
 from tests.engine.documents.makers import Text, make_docx, make_epub, make_page_pdf, paragraph
 
 Parts = Sequence[tuple[str, Sequence[str]]]  # headings, each with its paragraphs
 WORDS = ["lamp", "oil", "Straße", "naïve", "&", "ß", "kelp", "Tromsø", "ice", "bear", "3.5", "x"]
 WRAPPED = 60
+_LABEL = re.compile(r"\bP\d+p\d*\b")
 
 
 def _words(numbers: Sequence[int]) -> str:
@@ -71,14 +73,14 @@ def _made(name: str, content: str | bytes, *places: str) -> Made:
 
 def as_markdown(parts: Parts) -> Made:
     text = "".join(f"# {head}\n\n" + "\n\n".join(inner) + "\n\n" for head, inner in parts)
-    return _made("a.md", text, "section", "line")
+    return _made("a.md", text, "section", "line", "exact")
 
 
 def as_rst(parts: Parts) -> Made:
     text = ""
     for head, inner in parts:
         text += f"{head}\n{'=' * (len(head) + 2)}\n\n" + "\n\n".join(inner) + "\n\n"
-    return _made("a.rst", text, "section", "line")
+    return _made("a.rst", text, "section", "line", "exact")
 
 
 def as_latex(parts: Parts) -> Made:
@@ -86,12 +88,12 @@ def as_latex(parts: Parts) -> Made:
     for head, inner in parts:
         body = "\n\n% a comment\n".join(inner).replace("&", "\\&").replace("ß", "\\ss{}")
         text += f"\\section{{{head}}}\n".replace("&", "\\&").replace("ß", "\\ss{}") + body + "\n\n"
-    return _made("a.tex", text + "\\end{document}\n", "section", "line")
+    return _made("a.tex", text + "\\end{document}\n", "section", "line", "held")
 
 
 def as_text(parts: Parts) -> Made:
     text = "\r\n".join(line for head, inner in parts for line in (head, *inner))
-    return _made("a.txt", text, "line")
+    return _made("a.txt", text, "line", "exact")
 
 
 def as_html(parts: Parts) -> Made:
@@ -131,7 +133,7 @@ def as_mailbox(parts: Parts) -> Made:
     for head, inner in parts:
         text += "From a@b.c Tue Mar  5 10:00:00 2024\nFrom: a@b.c\nContent-Type: text/plain; "
         text += f"charset=utf-8\nSubject: {head}\n\n" + "\n\n".join(inner) + "\n\n"
-    return _made("a.mbox", text, "section")
+    return _made("a.mbox", text, "section", "line")
 
 
 def as_code(parts: Parts) -> Made:
@@ -139,7 +141,7 @@ def as_code(parts: Parts) -> Made:
     for head, inner in parts:
         text += f"def {head.split()[0]}():\n    if True:\n"
         text += "".join(f"        # {one}\n        pass\n\n" for one in inner)
-    return _made("a.py", text, "name", "line")
+    return _made("a.py", text, "name", "line", "exact")
 
 
 def as_javascript(parts: Parts) -> Made:
@@ -147,7 +149,7 @@ def as_javascript(parts: Parts) -> Made:
     for head, inner in parts:
         body = "".join(f"  // {one}\n  call();\n" for one in inner)
         text += f"export async function {head.split()[0]}(a, b) {{\n{body}}}\n\n"
-    return _made("a.js", text, "name", "line")
+    return _made("a.js", text, "name", "line", "exact")
 
 
 def as_csv(parts: Parts) -> Made:
@@ -155,12 +157,12 @@ def as_csv(parts: Parts) -> Made:
     rows = csv.writer(out, delimiter=";")
     rows.writerow(["Chapter", "Remark", "Text"])
     rows.writerows([head, "one\ntwo", one] for head, inner in parts for one in inner)
-    return _made("a.csv", out.getvalue(), "line")
+    return _made("a.csv", out.getvalue(), "line", "held")
 
 
 def as_json_lines(parts: Parts) -> Made:
     records = [{"chapter": head, "text": one} for head, inner in parts for one in inner]
-    return _made("a.jsonl", "\n".join(json.dumps(record) for record in records), "row")
+    return _made("a.jsonl", "\n".join(json.dumps(record) for record in records), "row", "held")
 
 
 def as_pdf(parts: Parts) -> Made:
@@ -221,6 +223,16 @@ def _follow(
     if "origin" in made.places:
         assert block.origin_at(offset + 3) == (block.origin_at(offset) or 0) + 3
         assert block.origin_at(offset) is not None
+    if made.places & {"exact", "held"}:
+        source = made.content.decode().replace("\r\n", "\n")
+        span = source_span(block.origin, offset, offset + len(quote))
+        assert span is not None
+        within = source[slice(*span)]
+        if "exact" in made.places:
+            assert within == quote
+        else:
+            read = _unescaped(within, made.name)
+            assert quote in read and len(set(_LABEL.findall(read))) == 1  # no other paragraph's
     if made.places & {"line", "row"}:
         line = block.line_at(offset)
         assert line is not None
@@ -229,6 +241,15 @@ def _follow(
         first = quote.split()[0]
         assert first in "".join(source), (line, first)
         assert first in lines[line - 1] or ";" in lines[0]  # a row may take several lines
+
+
+def _unescaped(source: str, name: str) -> str:
+    """What stands in a piece of a source that a reader rewrites."""
+    if name.endswith(".jsonl"):
+        return str(json.loads(source)["text"])
+    if name.endswith(".tex"):
+        return source.replace("\\&", "&").replace("\\ss{}", "ß")
+    return source
 
 
 @pytest.mark.parametrize("write", WRITERS)

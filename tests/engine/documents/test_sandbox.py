@@ -39,7 +39,7 @@ class Misbehaving:
         return OpenDocument("title", "text/x-test", getattr(self, word)())
 
     def speak(self) -> Iterator[Block]:
-        yield Block("one\n", 1, "a > b", 7, ((0, 3), (2, 9)))
+        yield Block("one\n", 1, "a > b", 7, ((0, 3), (2, 9, 12)))
         yield Block("two \ud800 \u2028 \U0001f600")
 
     def hang(self) -> Iterator[Block]:
@@ -132,7 +132,7 @@ def test_blocks_come_back_whole(tmp_path: Path) -> None:
     document = asked(tmp_path, "speak")
     assert (document.title, document.media_type) == ("title", "text/x-test")
     assert list(document.blocks) == [
-        Block("one\n", 1, "a > b", 7, ((0, 3), (2, 9))),
+        Block("one\n", 1, "a > b", 7, ((0, 3), (2, 9, 12))),
         Block("two ? \u2028 \U0001f600"),
     ]
 
@@ -256,7 +256,12 @@ def test_what_is_no_frame_is_refused(
         {"text": "a", "line": 1.5},
         {"text": "a", "origin": [["0", 1]]},
         {"text": "a", "origin": {"a": 1}},
-        {"text": "a", "origin": [[1, 2, 3]]},
+        {"text": "a", "line": 0},
+        {"text": "a", "origin": [[1, 2, 3, 4]]},
+        {"text": "a", "origin": [[1, 3, 2]]},
+        {"text": "a", "origin": [[1, -2]]},
+        {"text": "a", "origin": [[1, True]]},
+        {"text": "a", "origin": [[1, 2], [0, 3]]},
         {"text": "a", "origin": [5]},
     ],
 )

@@ -1,4 +1,4 @@
-"""AUROC counts pairs, the calibration is the likelihood's maximum, and its error is bounded."""
+"""AUROC counts pairs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drt_engine.evaluate.auroc import auroc, calibration_error
+from drt_engine.evaluate.auroc import auroc
 
 _PAIRS = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=30)
 
@@ -29,10 +29,3 @@ def test_auroc_refuses_what_it_cannot_rank() -> None:
         auroc([1.0, 2.0], [True])
     with pytest.raises(ValueError, match="not a number"):
         auroc([math.nan, 1.0], [True, False])
-
-
-def test_calibration_error_by_hand() -> None:
-    # Bins [0.2 0.2] with one hit and [1.0] with a hit: (|0.4 - 1| + 0) / 3.
-    assert calibration_error([0.2, 0.2, 1.0], [True, False, True]) == pytest.approx(0.2)
-    with pytest.raises(ValueError, match="inside"):
-        calibration_error([1.5], [True])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.evaluate import bench_library, bench_parts
+from drt_engine.evaluate import bench_again, bench_library, bench_parts
 from drt_engine.evaluate.bench import bench
 from drt_engine.evaluate.bench_parts import ProcessTimes
 
@@ -17,6 +17,7 @@ def test_every_number_stands_beside_another(
     monkeypatch.setattr(bench_parts, "_SIDE", 64)
     monkeypatch.setattr(bench_library, "run_process", lambda command: ProcessTimes(0.1, 0.2, None))
     monkeypatch.setattr(bench_library, "SMALL_DOCUMENTS", 5)
+    monkeypatch.setattr(bench_again, "FILES", 4)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     options = {"model": model_folder, "device": "cpu", "threads": 1, "repetitions": 2}
     result = bench("library", {**options, "tokens": 2_000})
@@ -27,8 +28,11 @@ def test_every_number_stands_beside_another(
         "ask": "ask over 4k tokens",
         "ask after opening": "ask",
         "`drt library list`": "python",
+        "read unchanged files again": "read and hash these files",
+        "append 1% to a large document": "read it whole",
     }
     assert all(row["median"] > 0 for row in result["rows"])
     assert 1_900 <= result["calibration"]["tokens"] <= 2_000
     assert result["calibration"]["small_documents"] == 5
     assert result["calibration"]["bytes_per_token"] > 0
+    assert rows["append 1% to a large document"]["ratio"] < 1

@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from drt_engine.answer.ask import AnswerResult
 from drt_engine.answer.citations import CitationResult
 from drt_engine.answer.confidence import Signals
 from drt_engine.answer.trace import Trace
-from drt_engine.errors import ConfigError
+from drt_engine.documents import Source
+from drt_engine.errors import ConfigError, FingerprintMismatch
 from drt_engine.evaluate import answers, calibrate
-from drt_engine.evaluate.library import library_of, overlaps, sample
+from drt_engine.evaluate.library import library_of, open_library, overlaps, sample
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.run import evaluate
+from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.evaluate_runs.conftest import LAKE, MINE
@@ -161,7 +164,7 @@ def test_calibration_is_fitted_and_read_back(
     runtime: Runtime, qa_files: dict[str, object], rigged: list[bool], tmp_path: Path
 ) -> None:
     result = evaluate(runtime, "calibrate", qa_files | {"out": str(tmp_path)})
-    assert list(result["metrics"]) == ["reread", "stored"]
+    assert list(result["metrics"])[:2] == ["reread", "stored"]
     assert sorted(rigged) == [False] * 6 + [True] * 6
     written = json.loads((tmp_path / "calibration.json").read_text())
     assert written.keys() == {"reread", "stored"}
@@ -171,6 +174,42 @@ def test_calibration_is_fitted_and_read_back(
     assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
     assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)
     assert not (tmp_path / "calibration.json.part").exists()
+
+
+def test_the_reliability_is_reported_and_drawn(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool], tmp_path: Path
+) -> None:
+    pytest.importorskip("matplotlib")
+    plot = tmp_path / "reliability.svg"
+    result = evaluate(runtime, "calibrate", qa_files | {"out": str(tmp_path), "plot": str(plot)})
+    bins = {k: v for k, v in result["metrics"].items() if k.startswith("stored ")}
+    assert list(bins)[0] == "stored 0.00-0.10" and list(bins)[-1] == "stored 0.90-1.00"
+    assert len(bins) == 10 and sum(b["n"] for b in bins.values()) == 6
+    known = [b for b in bins.values() if b["n"]]
+    assert sum(b["observed"] * b["n"] for b in known) == 4  # of the six, four are answerable
+    error = sum(abs(b["predicted"] - b["observed"]) * b["n"] for b in known) / 6
+    assert result["metrics"]["stored"]["calibration_error"] == pytest.approx(error)
+    table = EvalReport(**result).as_table().splitlines()
+    assert sum(line.startswith("group") for line in table) == 2
+    assert table[4].split() == ["group", "system", "predicted", "observed", "n"]
+    assert "<svg" in plot.read_text()
+
+
+def test_a_plot_that_cannot_be_drawn_is_a_sentence_before_anything_is_asked(
+    runtime: Runtime,
+    qa_files: dict[str, object],
+    rigged: list[bool],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options = qa_files | {"out": str(tmp_path)}
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
+    with pytest.raises(ConfigError, match="nowhere is no folder, expected one to write a.png to"):
+        evaluate(runtime, "calibrate", options | {"plot": "nowhere/a.png"})
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(ConfigError, match=r"drawn by matplotlib, .*`pip install 'drt-assistant"):
+        evaluate(runtime, "calibrate", options | {"plot": "a.png"})
+    assert rigged == []
 
 
 def span_only(*scores: float) -> list[Signals]:
@@ -229,6 +268,43 @@ def test_wrong_options_end_in_a_sentence(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         evaluate(runtime, task, qa_files | options)
+
+
+def test_records_are_kept_as_asked(
+    runtime: Runtime, qa_files: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept: list[str] = []
+    make = answers.library_of
+
+    def noted(runtime: Runtime, texts: list[str], *, name: str) -> Any:
+        kept.append(runtime.layout.encoding)
+        return make(runtime, texts, name=name)
+
+    monkeypatch.setattr(answers, "library_of", noted)
+    for records in (None, "int8", "bf16"):
+        options = qa_files | {"source": "A", "limit": 1}
+        evaluate(runtime, "qa", options if records is None else options | {"records": records})
+    assert kept == ["int8", "int8", "bf16"]
+    with pytest.raises(ConfigError, match=r"qa.records is 'fp32', expected one of \('int8', 'bf1"):
+        evaluate(runtime, "qa", qa_files | {"records": "fp32"})
+    with pytest.raises(ConfigError, match="unknown key calibrate.records"):
+        evaluate(runtime, "calibrate", qa_files | {"records": "bf16"})
+
+
+def test_a_library_is_only_opened_for_records_of_its_kind(runtime: Runtime, tmp_path: Path) -> None:
+    file = tmp_path / "lake.txt"
+    file.write_text(LAKE)
+    found = {}
+    for records in ("int8", "bf16"):
+        one = Runtime.load(runtime.folder, device="cpu", threads=1, dtype="fp32", records=records)
+        with open_library(one, tmp_path / records) as store:
+            ingest_source(one, store, Source.from_path(file))
+            assert store.layout == one.layout
+            found[records] = store.read_chunks(store.chunk_ids()).keys
+    assert (found["int8"] - found["bf16"]).abs().max() > 1e-4
+    torch.testing.assert_close(found["int8"], found["bf16"], rtol=0.02, atol=0.02)
+    with pytest.raises(FingerprintMismatch, match="as bf16, expected int8: open it with records="):
+        open_library(runtime, tmp_path / "bf16")
 
 
 def test_files_must_be_named(runtime: Runtime, qa_files: dict[str, object]) -> None:

@@ -22,12 +22,14 @@ SMALL_OPTIONS: dict[str, object] = {
     "normalised_scores": True,
     "lexical_scores": True,
     "lexical_neighbours": 0.3,
+    "late_interaction": True,
     "gca_output": "residual",
     "question_states": True,
     "quote_head": True,
     "reread": True,
     "reread_relevance": True,
     "reread_margin": 2,
+    "reread_layers": 1,
 }
 
 
@@ -80,9 +82,12 @@ class PoolSource:
     def __init__(self, memory: ChunkMemory, count: int, lexical: Tensor | None = None) -> None:
         self.memory, self.count, self.lexical = memory, count, lexical
 
-    def find(self, query: Tensor, scorer: LandmarkScorer) -> Found:
+    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found:
         shares = None if self.lexical is None else self.lexical[None]
-        scores = scorer.scores(query[None], self.memory.landmarks, shares)
+        late = None
+        if scorer.late is not None:
+            late = scorer.late(asking, scorer.late.keys(self.memory), self.memory.mask)
+        scores = scorer.scores(query[None], self.memory.landmarks, shares, late)
         found = select(scores, torch.ones_like(scores, dtype=torch.bool), self.count)
         picked = (found.index[None], found.scores[None], found.probabilities[None])
         retrieved = Retrieved(self.memory, *picked)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.quote_head import QuoteHead, Reread
-from tests.engine.model.factories import make_model, random_ids, small_like, tiny
+from tests.engine.model.factories import BERT, make_model, random_ids, small_like, tiny
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +85,7 @@ def test_rereading_is_reading_with_the_question_in_front(model: DRT) -> None:
     mark = torch.tensor([config.landmark_id])
     ids = torch.cat([question, mark, chunk, mark])[None]
     valid = torch.ones(ids.shape, dtype=torch.bool)
-    wanted = model.encoder(model.lower_states(ids, valid), valid)[0]
+    wanted = model.encoder(model.lower_states(ids, valid), valid, last=model.reader)[0]
     again, memory = model.reread(
         question[None],
         torch.ones(1, 5, dtype=torch.bool),
@@ -95,6 +97,28 @@ def test_rereading_is_reading_with_the_question_in_front(model: DRT) -> None:
     keys, values = model.project_memory(wanted[6:16][None])
     torch.testing.assert_close(memory.keys, keys)
     torch.testing.assert_close(memory.values, values)
+
+
+@torch.no_grad()
+def test_layers_of_its_own_change_rereading_and_nothing_else() -> None:
+    config = small_like(encoder=replace(BERT, layers=3), reread_layers=2)
+    model = make_model(config)
+    assert model.reader is not None
+    chunk = random_ids(config, 1, 1, 6, seed=3)
+    states = torch.randn(1, 7, config.width)
+    whole = torch.ones(1, 7, dtype=torch.bool)
+
+    def both() -> tuple[torch.Tensor, torch.Tensor]:
+        again, _ = model.reread(chunk[0], chunk[0] > 0, chunk, chunk > 0)
+        return again.states, model.encode(states, whole).states
+
+    read, encoded = both()
+    for own, source in zip(model.reader, model.encoder.blocks[1:], strict=True):
+        own.load_state_dict(source.state_dict())
+    same, as_before = both()
+    assert torch.equal(encoded, as_before) and not torch.allclose(read, same)
+    model.reader = None  # the encoder's own, then
+    torch.testing.assert_close(same, both()[0])
 
 
 @torch.no_grad()

@@ -124,12 +124,13 @@ def memory_of(chunks: int, tokens: int) -> ChunkMemory:
 def test_a_stream_source_knows_its_own_chunks_by_number() -> None:
     scorer = make_model(tiny()).scorer
     source = StreamSource(2)
-    assert source.find(torch.randn(32), scorer) is None
+    asking = memory_of(1, 8)
+    assert source.find(torch.randn(32), scorer, asking) is None
     chunks = [memory_of(1, 8) for _ in range(4)]
     for chunk in chunks:
         source.add(chunk)
     query = torch.randn(32)
-    found = source.find(query, scorer)
+    found = source.find(query, scorer, asking)
     assert found is not None
     scores = torch.stack([query @ c.landmarks[0] for c in chunks])
     wanted = scores.topk(2)

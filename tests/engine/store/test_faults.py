@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
-from collections.abc import Callable
+import os
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +14,7 @@ import pytest
 from drt_engine.errors import StoreError
 from drt_engine.store import Store, catalog, sessions, shelves
 from tests.engine.store.disks import ERRORS, FailingDisk
+from tests.engine.store.failing_calls import FailingCalls
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
 
@@ -85,9 +89,123 @@ def test_every_call_may_fail_once_in_every_way(
     assert fail_everywhere(base, tmp_path / "faults", operation, [error]) > 1
 
 
-def test_a_failed_fsync_is_neither_retried_nor_reported_as_done(
-    base: Path, tmp_path: Path
+# below the store's file layer: whatever call to the operating system fails, locks included
+
+
+def fail_every_call(base: Path, folder: Path, operation: Operation, errors_: list[int]) -> int:
+    """As `fail_everywhere`, opening the library included; how many calls that took."""
+    for at in range(1, 1_000):
+        path = fresh(base, folder)
+        with open_on(path) as store:
+            before = held(store)
+        calls = FailingCalls(folder, at, errors_[at % len(errors_)])
+        failed = False
+        try:
+            with calls.running(), open_on(path) as store:
+                operation(store)
+        except StoreError as error:
+            failed = True
+            assert str(error).count("\n") == 0
+        assert_old_or_new(path, operation, before, failed=failed)
+        if calls.left > 0:
+            assert not failed
+            return at
+    raise AssertionError("the operation never got through")
+
+
+def assert_old_or_new(path: Path, operation: Operation, before: bytes, *, failed: bool) -> None:
+    with open_on(path) as store:
+        assert errors(store) == []
+        now = held(store)
+        operation(store)
+        done = held(store)
+    assert now in (before, done) if failed else now == done
+
+
+@pytest.fixture
+def steady(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One time for all documents, and shelves even in a small library."""
+    for module in (catalog, sessions):
+        monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
+    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+
+
+SAMPLE = [one for one in OPERATIONS if one.__name__ in ("remove", "save")]
+
+
+@pytest.mark.parametrize("operation", [*SAMPLE, ask], ids=lambda one: one.__name__)
+def test_any_call_to_the_system_may_fail(
+    base: Path, tmp_path: Path, operation: Operation, steady: None
 ) -> None:
+    assert fail_every_call(base, tmp_path / "faults", operation, list(ERRORS)) > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ERRORS, ids=lambda code: errno.errorcode[code])
+@pytest.mark.parametrize("operation", [*OPERATIONS, ask], ids=lambda one: one.__name__)
+def test_any_call_to_the_system_may_fail_in_every_way(
+    base: Path, tmp_path: Path, operation: Operation, error: int, steady: None
+) -> None:
+    calls = fail_every_call(base, tmp_path / "faults", operation, [error])
+    print(f"{operation.__name__}, {errno.errorcode[error]}: each of {calls - 1} calls failed once")
+    assert calls > 5
+
+
+@contextlib.contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Files that can be opened, by SQLite too, before the system says EMFILE."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = -1  # the lowest numbers are given first
+    for limit in range(1_024):
+        try:
+            os.fstat(limit)
+        except OSError:
+            free += 1
+        if free == count:
+            break
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.parametrize("operation", SAMPLE, ids=lambda one: one.__name__)
+def test_the_last_file_descriptors_may_be_taken(
+    base: Path, tmp_path: Path, operation: Operation, steady: None
+) -> None:
+    run_out_of_descriptors(base, tmp_path / "faults", operation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", [*OPERATIONS, ask], ids=lambda one: one.__name__)
+def test_the_last_file_descriptors_may_be_taken_from_any(
+    base: Path, tmp_path: Path, operation: Operation, steady: None
+) -> None:
+    run_out_of_descriptors(base, tmp_path / "faults", operation)
+
+
+def run_out_of_descriptors(base: Path, folder: Path, operation: Operation) -> None:
+    with open_on(fresh(base, folder)) as store:
+        operation(store)  # whatever is imported late is, from here on
+    for count in range(100):
+        path = fresh(base, folder)
+        with open_on(path) as store:
+            before = held(store)
+        failed = False
+        try:
+            with descriptors_left(count), open_on(path) as store:
+                operation(store)
+        except StoreError as error:
+            failed = True
+            assert str(error).count("\n") == 0
+        assert_old_or_new(path, operation, before, failed=failed)
+        if not failed:
+            break
+    assert 2 < count < 50
+
+
+def test_a_failed_fsync_is_neither_retried_nor_reported_as_done(base: Path, tmp_path: Path) -> None:
     class Unsynced(FailingDisk):
         """Every fsync of a file fails; how often it was asked for counts."""
 

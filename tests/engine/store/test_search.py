@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from itertools import accumulate
+from typing import Any
+
 import pytest
 
 from drt_engine.retrieval.lexical import search_terms as terms
-from drt_engine.store import Store
-from tests.engine.store.helpers import add_document, document_id
+from drt_engine.store import Store, search
+from tests.engine.store.helpers import add_document, document_id, open_store
 
 PIECES = [
     "The captain's log of the ship. ",
@@ -100,3 +105,86 @@ def test_documents_filter(filled: Store) -> None:
     assert filled.chunk_rows([chunk])[0].document_id == document_id(2)
     assert len(filled.search_text("notice")) == 2
     assert filled.search_text("notice", documents=[]) == []
+
+
+# frequent words
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """5,000 chunks of words that are as frequent as words of English are."""
+    chance = random.Random(0)
+    weights = list(accumulate(1 / (rank + 5) for rank in range(3_000)))
+    names = [f"w{rank}" for rank in range(3_000)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("os.fsync", lambda descriptor: None)
+        with open_store(tmp_path_factory.mktemp("large") / "library") as store:
+            for number in range(1, 5):
+                pieces = [
+                    " ".join(chance.choices(names, cum_weights=weights, k=chance.randrange(5, 40)))
+                    for _ in range(1_250)
+                ]
+                add_document(store, number, pieces)
+            yield store
+
+
+def hits_of_all_words(store: Store, query: str, **only: Any) -> list[tuple[int, float]]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "_by_rarer_words", lambda *_: None)
+        return store.search_text(query, **only)
+
+
+def questions(count: int) -> list[str]:
+    """Words of every frequency, two to seven of them."""
+    chance = random.Random(1)
+    return [
+        " ".join(f"w{int(3_000 ** chance.random())}" for _ in range(chance.randrange(2, 8)))
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.slow)])
+def test_leaving_frequent_words_out_changes_no_hit(
+    large: Store, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(search, "_FEW", 200)
+    tried = []
+    by_rarer_words = search._by_rarer_words
+
+    def spy(*arguments: Any) -> search.Hits | None:
+        hits = by_rarer_words(*arguments)
+        tried.append(hits is not None)
+        return hits
+
+    for query in questions(count):
+        for limit in (8, 64):
+            monkeypatch.setattr(search, "_by_rarer_words", spy)
+            hits = large.search_text(query, limit=limit)
+            monkeypatch.setattr(search, "_by_rarer_words", by_rarer_words)
+            exact = hits_of_all_words(large, query, limit=limit)
+            assert [score for _, score in hits] == pytest.approx([score for _, score in exact])
+            # among equals at the end, any may be kept
+            last = exact[-1][1] * (1 + 1e-9) if exact else 0.0
+            kept = [{chunk for chunk, score in some if score > last} for some in (hits, exact)]
+            assert kept[0] == kept[1]
+    print(f"{len(tried)} searches, {sum(tried)} by the rarer words")
+    assert 0.1 < sum(tried) / len(tried) < 0.9  # both ways were taken
+
+
+def test_leaving_frequent_words_out_minds_the_documents(
+    large: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "_FEW", 200)
+    for query in questions(8):
+        for documents in ([document_id(2)], [document_id(1), document_id(4)]):
+            hits = large.search_text(query, documents=documents, limit=20)
+            exact = hits_of_all_words(large, query, documents=documents, limit=20)
+            assert [s for _, s in hits] == pytest.approx([s for _, s in exact])
+
+
+def test_a_small_library_is_searched_as_ever(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[str] = []
+    monkeypatch.setattr(search, "_count", lambda catalog, word: counted.append(word) or 1)
+    assert filled.search_text("captain notice period") and counted == []

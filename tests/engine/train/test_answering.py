@@ -23,6 +23,7 @@ from drt_engine.train.answering import (
     span_loss,
     text_loss,
     window_slots,
+    with_support,
 )
 from drt_engine.train.questions import QuestionBatch
 from tests.engine.model.factories import PoolSource, make_model, small_like
@@ -128,7 +129,7 @@ def test_questions_that_only_retrieve_score_as_those_that_are_read_for(model: DR
     run = prompt_pass(model, batch)
     run.run(reread=False)
     asked = asking_scores(model, batch, run.pool)
-    for one, other in zip(asked, run.scores[:2], strict=True):
+    for one, other in zip(asked, run.scores[: len(asked)], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
 
 
@@ -144,6 +145,16 @@ def test_questions_that_only_retrieve_teach_retrieval_alone() -> None:
     torch.testing.assert_close(part.retrieval, first.retrieval * 2 / 3)
     torch.testing.assert_close(whole.retrieval, first.retrieval)
     assert not torch.allclose(whole.reread, first.reread)
+
+
+def test_a_batch_that_is_not_read_for_teaches_retrieval_alone() -> None:
+    model = make_model(small_like())
+    batch = make_batch(model.config)
+    whole = answer_losses(model, batch, count=COUNT, generator=None)
+    part = answer_losses(model, replace(batch, readers=0), count=COUNT, generator=None)
+    torch.testing.assert_close(part.retrieval, whole.retrieval)
+    torch.testing.assert_close(part.hit, whole.hit)
+    assert not any((part.reread, part.stored, part.text, part.relevance, part.teacher))
 
 
 def test_relevance_is_taught_among_the_chunks_read_again() -> None:
@@ -263,6 +274,20 @@ def test_evidence_loss_is_the_mass_on_evidence() -> None:
     torch.testing.assert_close(evidence_loss([scores], gold), wanted)
     torch.testing.assert_close(evidence_loss([scores, scores], gold), wanted)
     assert evidence_loss([scores], gold & False).item() == 0
+
+
+def test_support_is_taught_beside_the_evidence() -> None:
+    batch = make_batch(small_like())
+    scores = [torch.randn(3, 7), torch.randn(3, 7)]
+    assert with_support(scores, batch)[1] is batch.gold
+    support = torch.zeros_like(batch.gold)
+    support[0, 4] = True
+    taught = evidence_loss(*with_support(scores, replace(batch, support=support)))
+    parts = []  # two questions with evidence, one of them with support
+    for score in scores:
+        share = torch.softmax(score, 1)
+        parts += [share[0][batch.gold[0]].sum(), share[1][batch.gold[1]].sum(), share[0, 4]]
+    torch.testing.assert_close(taught, -torch.stack(parts).log().mean())
 
 
 @torch.no_grad()

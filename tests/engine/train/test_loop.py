@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,7 @@ from drt_engine.config.train import (
     TrainConfig,
 )
 from drt_engine.errors import ConfigError, EngineError
-from drt_engine.model.weights import load_model
+from drt_engine.model.weights import load_model, save_model
 from drt_engine.train import state as state_module
 from drt_engine.train.loop import Loop
 from drt_engine.train.metrics import Metrics, plot
@@ -88,6 +88,17 @@ def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) 
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
     assert loop(cut).run() == []  # nothing is left to do
+
+
+def test_batches_made_ahead_are_the_same(tmp_path: Path) -> None:
+    config = mixed_config(tmp_path)
+    wanted = loop(config).run()
+    ahead = replace(config, run=replace(config.run, out=tmp_path / "ahead", workers=2))
+    run = loop(ahead)
+    assert run.run(until=2) + loop(ahead).run() == wanted
+    assert run.ahead._pool is None  # nothing is left behind
+    with pytest.raises(ConfigError, match=r"run\.workers is -1, expected 0 or more"):
+        RunConfig(workers=-1)
 
 
 def test_the_seed_decides_the_batches(tmp_path: Path) -> None:
@@ -309,6 +320,33 @@ def test_a_stage_starts_from_a_model(tmp_path: Path) -> None:
     assert model.config == MODEL
     for name, tensor in run.model.state_dict().items():
         assert torch.equal(model.state_dict()[name], tensor.bfloat16().float()), name
+
+
+def test_layers_for_rereading_start_as_the_encoders_and_learn_alone(tmp_path: Path) -> None:
+    older = make_model(replace(MODEL, reread_layers=0, late_interaction=False))
+    save_model(older, TOKENIZER, tmp_path / "older", dtype=torch.float32)
+    config = replace(
+        questions_config(tmp_path),
+        model={"preset": "drt-tiny", **asdict(MODEL)},
+        start=StartConfig(model=tmp_path / "older"),
+        optim=OptimConfig(steps=2, lr=1e-2, only=("reader.", "scorer.late.")),
+    )
+    model, tokenizer = start(config)
+    assert model.reader is not None
+    for own, source in zip(model.reader, older.encoder.blocks[-1:], strict=True):
+        for name, tensor in own.state_dict().items():
+            assert torch.equal(tensor, source.state_dict()[name])
+    before = {name: p.detach().clone() for name, p in model.named_parameters()}
+    Loop(config, model, tokenizer).run()
+    moved = {name for name, p in model.named_parameters() if not torch.equal(p, before[name])}
+    assert moved and all(name.startswith(("reader.", "scorer.late.")) for name in moved)
+    assert any(name.startswith("reader.") for name in moved)
+    assert any(name.startswith("scorer.late.") for name in moved)
+
+
+def test_parts_that_learn_must_be_there() -> None:
+    with pytest.raises(ConfigError, match="optim.only"):
+        make_optimizer(make_model(tiny()), OptimConfig(only=("nothing.",)))
 
 
 def test_a_stage_needs_a_tokenizer_and_a_task(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from drt_engine.config.train import NeedlesConfig
 from drt_engine.errors import ConfigError
 from drt_engine.train.needles import NeedleSource
-from drt_engine.train.questions import hide_evidence
+from drt_engine.train.questions import QuestionBatch, hide_evidence
 from tests.engine.model.factories import small_like
 from tests.engine.train.batches import make_batch
 from tests.fakes import byte_tokenizer
@@ -44,6 +45,39 @@ def test_needles_depend_on_the_seed_alone(source: NeedleSource) -> None:
     )
     assert torch.equal(one.ids, same.ids) and one.questions == same.questions
     assert one.questions != other.questions
+
+
+def decoded(batch: QuestionBatch, chunks: list[int]) -> str:
+    return byte_tokenizer().decode(batch.ids[chunks][batch.valid[chunks]].tolist())
+
+
+def test_both_statements_of_two_hops_must_be_retrieved(source: NeedleSource) -> None:
+    size, seen, named = CONFIG.chunk, 0, 0
+    batch = source.batch(random.Random(2), needles=6, window=6, distractors=0, two_hops=1.0)
+    assert batch.support is not None
+    for row, (at, count) in enumerate(batch.windows):
+        chunks = torch.nonzero(batch.support[row]).flatten().tolist()
+        assert chunks and all(at <= chunk < at + count for chunk in chunks)
+        first, last = batch.spans[row, 0].tolist()  # the quote is the answer, not the bridge
+        gold = torch.nonzero(batch.gold[row]).flatten().tolist()
+        assert gold == [*range(first // size, last // size + 1)]
+        # The bridge holds the end of the question, who or what it is about; the answer does not.
+        subject = byte_tokenizer().decode(batch.questions[row])[-12:-1]
+        bridge, answer = (decoded(batch, one) for one in (chunks, gold))
+        named += subject in bridge and subject not in answer
+        seen += bool((batch.support[row] & ~batch.gold[row]).any())
+    assert seen >= 4 and named >= 2  # as a rule
+
+
+def test_no_needle_of_one_hop_needs_support(source: NeedleSource) -> None:
+    one = source.batch(random.Random(3), needles=2, window=6, distractors=1)
+    assert one.support is None
+    some = source.batch(random.Random(3), needles=8, window=6, distractors=0, two_hops=0.5)
+    assert some.support is not None
+    assert 0 < int(some.support.any(dim=1).sum()) < 8
+    assert torch.equal(some.rows(1, 4).support, some.support[1:4])  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"two_hops is 1\.5, expected a share in 0\.\.1"):
+        NeedlesConfig(two_hops=1.5)
 
 
 def test_an_empty_corpus_is_a_sentence(tmp_path: Path) -> None:

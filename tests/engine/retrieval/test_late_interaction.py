@@ -1,0 +1,201 @@
+"""Late interaction: its definition, what must not matter to it, and its place in a library."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import preset
+from drt_engine.errors import ConfigError
+from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
+from drt_engine.runtime import Runtime
+from drt_engine.store import ChunkBatch, Store
+from tests.engine.model.factories import tiny
+
+CONFIG = tiny(late_interaction=True, lexical_scores=True, late_candidates=6)
+SIZE = (CONFIG.kv_heads, CONFIG.head_size)
+
+
+def memory_of(lengths: Sequence[int], slots: int = 5, seed: int = 0) -> ChunkMemory:
+    """Random chunks of these lengths; what stands in slots beyond them is loud."""
+    generator = torch.Generator().manual_seed(seed)
+    shape = (len(lengths), slots, *SIZE)
+    keys, values = (torch.randn(shape, generator=generator) for _ in range(2))
+    mask = torch.arange(slots)[None] < torch.tensor(lengths)[:, None]
+    keys[~mask] = 100.0
+    return ChunkMemory(keys, values, mask, torch.randn(len(lengths), CONFIG.width))
+
+
+def late_of(seed: int = 0) -> LateInteraction:
+    torch.manual_seed(seed)
+    late = LateInteraction(CONFIG)
+    for parameter in late.parameters():
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=0.4)
+    return late
+
+
+def one_by_one(late: LateInteraction, question: ChunkMemory, chunks: ChunkMemory) -> list[float]:
+    """The same scores for the first question, one token at a time."""
+
+    def tokens(memory: ChunkMemory, row: int) -> list[Tensor]:
+        both = torch.cat([memory.keys[row].flatten(1), memory.values[row].flatten(1)], 1)
+        return [t for t, there in zip(both, memory.mask[row].tolist(), strict=True) if there]
+
+    asked = tokens(question, 0)
+    weights = [math.exp(float(late.importance.weight[0] @ t)) for t in asked]
+    out = []
+    for row in range(len(chunks.mask)):
+        total = 0.0
+        for weight, token in zip(weights, asked, strict=True):
+            a = late.query.weight @ token
+            alike = []
+            for other in tokens(chunks, row):
+                b = late.key.weight @ other
+                alike.append(float(a @ b / a.norm() / b.norm()))
+            total += weight / sum(weights) * max(alike)
+        out.append(total * math.exp(float(late.log_scale)))
+    return out
+
+
+@torch.inference_mode()
+def test_each_token_meets_the_one_most_like_it() -> None:
+    late, question, chunks = late_of(), memory_of([3]), memory_of([5, 2, 4], seed=1)
+    scores = late(question, late.keys(chunks), chunks.mask)
+    assert scores[0].tolist() == pytest.approx(one_by_one(late, question, chunks), rel=1e-4)
+
+
+@torch.inference_mode()
+def test_a_question_scores_alone_as_among_others_and_padding_changes_nothing() -> None:
+    late, chunks = late_of(), memory_of([5, 2, 4], seed=1)
+    many = memory_of([4, 1, 3], slots=7, seed=2)
+    together = late(many, late.keys(chunks), chunks.mask)
+    for row, length in enumerate([4, 1, 3]):
+        cut = (t[row : row + 1, :length] for t in (many.keys, many.values, many.mask))
+        alone = late(ChunkMemory(*cut, many.landmarks[:1]), late.keys(chunks), chunks.mask)
+        torch.testing.assert_close(alone[0], together[row])
+
+
+@torch.inference_mode()
+def test_it_starts_by_comparing_memories_as_they_are() -> None:
+    late, chunks = LateInteraction(CONFIG), memory_of([5, 5, 5], seed=1)
+    question = ChunkMemory(*(t[1:2] for t in (chunks.keys, chunks.values, chunks.mask)), Tensor())
+    scores = late(question, late.keys(chunks), chunks.mask)[0]
+    assert scores.argmax() == 1
+    assert scores[1] == pytest.approx(math.exp(3.0), rel=1e-4)
+
+
+def test_all_of_it_learns() -> None:
+    late, question, chunks = late_of(), memory_of([3, 2]), memory_of([5, 2, 4], seed=1)
+    late(question, late.keys(chunks), chunks.mask)[:, 0].sum().backward()
+    for name, parameter in late.named_parameters():
+        assert parameter.grad is not None and parameter.grad.abs().sum() > 0, name
+
+
+def test_fewer_candidates_than_are_retrieved_are_refused() -> None:
+    with pytest.raises(ConfigError, match="late_candidates is 4"):
+        preset("drt-small-en", late_candidates=4)
+
+
+class Chunks:
+    """As much of a store as finding and comparing needs."""
+
+    def __init__(self, count: int = 40) -> None:
+        self.memory = memory_of([5] * count, seed=5)
+        self.landmarks = torch.randn(count, CONFIG.width).half()
+        self.read: list[list[int]] = []
+
+    def scan_landmarks(self, documents: object = None) -> list[tuple[Sequence[int], Tensor]]:
+        return [(range(len(self.landmarks)), self.landmarks)]
+
+    def neighbours(self, chunk: int) -> tuple[None, None]:
+        return None, None
+
+    def read_chunks(self, ids: Sequence[int]) -> ChunkBatch:
+        self.read.append(list(ids))
+        rows = torch.tensor(list(ids))
+        numbers = torch.zeros(len(rows), 5, dtype=torch.int32)
+        lengths = torch.full((len(rows),), 5)
+        memory = (self.memory.keys[rows], self.memory.values[rows])
+        return ChunkBatch(numbers, numbers, numbers, lengths, *memory, self.landmarks[rows].float())
+
+
+def source(store: Chunks, retriever: RetrieverName, count: int = 2) -> LibrarySource:
+    runtime = SimpleNamespace(config=CONFIG, device=torch.device("cpu"))
+    lexical = {3: 1.0, 20: 0.5}
+    made = LibrarySource(
+        cast(Runtime, runtime),
+        cast(Store, store),
+        "question",
+        (),
+        count=count,
+        retriever=retriever,
+        _lexical=lexical,
+    )
+    return made
+
+
+@pytest.mark.parametrize("retriever", ["hybrid", "landmark"])
+@pytest.mark.parametrize("count", [2, 9])
+@torch.inference_mode()
+def test_the_best_candidates_are_compared_and_only_they_can_be_chosen(
+    retriever: RetrieverName, count: int
+) -> None:
+    store, scorer, query = Chunks(), LandmarkScorer(CONFIG), torch.randn(CONFIG.width)
+    assert scorer.late is not None and scorer.lexical is not None
+    scorer.late, question = late_of(), memory_of([3])
+    finder = source(store, retriever, count)
+    first = scorer.scores(query[None], store.landmarks.float())[0]
+    if retriever == "hybrid":
+        first[3] += scorer.lexical
+        first[20] += 0.5 * scorer.lexical
+    candidates = sorted(first.topk(max(6, count)).indices.tolist())
+    ids, scores = finder._scores(query, scorer)
+    ids, scores = finder._compare(ids, scores, scorer.late, question)
+    late = scorer.late(question, scorer.late.keys(store.memory), store.memory.mask)[0]
+    assert ids == candidates and store.read == [candidates]
+    torch.testing.assert_close(scores, (first + late)[ids], rtol=1e-4, atol=1e-3)
+
+
+def asking(finder: LibrarySource, scorer: LandmarkScorer, chunks: Sequence[ChunkMemory]) -> Tensor:
+    """Scores of the candidates when these chunks ask, the last of them by its landmark."""
+    seen: list[Tensor] = []
+
+    def compare(ids: list[int], scores: Tensor, late: object, question: ChunkMemory) -> object:
+        seen.append(question.keys[question.mask])
+        return [], scores[:0]
+
+    finder._compare = compare  # type: ignore[method-assign, assignment]
+    for chunk in chunks[:-1]:
+        finder.add(chunk)
+    finder.find(torch.randn(CONFIG.width), scorer, chunks[-1])
+    return seen[0]
+
+
+@torch.inference_mode()
+def test_a_long_question_asks_with_all_its_chunks_and_each_asks_once() -> None:
+    scorer, parts = LandmarkScorer(CONFIG), [memory_of([n], seed=n) for n in (5, 4, 2)]
+    finder = source(Chunks(), "hybrid")
+    asked = asking(finder, scorer, parts)
+    assert torch.equal(asked, torch.cat([p.keys[p.mask] for p in parts]))
+    finder.add(parts[-1])  # closed, as a decoder does
+    again = asking(finder, scorer, [memory_of([3], seed=9)])
+    assert len(again) == 2 + 3  # what was closed since, and the new one
+
+
+@torch.inference_mode()
+def test_words_alone_compare_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    scorer, finder, store = LandmarkScorer(CONFIG), source(Chunks(), "lexical"), Chunks()
+    finder.store = cast(Store, store)
+    chosen: list[list[int]] = []
+    monkeypatch.setattr(finder, "_assemble", lambda kept, ids, own: chosen.append(ids))
+    finder.find(torch.randn(CONFIG.width), scorer, memory_of([3]))
+    assert chosen == [[3, 20]] and store.read == []
