@@ -26,6 +26,7 @@ from drt_engine.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "drt-small-en"
 _ENCODE_CHUNKS = 64  # encoded at a time: their activations stay in the processor's cache
+_WARM_UPS = 4  # of them, a block's chunks at least: otherwise warming up would cost too much
 
 
 @dataclass(frozen=True)
@@ -95,22 +96,44 @@ class Runtime:
         ):
             yield
 
+    @property
+    def block_chunks(self) -> int:
+        """Chunks that `read` computes on their own, after their warm-up: a power of two.
+
+        Matrix products round differently with other numbers of rows, and so does the window's
+        attention from another first token. Blocks have the same rows wherever reading begins, so
+        that reading from a block's border gives the bits that reading from the start gives.
+        """
+        block = _ENCODE_CHUNKS
+        while block < _WARM_UPS * self.config.warm_up_chunks:
+            block *= 2
+        return block
+
     def read(self, ids: Tensor, valid: Tensor, *, skip: int) -> ChunkMemory:
-        """Read consecutive chunks [C, S]; return, on the CPU, the memory of all after ``skip``."""
-        model = self.model
+        """Read consecutive chunks [C, S]; return, on the CPU, the memory of all after ``skip``.
+
+        Blocks are counted from there.
+        """
         ids, valid = ids.to(self.device), valid.to(self.device)
-        parts = []
+        parts: list[ChunkMemory] = []
         with self.computing():
-            states, mask = (t[0] for t in model.chunk_states(ids[None], valid[None]))
-            for at in range(skip, len(ids), _ENCODE_CHUNKS):
-                rows = slice(at, min(at + _ENCODE_CHUNKS, len(ids)))
-                parts.append(model.remember(model.encode(states[rows], mask[rows])))
+            for at in range(skip, len(ids), self.block_chunks):
+                begin = max(0, at - self.config.warm_up_chunks)
+                rows = slice(begin, at + self.block_chunks)
+                parts += self._read_block(ids[rows], valid[rows], skip=at - begin)
         return ChunkMemory(
             torch.cat([p.keys for p in parts]).cpu(),
             torch.cat([p.values for p in parts]).cpu(),
             torch.cat([p.mask for p in parts]).cpu(),
             torch.cat([p.landmarks for p in parts]).cpu(),
         )
+
+    def _read_block(self, ids: Tensor, valid: Tensor, *, skip: int) -> Iterator[ChunkMemory]:
+        model = self.model
+        states, mask = (t[0] for t in model.chunk_states(ids[None], valid[None]))
+        for at in range(skip, len(ids), _ENCODE_CHUNKS):
+            rows = slice(at, at + _ENCODE_CHUNKS)
+            yield model.remember(model.encode(states[rows], mask[rows]))
 
 
 def model_folder(model: str | Path) -> Path:

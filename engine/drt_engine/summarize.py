@@ -100,7 +100,11 @@ class SummaryResult:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A sentence that may be picked: its place, its words, and how much its chunk is retrieved."""
+    """A sentence that may be picked: its place, its words, and how much its chunk is retrieved.
+
+    ``score`` decides which sentences of a long text compete, ``weight`` (how early, how near the
+    focus) counts among those.
+    """
 
     document: int
     start: int
@@ -108,6 +112,7 @@ class Candidate:
     words: frozenset[str]
     length: int
     score: float
+    weight: float
     share: float
     prose: bool
 
@@ -221,11 +226,11 @@ def candidates(
     for part in _parts(store, ids, spans):
         with torch.autocast("cpu", enabled=False):
             score = centrality(runtime, landmarks[part])
-        if wanted is not None:
-            score = score * wanted[part]
+        near = torch.ones_like(score) if wanted is None else wanted[part]
+        score = score * near
         totals.append(float(score.sum()))
         rows = store.chunk_rows(ids[part])
-        found = _sentences(rows, score, first=part.start == 0)
+        found = _sentences(rows, score, near, first=part.start == 0)
         # A sentence at the border of two parts was cut by it.
         out += found[int(part.start > 0) : len(found) - int(part.stop < len(ids))]
     total = sum(totals)
@@ -297,8 +302,12 @@ def _focus_scores(
     return wanted
 
 
-def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[Candidate]:
-    """Sentences of consecutive chunks with their chunks' scores; a text's first are favoured."""
+def _sentences(
+    rows: Sequence[ChunkRow], score: Tensor, near: Tensor, *, first: bool
+) -> list[Candidate]:
+    """Sentences of consecutive chunks with their chunks' scores and how ``near`` the focus they
+    are; a text's first are favoured.
+    """
     text = "".join(row.text for row in rows)
     base = rows[0].start
     edges = torch.tensor([row.start - base for row in rows])
@@ -311,9 +320,10 @@ def _sentences(rows: Sequence[ChunkRow], score: Tensor, *, first: bool) -> list[
         chunk = int(torch.searchsorted(edges, torch.tensor(start), right=True)) - 1
         position = 1 + 2.0 / (1 + number) if first else 1.0
         share = float(score[chunk])
-        value = share**0.5 * position
+        weight = position * float(near[chunk]) ** 0.5
         place = (start + base, end + base)
-        out.append(Candidate(0, *place, frozenset(words), length, value, share, prose))
+        retrieved = share**0.5 * position
+        out.append(Candidate(0, *place, frozenset(words), length, retrieved, weight, share, prose))
     return out
 
 
@@ -327,28 +337,31 @@ def _pick(
 ) -> list[Candidate]:
     """Choose sentences of about ``budget`` words, best first; return them in document order.
 
-    A sentence is worth how much its chunk is retrieved, times how central it is among the
-    sentences, times the words it says that are not yet said, weighed by how common they are. None
-    is longer than ``longest`` words, by default ``budget``.
+    The sentences whose chunks are retrieved most compete. Each is then worth how central it is
+    among them, times the words it says that are not yet said, weighed by how common they are: on
+    summaries kept for training that beats counting retrievals again (examples/LOG.md). None is
+    longer than ``longest`` words, by default ``budget``.
     """
     longest = budget if longest is None else longest
     counts = Counter(word for candidate in candidates for word in candidate.words)
     weight = {word: count**0.7 for word, count in counts.items() if count > 1} or dict(counts)
     # Where every sentence is too long, the best one is cut.
     fitting = [c for c in candidates if c.length <= longest] or list(candidates)
-    pool = sorted(fitting, key=lambda c: -_value(c, weight))[:_POOL]
+    pool = sorted(fitting, key=lambda c: -c.score * _said(c, weight))[:_POOL]
     worth = dict(zip(pool, _sentence_centrality(pool).sqrt().tolist(), strict=True))
     chosen: list[Candidate] = []
     said: frozenset[str] = frozenset()
     left = budget
     while pool:
         again = {d: _NEXT_OF_DOCUMENT**n for d, n in Counter(c.document for c in chosen).items()}
-        value = {c: worth[c] * _value(c, weight) * again.get(c.document, 1.0) for c in pool}
+        value = {
+            c: worth[c] * c.weight * _said(c, weight) * again.get(c.document, 1.0) for c in pool
+        }
         best = max(pool, key=value.__getitem__)
         chosen.append(best)
         left -= best.length
         for word in best.words & weight.keys():
-            weight[word] *= 0.2
+            weight[word] *= 0.5
         said |= best.words
         pool = [c for c in pool if c.length <= left and _news(c, said) > 0.3]
     return sorted(chosen, key=lambda c: (c.document, c.start))
@@ -358,9 +371,9 @@ def _news(candidate: Candidate, said: frozenset[str]) -> float:
     return len(candidate.words - said) / max(1, len(candidate.words))
 
 
-def _value(candidate: Candidate, weight: Mapping[str, float]) -> float:
+def _said(candidate: Candidate, weight: Mapping[str, float]) -> float:
     said = sum(weight.get(word, 0.0) for word in candidate.words)
-    return candidate.score * said / float(candidate.length**0.3)
+    return said / float(candidate.length**0.3)
 
 
 def _sentence_centrality(sentences: Sequence[Candidate]) -> Tensor:

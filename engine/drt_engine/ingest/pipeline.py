@@ -35,6 +35,7 @@ from drt_engine.threads import worker
 from drt_engine.tokenizer import Tokenizer
 
 SEGMENT_CHUNKS = 256
+_KEPT_SEGMENTS = 4  # taken over together: as many chunks as a file may have
 _READERS = "2:"  # to be raised when a reader gives another text for the same bytes
 
 Opened = Callable[[], AbstractContextManager[OpenDocument]]
@@ -256,35 +257,45 @@ class _Segment:
 
 
 class _Older:
-    """The version of a document that stands at its place: which of its segments can be kept.
+    """The version of a document that stands at its place: which of its chunks can be kept.
 
-    Segments begin at the same chunks in every reading, so what is kept is, bit for bit, what
-    reading it again would give: it depends on nothing after it.
+    Segments, and the runtime's blocks in them, begin at the same chunks in every reading. So what
+    is kept is, bit for bit, what reading it again would give: it depends on nothing after it.
     """
 
-    def __init__(self, store: Store, id: str) -> None:
-        self._store, self.id = store, id
+    def __init__(self, store: Store, id: str, *, block: int) -> None:
+        self._store, self.id, self._block = store, id, block
         self._chunk_ids: list[int] = store.chunk_ids([id])
 
-    def holds(self, batch: Sequence[Chunk], first: int, size: int) -> bool:
-        """Whether its chunks from ``first`` on are these; after one that is not, none is."""
-        ids = self._chunk_ids[first : first + len(batch)]
-        same = len(ids) == len(batch) and self._same(ids, batch, size)
-        if not same:
-            self._chunk_ids = []
-        return same
+    def reaches(self, first: int) -> bool:
+        """Whether it may hold chunks from ``first`` on."""
+        return len(self._chunk_ids) > first
 
-    def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> bool:
+    def shared(self, batch: Sequence[Chunk], first: int, size: int) -> int:
+        """How many chunks of ``batch`` are its chunks from ``first`` on, up to a block's border.
+
+        After one that is not, none is.
+        """
+        ids = self._chunk_ids[first : first + len(batch)]
+        stop = first + (self._same(ids, batch[: len(ids)], size) if ids else 0)
+        both_end = stop == first + len(batch) == len(self._chunk_ids)
+        if stop < first + len(batch):
+            self._chunk_ids = []
+        if not both_end:  # where one ends, its last block has fewer rows
+            stop -= stop % SEGMENT_CHUNKS % self._block
+        return max(0, stop - first)
+
+    def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> int:
+        """How many of the first chunks are the same."""
         try:
             stored = self._store.read_tokens(ids)
         except StoreError:
-            return False  # damaged: read it again
-        fields = ("ids", "starts", "ends")
-        lengths = torch.tensor([len(c.ids) for c in batch], dtype=torch.int32)
-        return torch.equal(stored.lengths, lengths) and all(
-            torch.equal(getattr(stored, name), _table([getattr(c, name) for c in batch], size))
-            for name in fields
-        )
+            return 0  # damaged: read it again
+        same = stored.lengths == torch.tensor([len(c.ids) for c in batch], dtype=torch.int32)
+        for name in ("ids", "starts", "ends"):
+            table = _table([getattr(c, name) for c in batch], size)
+            same &= (getattr(stored, name) == table).all(dim=1)
+        return int(same.int().cumprod(dim=0).sum())
 
 
 class _Segments:
@@ -333,12 +344,31 @@ class _Segments:
             at = self._done
             # Those in the library pass by, since the hash is of the whole text.
             before = deque(islice(chunks, self._done), maxlen=max(self._warm_up, 1))
-            while batch := list(islice(chunks, SEGMENT_CHUNKS)):
-                warm_up = list(before)[-self._warm_up :] if self._warm_up else []
-                kept = self._older is not None and self._older.holds(batch, at, self._size)
-                yield _Segment(warm_up, batch, _texts(batch, self._segmenter), kept)
-                before.extend(batch)
+            while batch := list(islice(chunks, self._reach(at))):
+                for part, kept in self._split(batch, at):
+                    warm_up = list(before)[-self._warm_up :] if self._warm_up else []
+                    yield _Segment(warm_up, part, _texts(part, self._segmenter), kept)
+                    before.extend(part)
                 at += len(batch)
+
+    def _reach(self, first: int) -> int:
+        """How many chunks to take together from ``first`` on, which may stand inside a segment.
+
+        There an interrupted reading goes on that had taken over a part of one.
+        """
+        kept = self._older is not None and self._older.reaches(first)
+        return SEGMENT_CHUNKS * (_KEPT_SEGMENTS if kept else 1) - first % SEGMENT_CHUNKS
+
+    def _split(self, batch: list[Chunk], first: int) -> Iterator[tuple[list[Chunk], bool]]:
+        """The chunks that the older version holds, with True; then those to read, by segments."""
+        shared = self._older.shared(batch, first, self._size) if self._older is not None else 0
+        if shared:
+            yield batch[:shared], True
+        begin = shared
+        while begin < len(batch):
+            end = begin + SEGMENT_CHUNKS - (first + begin) % SEGMENT_CHUNKS
+            yield batch[begin:end], False
+            begin = end
 
 
 class _Writing:
@@ -393,12 +423,12 @@ def read_document(
 ) -> DocumentRow:
     """Read a document that the library has not, or go on where its reading stopped.
 
-    What its version at ``place`` holds already is taken over up to the first changed segment.
+    What its version at ``place`` holds already is taken over up to the first changed block.
     Raises ``Changed`` when ``opened`` gives another text than ``text`` says.
     """
     started, done = time.monotonic(), 0
     older = store.document_at(place)
-    kept = None if older is None else _Older(store, older.id)
+    kept = None if older is None else _Older(store, older.id, block=runtime.block_chunks)
     writer = store.begin_document(
         id=text.id, title=text.title, source=place, media_type=text.media_type
     )

@@ -23,7 +23,7 @@ CYRILLIC = "Всё счастливые семьи похожи друг на д
 def test_reads_text_with_the_file_name_as_title(tmp_path: Path) -> None:
     document, blocks = read(tmp_path / "notes.txt", "One.\r\nTwo.\rThree.\n")
     assert (document.title, document.media_type) == ("notes.txt", "text/plain")
-    assert blocks == [Block("One.\nTwo.\nThree.\n", line=1)]
+    assert blocks == [Block("One.\nTwo.\nThree.\n", line=1, origin=((0, 0),))]
 
 
 @pytest.mark.parametrize("name", ["a.json", "a.yaml", "a.log", "a.TXT", "Makefile", "a.xyz"])
