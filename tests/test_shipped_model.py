@@ -36,7 +36,7 @@ def test_the_folder_is_whole_and_small() -> None:
     ("question", "wanted"),
     [
         ("How much notice must a member give after the ship has sailed?", "sixty days"),
-        ("How many occupied ash petrel nests were counted?", "4,316"),
+        ("How many occupied burrows of the ash petrel were there?", "4,316"),
         ("Who wrote to the manager of the Lissom Biscuit Works?", "Finch"),
     ],
 )

@@ -110,7 +110,7 @@ def _verdict(answer: Data) -> str:
         f"confidence {answer['confidence']:.2f}",
         f"{answer['mode']} mode",
         f"{answer['tokens_read']:,} tokens read",
-        f"{answer['seconds'] * 1000:,.0f} ms",
+        _time(answer["seconds"]),
     ]
     return " · ".join(words)
 
@@ -316,6 +316,10 @@ def _card(entry: Data, key: int, cited: Iterable[Data], *, anchor: bool, titled:
     )
 
 
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1000:.0f} ms"
+
+
 def _bar(name: str, share: float) -> str:
     return (
         f'<span class="bar">{name}<b>{share:.1%}</b>'
@@ -326,10 +330,12 @@ def _bar(name: str, share: float) -> str:
 def _score(entry: Data) -> str:
     parts = ""
     if entry["landmark"] is not None:
-        parts = f"{entry['landmark']:.2f}"
-        for name, part in (("words", entry["lexical"]), ("tokens", entry["late"])):
-            if part is not None and (name == "words" or part):
-                parts += f" {'+' if part >= 0 else '−'} {name} {abs(part):.2f}"
+        added = [("words", entry["lexical"])]
+        if entry["late"]:
+            added.append(("tokens", entry["late"]))
+        sums = [f"{entry['landmark']:.2f}"]
+        sums += [f"{'+' if part >= 0 else '−'} {name} {abs(part):.2f}" for name, part in added]
+        parts = " ".join(f"<span>{one}</span>" for one in sums)
         parts = f'<span class="sum">{parts}</span>'
     return f'<span class="bar">score<b>{entry["score"]:.2f}</b>{parts}</span>'
 
