@@ -80,7 +80,7 @@ def main() -> None:
 @click.option("--minutes", type=click.FloatRange(min=1), default=25.0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/gpu"))
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
-@click.option("--stages", default="1,2,3,4", show_default=True, help="Which of the four.")
+@click.option("--stages", default="1,2,3,4,5", show_default=True, help="Which of the five.")
 @click.option("--scale", type=float, default=4.0, show_default=True, help="Times the batch.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps a stage, instead of timing it.")
 @click.option("--workers", type=int, default=max(0, min(8, (os.cpu_count() or 1) - 2)))
