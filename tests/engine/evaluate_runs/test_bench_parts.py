@@ -85,12 +85,13 @@ def test_decode_of_a_shape_without_weights(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_train() -> None:
-    rows = rows_of("train", tokens=64)
+    # Once: the median of several rates is not one over the median of their times.
+    rows = rows_of("train", tokens=64, repetitions=1)
     bare = rows["without GCA and encoder"]
     for groups in ("1 group", "2 groups"):
         step, rate = rows[f"DRT, {groups}"], rows[f"DRT, {groups}, rate"]
         assert step["against"] == "without GCA"
-        assert rate["ratio"] == pytest.approx(bare["median"] / step["median"], rel=0.2)
+        assert rate["ratio"] == pytest.approx(bare["median"] / step["median"])
     assert rows["DRT, 1 group, naive GCA"]["against"] == "without GCA"
     assert rows["DRT, 1 group, operations"]["against"] == "matmul"
     assert "DRT, 1 group, compiled" not in rows
