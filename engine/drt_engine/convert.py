@@ -22,7 +22,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.weights import CONFIG, TOKENIZER, WEIGHTS, load_model, save_model
 from drt_engine.runtime import model_folder
 from drt_engine.tokenizer import wordpiece_from_bert
-from drt_engine.train.warm_start import warm_start
+from drt_engine.train.warm_start import for_tokenizer, warm_start
 
 FORMAT = "drt-plain-1"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -65,14 +65,7 @@ def import_bert(source: Path, out: Path, *, dtype: Precision = "bf16") -> None:
     """
     config = _model_config(_read_config(source), source)
     tokenizer = wordpiece_from_bert(source / TOKENIZER)
-    config = replace(
-        config,
-        vocab=tokenizer.vocab_size,
-        pad_id=tokenizer.pad_id,
-        landmark_id=tokenizer.landmark_id,
-        answer_id=tokenizer.answer_id,
-        end_id=tokenizer.end_id,
-    )
+    config = for_tokenizer(config, tokenizer)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = DRT(config)

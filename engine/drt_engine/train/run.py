@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -18,7 +17,7 @@ from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.runtime import choose_device
 from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
-from drt_engine.train.warm_start import warm_start
+from drt_engine.train.warm_start import for_tokenizer, warm_start
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
@@ -63,14 +62,7 @@ def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
     base = preset(str(changes.pop("preset", "drt-128m")))
     encoder = build(type(base.encoder), {**vars(base.encoder), **changes.pop("encoder", {})})
     merged = build(ModelConfig, {**vars(base), **changes, "encoder": encoder}, "model.")
-    return replace(
-        merged,
-        vocab=tokenizer.vocab_size,
-        pad_id=tokenizer.pad_id,
-        landmark_id=tokenizer.landmark_id,
-        answer_id=tokenizer.answer_id,
-        end_id=tokenizer.end_id,
-    )
+    return for_tokenizer(merged, tokenizer)
 
 
 def _tokenizer(config: StartConfig) -> Tokenizer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -10,9 +11,11 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from drt_engine.config.model import ModelConfig
 from drt_engine.errors import WeightsError
 from drt_engine.model.chunk_encoder import BertBlock
 from drt_engine.model.drt import DRT
+from drt_engine.tokenizer import Tokenizer
 
 # Our special tokens start as the tokens that played the nearest part.
 _STAND_INS = {"landmark_id": 102, "answer_id": 101, "end_id": 102}
@@ -38,6 +41,18 @@ def warm_start(model: DRT, folder: Path) -> None:
             _copy_block(block, source, f"encoder.layer.{number}.")
     except (KeyError, RuntimeError) as error:
         raise WeightsError(f"{folder} does not fit the encoder: {error}") from error
+
+
+def for_tokenizer(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
+    """Return the configuration with the vocabulary and the special tokens of ``tokenizer``."""
+    return replace(
+        config,
+        vocab=tokenizer.vocab_size,
+        pad_id=tokenizer.pad_id,
+        landmark_id=tokenizer.landmark_id,
+        answer_id=tokenizer.answer_id,
+        end_id=tokenizer.end_id,
+    )
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
