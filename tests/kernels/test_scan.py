@@ -11,8 +11,9 @@ import pytest
 import torch
 from torch import Tensor
 
+import drt_kernels.scan.landmarks
 from drt_kernels import landmark_topk
-from drt_kernels.scan import Bounds, TopK, explain_scan
+from drt_kernels.scan import Bounds, Landmarks, TopK, explain_scan
 from drt_kernels.scan.noise import gumbel, philox
 from drt_kernels.scan.order import NOTHING, pack, unpack
 from drt_kernels.testing import assert_close
@@ -133,6 +134,64 @@ def test_rough_scores_never_lose_a_landmark() -> None:
         wanted = landmark_topk(asked, parts, 20, backend="reference")
         assert same(wanted, landmark_topk(asked, parts.split(256), 20))
         assert same(wanted, landmark_topk(asked, parts, 20))  # in blocks that grow
+
+
+def coded(found: Tensor, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "_faster", lambda rows, codes: True)
+    landmarks = Landmarks(found).coded()
+    assert landmarks.codes is not None
+    return landmarks
+
+
+def test_codes_never_lose_a_landmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores that eight bits cannot tell apart, landmarks of very different lengths."""
+    asked = numbers(1, 64)
+    direction = asked[0] / asked.norm()
+    near = torch.linspace(0.98, 1.0, 6000)[:, None] * direction
+    for found in (
+        (near + 1e-3 * numbers(6000, 64)).half(),
+        (numbers(6000, 64) * torch.rand(6000, 1) ** 8).half(),
+        torch.zeros(3000, 64).half(),
+    ):
+        wanted = landmark_topk(asked, found, 20, backend="reference")
+        parts = [coded(part, monkeypatch) for part in found.split(2500)]
+        assert same(wanted, landmark_topk(asked, parts, 20))
+        few = [parts[0], *found[2500:].split(500)]
+        assert same(wanted, landmark_topk(asked, few, 20))
+        bounds = Bounds(torch.tensor([700]), torch.tensor([2900]))
+        wanted = landmark_topk(asked, found, 20, bounds=bounds, backend="reference")
+        assert same(wanted, landmark_topk(asked, parts, 20, bounds=bounds))
+
+
+def test_codes_are_off_by_no_more_than_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = (numbers(4000, 48) * torch.rand(4000, 1)).half()
+    codes = coded(found, monkeypatch).codes
+    assert codes is not None
+    for scale in (1e-3, 1.0, 1e3):
+        query = numbers(1, 48)[0] * scale
+        rough, off = codes.rough(query)
+        exact = found.double() @ query.double()
+        worst = (rough.double() - exact).abs().max().item()
+        assert worst <= off < 0.1 * exact.abs().max().item()
+
+
+def test_only_landmarks_that_gain_by_it_are_coded(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = numbers(100, 16).half()
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "_GAIN", float("inf"))
+    assert Landmarks(found).coded().codes is None  # never as much faster as that
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "_faster", lambda rows, codes: True)
+    assert Landmarks(found).coded().codes is not None
+    found[7, 3] = float("nan")
+    for odd in (found, found.float(), found[:0]):
+        assert Landmarks(odd).coded().codes is None
+
+
+def test_a_processor_without_products_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> None:
+        raise RuntimeError("not implemented")
+
+    monkeypatch.setattr(torch, "_int_mm", missing)
+    assert Landmarks(numbers(100, 16).half()).coded().codes is None
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

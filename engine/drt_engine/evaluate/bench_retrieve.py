@@ -1,9 +1,9 @@
 """`drt bench retrieve`: one scan of all landmarks, and BM25 over as many chunks.
 
-The landmarks are random and lie in memory as the store hands them out; the scoring is the one
-that asking uses. Beside it, on the device: the scan kernel over landmarks in one piece, a copy of
-the same bytes, and faiss where it is installed. BM25 runs over an index in memory of made-up chunks
-of the same number.
+The landmarks are random and lie in memory as the store hands them out, as they are and with the
+codes that they have after some questions; the scoring is the one that asking uses. Beside it, on
+the device: the scan kernel over landmarks in one piece, a copy of the same bytes, and faiss where
+it is installed. BM25 runs over an index in memory of made-up chunks of the same number.
 """
 
 from __future__ import annotations
@@ -32,26 +32,29 @@ from drt_engine.retrieval.library import LibrarySource
 from drt_engine.retrieval.selection import select
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_kernels.scan import landmark_topk
+from drt_engine.store.reader import SCAN_ROWS
+from drt_kernels.scan import Landmarks, landmark_topk
 
 TOKENS = 1 << 22
-PART = 1024  # chunks that the store hands out together
-SCAN, COPY, BM25 = "landmark scan", "memory copy", "bm25"
+PART = 1024  # landmarks made, and given to faiss, at a time
+SCAN, CODED, COPY, BM25 = "landmark scan", "coded landmark scan", "memory copy", "bm25"
 KERNEL, PRODUCT, FAISS = "scan kernel", "product and top-k", "faiss IndexFlatIP"
 
 
 class _Landmarks:
     """As much of a store as the scan needs: landmarks in parts, and no text."""
 
-    def __init__(self, landmarks: Tensor) -> None:
-        self._landmarks = landmarks
+    def __init__(self, landmarks: Tensor, *, coded: bool) -> None:
+        parts = map(Landmarks, landmarks.split(SCAN_ROWS))
+        self._parts = [part.coded() if coded else part for part in parts]
 
-    def scan_landmarks(
+    def scan_again(
         self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[list[int], Tensor]]:
-        for at in range(0, len(self._landmarks), PART):
-            part = self._landmarks[at : at + PART]
-            yield list(range(at, at + len(part))), part
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        at = 0
+        for part in self._parts:
+            yield range(at, at + len(part)), part
+            at += len(part)
 
 
 def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
@@ -63,17 +66,21 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
     query = torch.randn(config.width, generator=torch.Generator().manual_seed(1))
     size = landmarks.numel() * landmarks.element_size()
     copy, matmul = MemoryCopy(size, runtime.device), Matmul(runtime)
-    source = LibrarySource(
-        runtime,
-        cast(Store, _Landmarks(landmarks)),
-        options.question,
-        (),
-        count=config.retrieved,
-        retriever="landmark",
+    plain, coded = (
+        LibrarySource(
+            runtime,
+            cast(Store, _Landmarks(landmarks, coded=some)),
+            options.question,
+            (),
+            count=config.retrieved,
+            retriever="landmark",
+        )
+        for some in (False, True)
     )
     index = LexicalIndex(_texts(options, count, config.chunk))
     works: dict[str, Work] = {
-        SCAN: lambda: _scan(source, query),
+        SCAN: lambda: _scan(plain, query),
+        CODED: lambda: _scan(coded, query),
         COPY: copy.copy,
         BM25: lambda: index.search(options.question, 64),
         "calibration": matmul.time,
@@ -84,12 +91,12 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
             works,
             Clock(runtime.device),
             repetitions=options.repetitions,
-            needed=[SCAN, COPY, BM25],
+            needed=[SCAN, CODED, COPY, BM25],
         )
     index.close()
     milliseconds = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
     del milliseconds["calibration"]
-    against = {COPY: None, BM25: SCAN, FAISS: SCAN}
+    against = {COPY: None, CODED: SCAN, BM25: SCAN, FAISS: SCAN}
     rows = []
     for name, values in milliseconds.items():
         other = against.get(name, COPY)

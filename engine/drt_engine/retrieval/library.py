@@ -20,6 +20,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkRow
 from drt_engine.store.view import LibraryView
 from drt_kernels import landmark_topk
+from drt_kernels.scan import Landmarks
 
 RetrieverName = Literal["hybrid", "landmark", "lexical"]
 LEXICAL_CANDIDATES = 64
@@ -114,7 +115,7 @@ class LibrarySource:
         if self.retriever != "landmark" and scorer.lexical is not None:
             bonus = self.lexical_scores()
         only = self._only()
-        scan = _Scan(self.store.scan_landmarks(self.documents), only or bonus)
+        scan = _Scan(self.store.scan_again(self.documents), only or bonus)
         if only:
             for _ in scan:
                 pass
@@ -250,7 +251,7 @@ class _Scan:
     """
 
     def __init__(
-        self, parts: Iterable[tuple[Sequence[int], Tensor]], wanted: Iterable[int]
+        self, parts: Iterable[tuple[Sequence[int], Landmarks]], wanted: Iterable[int]
     ) -> None:
         self._parts = parts
         self._wanted = sorted(set(wanted))
@@ -258,13 +259,13 @@ class _Scan:
         self._ids: list[Sequence[int]] = []
         self.rows: dict[int, Tensor] = {}
 
-    def __iter__(self) -> Iterator[Tensor]:
+    def __iter__(self) -> Iterator[Landmarks]:
         for ids, landmarks in self._parts:
             self._ids.append(ids)
             self._starts.append(self._starts[-1] + len(ids))
             if self._wanted:
                 for chunk, place in self._places(ids):
-                    self.rows[chunk] = landmarks[place].float()
+                    self.rows[chunk] = landmarks.rows[place].float()
             yield landmarks
 
     def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:

@@ -9,14 +9,13 @@ import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from drt_engine.errors import CorruptStore
 from drt_engine.store.files import Folder
-from drt_engine.store.format import Section
+from drt_engine.store.format import Section, plan
 from drt_engine.store.records import (
     MappedRecords,
     landmark_bytes,
@@ -25,6 +24,7 @@ from drt_engine.store.records import (
 )
 from drt_engine.store.shelves import MappedShelf, map_shelf
 from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
+from drt_kernels.scan import Landmarks
 
 # a mapping holds a file descriptor
 MAX_MAPPED = 256
@@ -34,6 +34,8 @@ SMALL_CHUNKS = 128
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
+_TOKENS = ("ids", "starts", "ends", "lengths")
+_MEMORY = (*_TOKENS, "landmarks", "key_scales", "value_scales", "keys", "values")
 DTYPES = {
     "i32": torch.int32,
     "f16": torch.float16,
@@ -46,6 +48,8 @@ def section_tensor(data: mmap.mmap | bytearray, section: Section, chunks: int) -
     """A view [C, ...] of one section of a segment's bytes."""
     dtype = DTYPES[section.kind]
     count = chunks * section.stride // dtype.itemsize
+    if not count:
+        return torch.empty((chunks, *section.shape), dtype=dtype)
     flat = torch.frombuffer(data, dtype=dtype, count=count, offset=section.offset)
     return flat.view(chunks, *section.shape)
 
@@ -68,10 +72,18 @@ class SegmentReader:
         self._copied_bytes = 0
         self._guard = threading.RLock()
 
-    def scan_shelf(self, row: ShelfRow) -> Iterator[tuple[Sequence[int], Tensor]]:
-        """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks."""
+    def scan_shelf(
+        self, row: ShelfRow, *, code: bool = False
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks.
+
+        ``code`` says that it will be scanned again.
+        """
         shelf = self._shelf(row)
-        yield from zip(shelf.ids, shelf.landmarks.split(SCAN_ROWS), strict=True)
+        if code:
+            with self._guard:
+                shelf.code()
+        yield from zip(shelf.ids, tuple(shelf.parts), strict=True)
 
     def scan(
         self,
@@ -79,7 +91,7 @@ class SegmentReader:
         is_gone: Callable[[SegmentRow], bool],
         *,
         shelves: dict[int, ShelfRow],
-    ) -> Iterator[tuple[Sequence[int], Tensor]]:
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
 
         A segment whose file has gone is left out if `is_gone` says that its rows have too.
@@ -93,42 +105,51 @@ class SegmentReader:
             chunk_ids = range(row.first_chunk, row.first_chunk + row.chunks)
             small = row.chunks < SMALL_CHUNKS
             if pending and (not small or len(ids) + row.chunks > _JOINED_ROWS):
-                yield _numbers(torch.tensor(ids)), torch.cat(pending)
+                yield _numbers(torch.tensor(ids)), Landmarks(torch.cat(pending))
                 ids, pending = [], []
             if small:
                 ids += chunk_ids
                 pending.append(landmarks)
             else:
-                yield chunk_ids, landmarks
+                yield chunk_ids, Landmarks(landmarks)
         if pending:
-            yield _numbers(torch.tensor(ids)), torch.cat(pending)
+            yield _numbers(torch.tensor(ids)), Landmarks(torch.cat(pending))
 
     def read(self, places: Sequence[tuple[SegmentRow, int]]) -> ChunkBatch:
         """Verified, dequantised chunks, given as (segment, index in it), in that order."""
-        layout, count = self._layout, len(places)
-        tokens = (count, layout.chunk_tokens)
-        memory = (*tokens, layout.kv_heads, layout.head_size)
-        batch = ChunkBatch(
-            ids=torch.empty(tokens, dtype=torch.int32),
-            starts=torch.empty(tokens, dtype=torch.int32),
-            ends=torch.empty(tokens, dtype=torch.int32),
-            lengths=torch.empty(count, dtype=torch.int32),
-            keys=torch.empty(memory, dtype=torch.float32),
-            values=torch.empty(memory, dtype=torch.float32),
-            landmarks=torch.empty((count, layout.landmark_size), dtype=torch.float32),
+        rows = self._gather(places, _MEMORY)
+        return ChunkBatch(
+            **{name: rows[name] for name in _TOKENS},
+            keys=_numbers_of(rows, "keys", "key_scales"),
+            values=_numbers_of(rows, "values", "value_scales"),
+            landmarks=rows["landmarks"].float(),
         )
-        for row, slots in _by_segment(places):
-            _read_into(batch, self._open(row), slots)
-        return batch
 
     def tokens(self, places: Sequence[tuple[SegmentRow, int]]) -> TokenBatch:
         """Verified tokens of chunks, given as (segment, index in it), in that order."""
-        count, size = len(places), self._layout.chunk_tokens
-        ids, starts, ends = (torch.empty((count, size), dtype=torch.int32) for _ in range(3))
-        batch = TokenBatch(ids, starts, ends, torch.empty(count, dtype=torch.int32))
+        return TokenBatch(**self._gather(places, _TOKENS))
+
+    def _gather(
+        self, places: Sequence[tuple[SegmentRow, int]], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Sections [n, ...] of verified chunks, those of them that the layout has.
+
+        Chunks are copied byte by byte: the best of a long document lie in as many segments, and a
+        tensor of each section of each would take longer than the copy.
+        """
+        sections, size = plan(self._layout, len(places))
+        sections = {name: section for name, section in sections.items() if name in names}
+        buffer = bytearray(size)  # a segment of just these chunks
         for row, slots in _by_segment(places):
-            _read_tokens(batch, self._open(row), slots)
-        return batch
+            records = self._open(row)
+            stored = records.header.sections
+            with memoryview(records.data) as data:
+                for slot, index in slots:
+                    records.verify(index)
+                    for name, section in sections.items():
+                        to, at = section.span(slot), stored[name].span(index)
+                        buffer[slice(*to)] = data[slice(*at)]
+        return {n: section_tensor(buffer, s, len(places)) for n, s in sections.items()}
 
     def _landmarks(
         self,
@@ -154,7 +175,7 @@ class SegmentReader:
             shelf = self._shelves.get(row.name)
             if shelf is None:
                 mapped = map_shelf(self._folder, row, self._layout)
-                shelf = _read_shelf(mapped, self._layout.landmark_size)
+                shelf = _Shelf(mapped, self._layout.landmark_size)
                 self._shelves[row.name] = shelf
             return shelf
 
@@ -199,21 +220,32 @@ class SegmentReader:
             return landmarks
 
 
-@dataclass(frozen=True)
 class _Shelf:
     """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
 
-    ids: tuple[Sequence[int], ...]
-    landmarks: Tensor
+    def __init__(self, mapped: MappedShelf, width: int) -> None:
+        count = mapped.chunks
+        ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
+        flat = torch.frombuffer(
+            mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
+        )
+        self.landmarks = flat.view(count, width)
+        self.ids = tuple(map(_numbers, ids.split(SCAN_ROWS)))
+        self.parts = [Landmarks(part) for part in self.landmarks.split(SCAN_ROWS)]
+        self._coded = -1
 
+    def code(self) -> None:
+        """Code one further part, from the second call on.
 
-def _read_shelf(mapped: MappedShelf, width: int) -> _Shelf:
-    count = mapped.chunks
-    ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
-    flat = torch.frombuffer(
-        mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
-    )
-    return _Shelf(tuple(map(_numbers, ids.split(SCAN_ROWS))), flat.view(count, width))
+        Whoever asks once does not wait for it; whoever goes on asking never waits for all of it.
+        """
+        if 0 <= self._coded < len(self.parts):
+            part = self.parts[self._coded].coded()
+            if part.codes is None:  # it does not pay here
+                self._coded = len(self.parts)
+                return
+            self.parts[self._coded] = part
+        self._coded = min(self._coded + 1, len(self.parts))
 
 
 def _numbers(ids: Tensor) -> Sequence[int]:
@@ -261,29 +293,8 @@ def _by_segment(
     yield from groups.items()
 
 
-def _read_tokens(
-    batch: ChunkBatch | TokenBatch, segment: MappedRecords, slots: list[tuple[int, int]]
-) -> tuple[Tensor, Tensor]:
-    """Copy verified tokens; returns places in the batch and indices in the segment."""
-    for _, index in slots:
-        segment.verify(index)
-    to = torch.tensor([slot for slot, _ in slots])
-    at = torch.tensor([index for _, index in slots])
-    for name in ("ids", "starts", "ends", "lengths"):
-        target: Tensor = getattr(batch, name)
-        target[to] = tensor(segment, name)[at]
-    return to, at
-
-
-def _read_into(batch: ChunkBatch, segment: MappedRecords, slots: list[tuple[int, int]]) -> None:
-    to, at = _read_tokens(batch, segment, slots)
-    batch.landmarks[to] = tensor(segment, "landmarks")[at].float()
-    batch.keys[to] = _memory(segment, "keys", "key_scales", at)
-    batch.values[to] = _memory(segment, "values", "value_scales", at)
-
-
-def _memory(segment: MappedRecords, name: str, scales: str, at: Tensor) -> Tensor:
-    numbers = tensor(segment, name)[at].float()  # [n, S, Hk, D]
-    if segment.header.layout.encoding == "int8":
-        numbers *= tensor(segment, scales)[at].float().unsqueeze(-1)
+def _numbers_of(rows: dict[str, Tensor], name: str, scales: str) -> Tensor:
+    numbers = rows[name].float()  # [n, S, Hk, D]
+    if scales in rows:
+        numbers *= rows[scales].float().unsqueeze(-1)
     return numbers

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from drt_engine.store.reader import SegmentReader
+    from drt_kernels.scan import Landmarks
 
 
 class Memory:
@@ -175,6 +176,20 @@ class LibraryView:
         Tensors may be views of mapped files: never write to them. Every landmark was verified.
         Raises CorruptStore.
         """
+        return ((ids, part.rows) for ids, part in self._scan(documents))
+
+    def scan_again(
+        self, documents: Sequence[str] | None = None
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """The same for who scans the library for one question after another.
+
+        Each time some more landmarks come with codes, which are kept in memory.
+        """
+        return self._scan(documents, code=True)
+
+    def _scan(
+        self, documents: Sequence[str] | None, *, code: bool = False
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         shelves = {row.id: row for row in self._catalog.shelves()}
         if documents is None:
             whole = [row for row in shelves.values() if row.live == row.chunks]
@@ -187,7 +202,7 @@ class LibraryView:
         reader = self._opened_reader()
         reader.keep_shelves(shelves.values())
         for shelf in whole:
-            yield from reader.scan_shelf(shelf)
+            yield from reader.scan_shelf(shelf, code=code)
         yield from reader.scan(rows, self._is_gone, shelves=shelves)
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:

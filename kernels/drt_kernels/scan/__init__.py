@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drt_kernels.scan.choice import explain_scan, landmark_topk
+from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.order import Bounds, TopK
 
-__all__ = ["Bounds", "TopK", "explain_scan", "landmark_topk"]
+__all__ = ["Bounds", "Landmarks", "TopK", "explain_scan", "landmark_topk"]

@@ -1,8 +1,9 @@
 """The landmark scan on a CPU: block by block, keeping only the best.
 
 One or two queries over fp16 landmarks, which is asking a library, first multiply in fp16 as PyTorch
-does it for a matrix and a vector, at the rate of memory. Only the few landmarks whose rough score
-comes near the best are read again and scored exactly. Everything else is scored exactly at once.
+does it for a matrix and a vector, at the rate of memory, or in eight bits where landmarks have
+codes. Only the few landmarks whose rough score comes near the best are read again and scored
+exactly. Everything else is scored exactly at once.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import Tensor
 
+from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.noise import gumbel
 from drt_kernels.scan.order import NOTHING, Bounds, exact_scores, pack, unpack
 
@@ -21,7 +23,7 @@ _FEW = 2  # queries; from three on, one conversion of the landmarks serves them 
 
 
 def scan_blocked(
-    queries: Tensor, parts: Iterable[Tensor], k: int, *, bounds: Bounds, seed: int | None
+    queries: Tensor, parts: Iterable[Landmarks], k: int, *, bounds: Bounds, seed: int | None
 ) -> tuple[Tensor, Tensor]:
     """``queries`` [Q, E], ``parts`` of the landmarks [n, E] in order -> numbers [Q, k] (-1 for
     none) and clean scores of the chosen.
@@ -32,14 +34,14 @@ def scan_blocked(
 
 
 def _together(
-    queries: Tensor, parts: Iterable[Tensor], k: int, *, bounds: Bounds, seed: int | None
+    queries: Tensor, parts: Iterable[Landmarks], k: int, *, bounds: Bounds, seed: int | None
 ) -> tuple[Tensor, Tensor]:
     wide = queries.double()
     kept = torch.full((len(queries), k), NOTHING, dtype=torch.int64)
     scores = torch.zeros(len(queries), k)
     order = torch.arange(len(queries))
     for start, block in _blocks(parts, _ROWS):
-        clean = (wide @ block.double().T).float()
+        clean = (wide @ block.rows.double().T).float()
         numbers = torch.arange(start, start + len(block))
         noisy = clean if seed is None else clean + gumbel(seed, order, numbers)
         candidates = pack(noisy, numbers)
@@ -52,7 +54,7 @@ def _together(
     return unpack(kept), scores
 
 
-def _blocks(parts: Iterable[Tensor], rows: int) -> Iterator[tuple[int, Tensor]]:
+def _blocks(parts: Iterable[Landmarks], rows: int) -> Iterator[tuple[int, Landmarks]]:
     """Blocks of at most ``rows`` landmarks with the number of their first.
 
     Each at most doubles what was seen: so the best of all soon say what need not be looked at.
@@ -66,7 +68,7 @@ def _blocks(parts: Iterable[Tensor], rows: int) -> Iterator[tuple[int, Tensor]]:
 
 
 def _one_by_one(
-    queries: Tensor, parts: Iterable[Tensor], k: int, bounds: Bounds
+    queries: Tensor, parts: Iterable[Landmarks], k: int, bounds: Bounds
 ) -> tuple[Tensor, Tensor]:
     none = [None] * len(queries)
     first, until = (none if t is None else t.tolist() for t in (bounds.first, bounds.until))
@@ -83,9 +85,10 @@ def _one_by_one(
 class _Scan:
     """The best ``k`` landmarks of one query so far.
 
-    A rough score is off by at most ``|q - q16| |l|`` and the rounding of the result. Landmarks up
-    to four times as long as those seen before are certain not to be missed; longer ones would in
-    addition have to lie along a rounding error.
+    A rough score in fp16 is off by at most ``|q - q16| |l|`` and the rounding of the result.
+    Landmarks up to four times as long as those seen before are certain not to be missed; longer
+    ones would in addition have to lie along a rounding error. One from codes is off by what they
+    say, and no landmark is missed.
     """
 
     def __init__(self, query: Tensor, k: int, first: int | None, until: int | None) -> None:
@@ -97,19 +100,20 @@ class _Scan:
         self._longest = 0.0
         largest = query.abs().max().item()
         self._scale = largest if largest > 0 else 1.0
-        self._rough = (query.float() / self._scale).half()
-        self._lost = (query.float() / self._scale - self._rough.float()).norm().item()
+        self._even = query.float() / self._scale
+        self._rough = self._even.half()
+        self._lost = (self._even - self._rough.float()).norm().item()
 
-    def add(self, part: Tensor, start: int) -> None:
+    def add(self, part: Landmarks, start: int) -> None:
         """Look at landmarks [n, E], numbered from ``start``."""
         begin = max(self.first - start, 0) if self.first is not None else 0
         end = min(self.until - start, len(part)) if self.until is not None else len(part)
         if begin >= end:
             return
-        rows = part[begin:end]
-        numbers = None
+        seen = part[begin:end]
+        rows, numbers = seen.rows, None
         if rows.dtype == torch.float16 and len(rows) > self.k:
-            numbers = self._near(rows)
+            numbers = self._near(seen)
             if not len(numbers):
                 return
             rows = rows[numbers]
@@ -117,16 +121,19 @@ class _Scan:
             numbers = torch.arange(len(rows))
         self._take(rows, numbers + (start + begin))
 
-    def _near(self, rows: Tensor) -> Tensor:
+    def _near(self, part: Landmarks) -> Tensor:
         """Places of the landmarks [n, E] that may be among the best."""
-        rough = rows @ self._rough
+        if part.codes is not None:
+            rough, off = part.codes.rough(self._even)
+        else:
+            rough, off = part.rows @ self._rough, 0.0
         if self._floor == float("-inf"):
             kth = rough.float().topk(self.k).values[-1].item()
-            self._longest = rows.float().norm(dim=1).max().item()
-            floor = kth - self._margin(kth)
+            self._longest = part.rows.float().norm(dim=1).max().item()
+            floor = kth - self._margin(kth) - off
         else:
             floor = self._floor / self._scale
-        return (rough >= floor - self._margin(floor)).nonzero()[:, 0]
+        return (rough >= floor - self._margin(floor) - off).nonzero()[:, 0]
 
     def _margin(self, score: float) -> float:
         return 4 * self._lost * self._longest + 2.0**-9 * abs(score) + 1e-6

@@ -13,6 +13,7 @@ from torch import Tensor
 from drt_kernels.backend import Choice
 from drt_kernels.interpreter import interpreting, mend_interpreter
 from drt_kernels.scan.blocked import scan_blocked
+from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.order import Bounds, TopK, exact_scores, ranked
 from drt_kernels.scan.reference import scan_reference
 
@@ -28,7 +29,7 @@ def explain_scan(queries: Tensor, k: int, backend: str | None = None) -> str:
 
 def landmark_topk(
     queries: Tensor,
-    landmarks: Tensor | Iterable[Tensor],
+    landmarks: Tensor | Iterable[Tensor | Landmarks],
     k: int,
     *,
     bounds: Bounds | None = None,
@@ -38,11 +39,11 @@ def landmark_topk(
     """The ``k`` landmarks with the highest dot products for each query; of equals the lower number.
 
     ``queries`` [Q, E]; ``landmarks`` [N, E] of fp16, bf16 or fp32, or parts of them in order, each
-    of which is looked at once; ``bounds`` say which of them a query may see (the causal rule, and
-    several streams in one call). With a ``seed``, Gumbel noise that depends on the seed and the
-    numbers of query and landmark decides the choice; the scores never have noise. They carry
-    gradients for landmarks in one piece. Raises ``ValueError`` for shapes that do not fit or an
-    unknown backend.
+    of which is looked at once, coded or not; ``bounds`` say which of them a query may see (the
+    causal rule, and several streams in one call). With a ``seed``, Gumbel noise that depends on the
+    seed and the numbers of query and landmark decides the choice; the scores never have noise. They
+    carry gradients for landmarks in one piece. Raises ``ValueError`` for shapes that do not fit or
+    an unknown backend.
     """
     bounds = bounds or Bounds()
     _check(queries, k, bounds)
@@ -53,7 +54,7 @@ def landmark_topk(
         if name == "blocked":
             index, scores = scan_blocked(queries, parts, k, bounds=bounds, seed=seed)
         else:
-            pieces = list(parts)
+            pieces = [part.rows for part in parts]
             joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
             index = _form(queries, k, name)(queries, joined, k, bounds=bounds, seed=seed)
             scores = _scores(queries, joined, index)
@@ -121,10 +122,11 @@ def _check(queries: Tensor, k: int, bounds: Bounds) -> None:
             raise ValueError(f"{name} is {tuple(ends.shape)}, expected [{len(queries)}]")
 
 
-def _checked(parts: Iterable[Tensor], size: int) -> Iterator[Tensor]:
+def _checked(parts: Iterable[Tensor | Landmarks], size: int) -> Iterator[Landmarks]:
     for part in parts:
-        if part.dim() != 2 or part.shape[1] != size:
-            raise ValueError(f"landmarks are {tuple(part.shape)}, expected [N, {size}]")
-        if part.dtype not in _TYPES:
-            raise ValueError(f"landmarks are {part.dtype}, expected one of {_TYPES}")
-        yield part
+        rows = part.rows if isinstance(part, Landmarks) else part
+        if rows.dim() != 2 or rows.shape[1] != size:
+            raise ValueError(f"landmarks are {tuple(rows.shape)}, expected [N, {size}]")
+        if rows.dtype not in _TYPES:
+            raise ValueError(f"landmarks are {rows.dtype}, expected one of {_TYPES}")
+        yield part if isinstance(part, Landmarks) else Landmarks(part)

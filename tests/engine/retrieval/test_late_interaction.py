@@ -18,6 +18,7 @@ from drt_engine.retrieval.library import LibrarySource, RetrieverName
 from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
+from drt_kernels.scan import Landmarks
 from tests.engine.model.factories import tiny
 
 CONFIG = tiny(late_interaction=True, lexical_scores=True, late_candidates=6)
@@ -113,8 +114,8 @@ class Chunks:
         self.landmarks = torch.randn(count, CONFIG.width).half()
         self.read: list[list[int]] = []
 
-    def scan_landmarks(self, documents: object = None) -> list[tuple[Sequence[int], Tensor]]:
-        return [(range(len(self.landmarks)), self.landmarks)]
+    def scan_again(self, documents: object = None) -> list[tuple[Sequence[int], Landmarks]]:
+        return [(range(len(self.landmarks)), Landmarks(self.landmarks))]
 
     def neighbours(self, chunk: int) -> tuple[None, None]:
         return None, None

@@ -15,28 +15,29 @@ from drt_engine.retrieval.library import LibrarySource, RetrieverName
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_kernels.scan import Landmarks
 from tests.engine.model.factories import tiny
 
 WIDTH = preset("drt-tiny").width
 PARTS = [range(100, 400), [7, 900, 3, 12], range(1000, 1010), [5000]]
 
 
-class Landmarks:
+class Scanned:
     """As much of a store as the scan needs: parts with ids in any order, and their landmarks."""
 
     def __init__(self) -> None:
         self.parts = [(ids, torch.randn(len(ids), WIDTH).half()) for ids in PARTS]
 
-    def scan_landmarks(
+    def scan_again(
         self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[Sequence[int], Tensor]]:
-        yield from self.parts
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        yield from ((ids, Landmarks(landmarks)) for ids, landmarks in self.parts)
 
     def neighbours(self, chunk: int) -> tuple[int | None, int | None]:
         return None, None
 
 
-def source(store: Landmarks, retriever: RetrieverName, lexical: dict[int, float]) -> LibrarySource:
+def source(store: Scanned, retriever: RetrieverName, lexical: dict[int, float]) -> LibrarySource:
     runtime = SimpleNamespace(config=tiny())
     return LibrarySource(
         cast(Runtime, runtime),
@@ -50,7 +51,7 @@ def source(store: Landmarks, retriever: RetrieverName, lexical: dict[int, float]
 
 
 def every_score(
-    store: Landmarks, query: Tensor, scorer: LandmarkScorer, bonus: dict[int, float]
+    store: Scanned, query: Tensor, scorer: LandmarkScorer, bonus: dict[int, float]
 ) -> dict[int, float]:
     weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
     found = {}
@@ -81,7 +82,7 @@ def assert_same_choice(
 def test_the_best_are_among_the_few(
     retriever: RetrieverName, lexical: dict[int, float], weight: float
 ) -> None:
-    store = Landmarks()
+    store = Scanned()
     scorer = LandmarkScorer(tiny(lexical_scores=True))
     assert scorer.lexical is not None
     scorer.lexical.data.fill_(weight)
@@ -93,7 +94,7 @@ def test_the_best_are_among_the_few(
 
 
 def test_a_scorer_without_lexical_scores_needs_no_words() -> None:
-    store = Landmarks()
+    store = Scanned()
     scorer = LandmarkScorer(tiny(lexical_scores=False))
     query = torch.randn(WIDTH)
     scanned = source(store, "hybrid", {3: 1.0})._scores(query, scorer)
@@ -101,7 +102,7 @@ def test_a_scorer_without_lexical_scores_needs_no_words() -> None:
 
 
 def test_by_words_alone_only_their_chunks_are_scored() -> None:
-    store = Landmarks()
+    store = Scanned()
     scorer = LandmarkScorer(tiny(lexical_scores=True))
     lexical = {3: 1.0, 5000: 0.9, 250: 0.8, 251: 0.7, 1003: 0.6, 1004: 0.5, 77_777: 0.95}
     query = torch.randn(WIDTH)
@@ -114,7 +115,7 @@ def test_by_words_alone_only_their_chunks_are_scored() -> None:
 
 
 def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
-    store = Landmarks()
+    store = Scanned()
     scorer = LandmarkScorer(tiny(lexical_scores=True))
     query = torch.randn(WIDTH)
     with torch.inference_mode():
@@ -123,7 +124,7 @@ def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
 
 
 def test_an_empty_library_has_nothing() -> None:
-    store = Landmarks()
+    store = Scanned()
     store.parts = []
     ids, found = source(store, "landmark", {})._scores(
         torch.randn(WIDTH), LandmarkScorer(tiny())
@@ -133,7 +134,7 @@ def test_an_empty_library_has_nothing() -> None:
 
 def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> None:
     torch.manual_seed(3)
-    store = Landmarks()
+    store = Scanned()
     beside = {250: (249, 251), 100: (None, 101), 5000: (None, None)}
     asked: list[int] = []
 

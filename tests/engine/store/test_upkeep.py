@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import subprocess
 import sys
@@ -91,6 +92,42 @@ def test_what_counts_up_on_a_shelf_is_scanned_as_a_range(
         assert kinds == [range, list, *[range] * 7]
         gone = range(first, first + 3)
         assert landmarks(store) == {k: v for k, v in wanted.items() if k not in gone}
+
+
+def test_who_scans_again_gets_codes_part_by_part(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "SCAN_ROWS", 40)
+    monkeypatch.setattr("drt_kernels.scan.landmarks._faster", lambda rows, codes: True)
+    wanted = landmarks(many)
+    many.compact()  # one shelf of 90 chunks
+    with open_store(many.path) as store:
+        for expected in ([], [40], [40, 40], [40, 40, 10], [40, 40, 10]):
+            with store.snapshot() as view:  # they outlast the snapshot that made them
+                parts = list(view.scan_again())
+            assert [len(part.codes.scales) for _, part in parts if part.codes] == expected
+            rows = (zip(ids, part.rows.tolist(), strict=True) for ids, part in parts)
+            assert dict(itertools.chain.from_iterable(rows)) == wanted
+        store.remove_document(document_id(7))
+        assert not any(part.codes for _, part in store.scan_again())  # no whole shelf any more
+        assert landmarks(store).keys() < wanted.keys()
+
+
+def test_codes_that_do_not_pay_are_not_tried_again(
+    many: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried: list[int] = []
+
+    def never(rows: torch.Tensor, codes: object) -> bool:
+        tried.append(len(rows))
+        return False
+
+    monkeypatch.setattr(reader, "SCAN_ROWS", 40)
+    monkeypatch.setattr("drt_kernels.scan.landmarks._faster", never)
+    many.compact()
+    for _ in range(4):
+        assert not any(part.codes for _, part in many.scan_again())
+    assert tried == [40]
 
 
 def test_compaction_changes_no_chunk(many: Store) -> None:
