@@ -26,6 +26,7 @@ import torch
 
 from drt_engine.documents import Block, OpenDocument, Source, open_document
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
+from drt_engine.ingest.older import Older, table
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
 from drt_engine.source_map import OLD_PARAMETER, SourceMap
@@ -256,48 +257,6 @@ class _Segment:
         return sum(len(c.ids) for c in self.chunks)
 
 
-class _Older:
-    """The version of a document that stands at its place: which of its chunks can be kept.
-
-    Segments, and the runtime's blocks in them, begin at the same chunks in every reading. So what
-    is kept is, bit for bit, what reading it again would give: it depends on nothing after it.
-    """
-
-    def __init__(self, store: Store, id: str, *, block: int) -> None:
-        self._store, self.id, self._block = store, id, block
-        self._chunk_ids: list[int] = store.chunk_ids([id])
-
-    def reaches(self, first: int) -> bool:
-        """Whether it may hold chunks from ``first`` on."""
-        return len(self._chunk_ids) > first
-
-    def shared(self, batch: Sequence[Chunk], first: int, size: int) -> int:
-        """How many chunks of ``batch`` are its chunks from ``first`` on, up to a block's border.
-
-        After one that is not, none is.
-        """
-        ids = self._chunk_ids[first : first + len(batch)]
-        stop = first + (self._same(ids, batch[: len(ids)], size) if ids else 0)
-        both_end = stop == first + len(batch) == len(self._chunk_ids)
-        if stop < first + len(batch):
-            self._chunk_ids = []
-        if not both_end:  # where one ends, its last block has fewer rows
-            stop -= stop % SEGMENT_CHUNKS % self._block
-        return max(0, stop - first)
-
-    def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> int:
-        """How many of the first chunks are the same."""
-        try:
-            stored = self._store.read_tokens(ids)
-        except StoreError:
-            return 0  # damaged: read it again
-        same = stored.lengths == torch.tensor([len(c.ids) for c in batch], dtype=torch.int32)
-        for name in ("ids", "starts", "ends"):
-            table = _table([getattr(c, name) for c in batch], size)
-            same &= (getattr(stored, name) == table).all(dim=1)
-        return int(same.int().cumprod(dim=0).sum())
-
-
 class _Segments:
     """The segments of a document that are not in the library yet, read and tokenised one ahead.
 
@@ -306,7 +265,7 @@ class _Segments:
     """
 
     def __init__(
-        self, opened: Opened, runtime: Runtime, *, done: int, older: _Older | None
+        self, opened: Opened, runtime: Runtime, *, done: int, older: Older | None
     ) -> None:
         self._opened, self._done, self._older = opened, done, older
         self._size = runtime.config.chunk
@@ -340,7 +299,8 @@ class _Segments:
     def _read(self) -> Generator[_Segment, None, None]:
         with self._opened() as document:
             self._blocks = _Hashed(document.blocks)
-            chunks = self._segmenter.chunks(self._blocks)
+            known = () if self._older is None else self._older.chunks()
+            chunks = self._segmenter.chunks(self._blocks, known)
             at = self._done
             # Those in the library pass by, since the hash is of the whole text.
             before = deque(islice(chunks, self._done), maxlen=max(self._warm_up, 1))
@@ -428,7 +388,9 @@ def read_document(
     """
     started, done = time.monotonic(), 0
     older = store.document_at(place)
-    kept = None if older is None else _Older(store, older.id, block=runtime.block_chunks)
+    kept = None if older is None else Older(
+        store, older.id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS
+    )
     writer = store.begin_document(
         id=text.id, title=text.title, source=place, media_type=text.media_type
     )
@@ -471,18 +433,13 @@ def read_chunks(runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chun
     kept = slice(len(warm_up), None)
     return ChunkBatch(
         ids=ids[kept].masked_fill(~valid[kept], 0).int(),
-        starts=_table([c.starts for c in batch], size),
-        ends=_table([c.ends for c in batch], size),
+        starts=table([c.starts for c in batch], size),
+        ends=table([c.ends for c in batch], size),
         lengths=torch.tensor([len(c.ids) for c in batch], dtype=torch.int32),
         keys=memory.keys,
         values=memory.values,
         landmarks=memory.landmarks,
     )
-
-
-def _table(rows: Sequence[Sequence[int]], size: int) -> torch.Tensor:
-    padded = [[*row, *([0] * (size - len(row)))] for row in rows]
-    return torch.tensor(padded, dtype=torch.int32)
 
 
 def _texts(batch: Sequence[Chunk], segmenter: Segmenter) -> list[ChunkText]:

@@ -29,13 +29,17 @@ class TextBlock(Protocol):
 
 @dataclass(frozen=True)
 class Chunk:
-    """Token ids of a chunk and their characters from ``start``; ``text`` runs to the next chunk."""
+    """Token ids of a chunk and their characters from ``start``; ``text`` runs to the next chunk.
+
+    ``known`` says that it was tokenised in an earlier reading.
+    """
 
     ids: list[int]
     starts: list[int]
     ends: list[int]
     start: int
     text: str
+    known: bool = False
 
 
 class Segmenter:
@@ -56,12 +60,17 @@ class Segmenter:
         self._text_start = 0
         self._waiting: list[tuple[int, int, int]] = []  # id, start, end in the document
 
-    def chunks(self, blocks: Iterable[TextBlock]) -> Iterator[Chunk]:
-        """Yield the chunks of a document; a document without tokens yields none."""
-        for block in blocks:
-            self._note_place(block)
-            self.characters += len(block.text)
-            self._tail += block.text
+    def chunks(
+        self, blocks: Iterable[TextBlock], known: Iterable[Chunk] = ()
+    ) -> Iterator[Chunk]:
+        """Yield the chunks of a document; a document without tokens yields none.
+
+        ``known`` are those of a text that may begin in the same way: as far as it does, they are
+        yielded as they are, and nothing is tokenised.
+        """
+        blocks = iter(blocks)
+        yield from self._take_over(known, blocks)
+        while self._arrive(blocks):
             while len(self._tail) >= _PIECE:
                 cut = safe_cut(self._tail)
                 if cut is None:
@@ -70,6 +79,56 @@ class Segmenter:
                 yield from self._complete(last=False)
         self._tokenise(len(self._tail))
         yield from self._complete(last=True)
+
+    def _arrive(self, blocks: Iterator[TextBlock]) -> bool:
+        """Add the next block to the tail, if there is one."""
+        block = next(blocks, None)
+        if block is None:
+            return False
+        self._note_place(block)
+        self.characters += len(block.text)
+        self._tail += block.text
+        return True
+
+    def _take_over(self, known: Iterable[Chunk], blocks: Iterator[TextBlock]) -> Iterator[Chunk]:
+        """Yield known chunks as long as the text holds theirs, then stand where tokenising goes on.
+
+        That is the last border of tokens in the text that both have: a chunk is held back until the
+        next border is found after it, as its last tokens may go on in the text that differs.
+        """
+        held: list[Chunk] = []  # from the chunk on in which the last border is
+        border = at = 0  # places in the tail
+        for chunk in known:
+            end = at + len(chunk.text)
+            while len(self._tail) < end and self._arrive(blocks):
+                pass
+            if not self._tail.startswith(chunk.text, at):
+                break
+            # Not its own start: of a character there, the chunk before may have the first tokens.
+            place = _last_border(self._tail, at + 1, end)
+            if place is not None:
+                for one in held:
+                    self.tokens += len(one.ids)
+                    yield one
+                held, border = [], place
+            held.append(chunk)
+            at = end
+            passed = held[0].start - self._tail_start
+            if passed > max(_PIECE, len(self._tail) // 2):
+                self._tail, self._tail_start = self._tail[passed:], held[0].start
+                border, at = border - passed, at - passed
+        if held:
+            first, stop = held[0], self._tail_start + border
+            tokens = zip(first.ids, first.starts, first.ends, strict=True)
+            self._waiting = [
+                (i, first.start + a, first.start + b)
+                for i, a, b in tokens
+                if first.start + b <= stop
+            ]
+            self.tokens += len(self._waiting)
+            self._text = self._tail[first.start - self._tail_start : border]
+            self._text_start = first.start
+        self._tail, self._tail_start = self._tail[border:], self._tail_start + border
 
     def _note_place(self, block: TextBlock) -> None:
         place = (block.page, block.section)
@@ -110,6 +169,14 @@ def _is_space(c: str) -> bool:
     return c in " \t\n\r" or unicodedata.category(c) == "Zs"
 
 
+def _last_border(text: str, start: int, stop: int) -> int | None:
+    """Return the last place in ``text[start:stop]`` where white space begins; never 0."""
+    for at in range(stop - 1, max(start, 1) - 1, -1):
+        if _is_space(text[at]) and not text[at - 1].isspace():
+            return at
+    return None
+
+
 def safe_cut(text: str) -> int | None:
     """Return where ``text`` can be cut without changing its tokens: before its last white space.
 
@@ -119,9 +186,9 @@ def safe_cut(text: str) -> int | None:
     end = len(text)
     while end > 0 and text[end - 1].isspace():
         end -= 1
-    for at in range(end - 1, max(0, end - 4096), -1):
-        if _is_space(text[at]) and not text[at - 1].isspace():
-            return at
+    found = _last_border(text, max(1, end - 4095), end)
+    if found is not None:
+        return found
     if len(text) < _LONGEST:
         return None
     at = len(text) - 1

@@ -19,6 +19,7 @@ from drt_engine.ingest.segment import Chunk
 from drt_engine.model.drt import DRT, Encoded
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
+from drt_engine.tokenizer import Encoding, Tokenizer
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime, text_of
 
 SIZE = 8  # tokens of a chunk of the tiny model
@@ -108,6 +109,26 @@ def test_an_append_equals_reading_whole(
     assert work.chunks == work.encoded
     assert 0 <= again <= BLOCK
     assert work.warm_ups <= WARM_UP * len(work.begins) and len(work.begins) <= 1 + -(-more // 256)
+    assert_as_read_whole(store, log)
+
+
+def test_an_append_tokenises_what_is_new(
+    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.write_text(words(700), encoding="utf-8")
+    read(store, log)
+    log.write_text(words(700) + words(5, seed=1), encoding="utf-8")
+    seen: list[str] = []
+    encode = Tokenizer.encode
+
+    def seeing(self: Tokenizer, text: str) -> Encoding:
+        seen.append(text)
+        return encode(self, text)
+
+    monkeypatch.setattr(Tokenizer, "encode", seeing)
+    read(store, log)
+    first_block = max(map(len, seen))  # until there is a word: nothing is read without one
+    assert sum(map(len, seen)) - first_block < len(words(20)) < len(words(700)) / 10
     assert_as_read_whole(store, log)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given
@@ -103,6 +103,57 @@ def test_blocks_of_any_size_give_the_same_chunks_of_any_text(
     check_partition(chunks, text)
     assert chunks == whole(tokenizer, text)
     check_offsets(tokenizer, chunks, text)
+
+
+def known_of(tokenizer: Tokenizer, text: str) -> list[Chunk]:
+    return [replace(chunk, known=True) for chunk in whole(tokenizer, text)]
+
+
+def same_tokens(chunks: Sequence[Chunk]) -> list[Chunk]:
+    return [replace(chunk, known=False) for chunk in chunks]
+
+
+@given(before=texts, old=texts, new=texts, size=st.integers(1, 200))
+def test_known_chunks_give_the_same_chunks_of_any_text(
+    tokenizer: Tokenizer, before: str, old: str, new: str, size: int
+) -> None:
+    segmenter = Segmenter(tokenizer, SIZE)
+    known = known_of(tokenizer, before + old)
+    chunks = list(segmenter.chunks(cut(before + new, size), known))
+    assert same_tokens(chunks) == whole(tokenizer, before + new)
+    taken = [chunk.known for chunk in chunks]
+    assert taken == sorted(taken, reverse=True)  # they are the first
+    assert segmenter.tokens == sum(len(chunk.ids) for chunk in chunks)
+    assert segmenter.characters == len(before + new)
+
+
+@pytest.mark.parametrize("more", ["", "x", " more of the log", "\u0301 the", "\n\n"])
+def test_known_text_is_not_tokenised(
+    tokenizer: Tokenizer, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = known_of(tokenizer, PROSE)
+    expected = whole(tokenizer, PROSE + more)
+    seen: list[str] = []
+    encode = Tokenizer.encode
+    monkeypatch.setattr(
+        Tokenizer, "encode", lambda self, text: [seen.append(text), encode(self, text)][1]
+    )
+    for size in (7, 64, 10_000):
+        seen.clear()
+        chunks = list(Segmenter(tokenizer, SIZE).chunks(cut(PROSE + more, size), known))
+        assert same_tokens(chunks) == expected
+        assert sum(map(len, seen)) < 30 + len(more)
+        assert len(chunks) - sum(chunk.known for chunk in chunks) <= 12
+
+
+def test_known_chunks_that_end_early_or_never_fit(tokenizer: Tokenizer) -> None:
+    known, expected = known_of(tokenizer, PROSE), whole(tokenizer, PROSE)
+    for count in (0, 1, 5, len(known) - 1):
+        found = list(Segmenter(tokenizer, SIZE).chunks(cut(PROSE, 50), known[:count]))
+        assert same_tokens(found) == expected
+    other = known_of(tokenizer, "Another log. " * 9)
+    assert list(Segmenter(tokenizer, SIZE).chunks(cut(PROSE, 50), other)) == expected
+    assert list(Segmenter(tokenizer, SIZE).chunks([], known)) == []
 
 
 @pytest.mark.parametrize("mark", "\x0b\x0c\x1c\x1f\x85\xa0\u2028\u3000", ids=ascii)

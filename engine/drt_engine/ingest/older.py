@@ -1,0 +1,82 @@
+"""What the older version of a document has in common with the newer one, so that it can be kept.
+
+Knows the library and tokens, no model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+
+from drt_engine.errors import StoreError
+from drt_engine.ingest.segment import Chunk
+from drt_engine.store import Store
+
+_TOGETHER = 1_024  # chunks read at a time
+
+
+class Older:
+    """The version of a document that stands at its place: which of its chunks can be kept.
+
+    Segments, and the runtime's blocks in them, begin at the same chunks in every reading. So what
+    is kept is, bit for bit, what reading it again would give: it depends on nothing after it.
+    """
+
+    def __init__(self, store: Store, id: str, *, block: int, segment: int) -> None:
+        self._store, self.id = store, id
+        self._block, self._segment = block, segment
+        self._chunk_ids: list[int] = store.chunk_ids([id])
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Its chunks as they are stored, up to the first that is damaged."""
+        for begin in range(0, len(self._chunk_ids), _TOGETHER):
+            ids = self._chunk_ids[begin : begin + _TOGETHER]
+            try:
+                texts = self._store.chunk_rows(ids)
+                stored = self._store.read_tokens(ids)
+            except StoreError:
+                return  # read it again
+            tables = [t.tolist() for t in (stored.ids, stored.starts, stored.ends)]
+            lengths = stored.lengths.tolist()
+            for row, count, *tokens in zip(texts, lengths, *tables, strict=True):
+                ids_, starts, ends = (numbers[:count] for numbers in tokens)
+                yield Chunk(ids_, starts, ends, row.start, row.text, known=True)
+
+    def reaches(self, first: int) -> bool:
+        """Whether it may hold chunks from ``first`` on."""
+        return len(self._chunk_ids) > first
+
+    def shared(self, batch: Sequence[Chunk], first: int, size: int) -> int:
+        """How many chunks of ``batch`` are its chunks from ``first`` on, up to a block's border.
+
+        After one that is not, none is.
+        """
+        known = sum(chunk.known for chunk in batch)  # the first ones
+        ids = self._chunk_ids[first + known : first + len(batch)]
+        more = self._same(ids, batch[known : known + len(ids)], size) if ids else 0
+        stop = first + known + more
+        both_end = stop == first + len(batch) == len(self._chunk_ids)
+        if stop < first + len(batch):
+            self._chunk_ids = []
+        if not both_end:  # where one ends, its last block has fewer rows
+            stop -= stop % self._segment % self._block
+        return max(0, stop - first)
+
+    def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> int:
+        """How many of the first chunks are the same."""
+        try:
+            stored = self._store.read_tokens(ids)
+        except StoreError:
+            return 0  # damaged: read it again
+        same = stored.lengths == torch.tensor([len(c.ids) for c in batch], dtype=torch.int32)
+        for name in ("ids", "starts", "ends"):
+            rows = table([getattr(c, name) for c in batch], size)
+            same &= (getattr(stored, name) == rows).all(dim=1)
+        return int(same.int().cumprod(dim=0).sum())
+
+
+def table(rows: Sequence[Sequence[int]], size: int) -> torch.Tensor:
+    """Numbers of chunks as rows [C, S] int32, filled with zeros."""
+    padded = [[*row, *([0] * (size - len(row)))] for row in rows]
+    return torch.tensor(padded, dtype=torch.int32)
