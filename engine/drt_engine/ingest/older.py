@@ -1,4 +1,4 @@
-"""What the older version of a document has in common with the newer one, so that it can be kept.
+"""What a library holds of a document already: of its older version, or of an interrupted reading.
 
 Knows the library and tokens, no model.
 """
@@ -30,18 +30,7 @@ class Older:
 
     def chunks(self) -> Iterator[Chunk]:
         """Its chunks as they are stored, up to the first that is damaged."""
-        for begin in range(0, len(self._chunk_ids), _TOGETHER):
-            ids = self._chunk_ids[begin : begin + _TOGETHER]
-            try:
-                texts = self._store.chunk_rows(ids)
-                stored = self._store.read_tokens(ids)
-            except StoreError:
-                return  # read it again
-            tables = [t.tolist() for t in (stored.ids, stored.starts, stored.ends)]
-            lengths = stored.lengths.tolist()
-            for row, count, *tokens in zip(texts, lengths, *tables, strict=True):
-                ids_, starts, ends = (numbers[:count] for numbers in tokens)
-                yield Chunk(ids_, starts, ends, row.start, row.text, known=True)
+        return stored_chunks(self._store, self._chunk_ids)
 
     def reaches(self, first: int) -> bool:
         """Whether it may hold chunks from ``first`` on."""
@@ -74,6 +63,21 @@ class Older:
             rows = table([getattr(c, name) for c in batch], size)
             same &= (getattr(stored, name) == rows).all(dim=1)
         return int(same.int().cumprod(dim=0).sum())
+
+
+def stored_chunks(store: Store, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
+    """Chunks of one document as they are stored, up to the first that is damaged or gone."""
+    for begin in range(0, len(chunk_ids), _TOGETHER):
+        ids = chunk_ids[begin : begin + _TOGETHER]
+        try:
+            texts, stored = store.chunk_rows(ids), store.read_tokens(ids)
+        except StoreError:
+            return
+        tables = [t.tolist() for t in (stored.ids, stored.starts, stored.ends)]
+        lengths = stored.lengths.tolist()
+        for row, count, *tokens in zip(texts, lengths, *tables, strict=True):
+            kept, starts, ends = (numbers[:count] for numbers in tokens)
+            yield Chunk(kept, starts, ends, row.start, row.text, known=True)
 
 
 def table(rows: Sequence[Sequence[int]], size: int) -> torch.Tensor:

@@ -26,7 +26,7 @@ import torch
 
 from drt_engine.documents import Block, OpenDocument, Source, open_document
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
-from drt_engine.ingest.older import Older, table
+from drt_engine.ingest.older import Older, stored_chunks, table
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
 from drt_engine.source_map import OLD_PARAMETER, SourceMap
@@ -261,13 +261,20 @@ class _Segments:
     """The segments of a document that are not in the library yet, read and tokenised one ahead.
 
     The thread that reads opens and closes the document too, so that nothing is closed under it.
-    ``id`` and ``places`` hold once the last segment was yielded.
+    ``known`` are chunks that the text may begin with: they need no tokenising. ``id`` and
+    ``places`` hold once the last segment was yielded.
     """
 
     def __init__(
-        self, opened: Opened, runtime: Runtime, *, done: int, older: Older | None
+        self,
+        opened: Opened,
+        runtime: Runtime,
+        *,
+        done: int,
+        older: Older | None,
+        known: Iterable[Chunk],
     ) -> None:
-        self._opened, self._done, self._older = opened, done, older
+        self._opened, self._done, self._older, self._known = opened, done, older, known
         self._size = runtime.config.chunk
         self._warm_up = runtime.config.warm_up_chunks
         self._segmenter = Segmenter(runtime.tokenizer, runtime.config.chunk)
@@ -299,8 +306,7 @@ class _Segments:
     def _read(self) -> Generator[_Segment, None, None]:
         with self._opened() as document:
             self._blocks = _Hashed(document.blocks)
-            known = () if self._older is None else self._older.chunks()
-            chunks = self._segmenter.chunks(self._blocks, known)
+            chunks = self._segmenter.chunks(self._blocks, self._known)
             at = self._done
             # Those in the library pass by, since the hash is of the whole text.
             before = deque(islice(chunks, self._done), maxlen=max(self._warm_up, 1))
@@ -396,7 +402,11 @@ def read_document(
     )
     at = writer.committed_characters
     with _Writing(writer) as writing:
-        segments = _Segments(opened, runtime, done=writer.committed_chunks, older=kept)
+        own = store.chunk_ids([text.id], partial=True)  # of an interrupted reading
+        known = stored_chunks(store, own) if kept is None else kept.chunks()
+        segments = _Segments(
+            opened, runtime, done=writer.committed_chunks, older=kept, known=known
+        )
         with contextlib.closing(iter(segments)) as coming:
             for segment in coming:
                 if segment.chunks[0].start != at:

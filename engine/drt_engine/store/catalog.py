@@ -209,11 +209,11 @@ class Catalog:
             seal_document(connection, number)
         return files
 
-    def numbers(self, ids: Sequence[str]) -> list[int]:
-        """Row numbers of ready documents, in library order; NotFound for an unknown id."""
+    def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
+        """Row numbers of documents of a state, in library order; NotFound for an unknown id."""
         rows = self.database.query(
-            f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = 'ready'",
-            (listed(list(ids)),),
+            f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = ?",
+            (listed(list(ids)), state),
         )
         found: dict[str, int] = dict(rows)
         for id in ids:
@@ -221,11 +221,11 @@ class Catalog:
                 raise _no_id(id)
         return sorted(found.values())
 
-    def only(self, ids: Sequence[str] | None) -> tuple[str, list[str]]:
+    def only(self, ids: Sequence[str] | None, *, state: str = "ready") -> tuple[str, list[str]]:
         """A condition on `d.number`, with its parameters, that keeps these documents."""
         if ids is None:
             return "", []
-        return f"AND d.number {IN_LIST}", [listed(self.numbers(ids))]
+        return f"AND d.number {IN_LIST}", [listed(self.numbers(ids, state=state))]
 
     # segments
 
@@ -271,13 +271,15 @@ class Catalog:
             seal_segment(connection, int(segment or 0))
             seal_document(connection, number)
 
-    def segments(self, ids: Sequence[str] | None = None) -> list[SegmentRow]:
-        """Segments of ready documents, in (document, ordinal) order."""
-        where, parameters = self.only(ids)
+    def segments(
+        self, ids: Sequence[str] | None = None, *, state: str = "ready"
+    ) -> list[SegmentRow]:
+        """Segments of documents of a state, in (document, ordinal) order."""
+        where, parameters = self.only(ids, state=state)
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
-            f" WHERE d.state = 'ready' {where} ORDER BY s.document, s.first_ordinal",
-            parameters,
+            f" WHERE d.state = ? {where} ORDER BY s.document, s.first_ordinal",
+            [state, *parameters],
         )
         return [_segment(row) for row in rows]
 

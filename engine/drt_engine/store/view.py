@@ -162,9 +162,14 @@ class LibraryView:
 
     # chunks
 
-    def chunk_ids(self, documents: Sequence[str] | None = None) -> list[int]:
-        """Ids of all chunks of ready documents, in (document, ordinal) order."""
-        rows = self._catalog.segments(documents)
+    def chunk_ids(
+        self, documents: Sequence[str] | None = None, *, partial: bool = False
+    ) -> list[int]:
+        """Ids of all chunks of documents, in (document, ordinal) order.
+
+        Of documents read in full, or of those whose reading was interrupted.
+        """
+        rows = self._catalog.segments(documents, state="partial" if partial else "ready")
         return [row.first_chunk + i for row in rows for i in range(row.chunks)]
 
     def scan_landmarks(

@@ -118,18 +118,42 @@ def test_an_append_tokenises_what_is_new(
     log.write_text(words(700), encoding="utf-8")
     read(store, log)
     log.write_text(words(700) + words(5, seed=1), encoding="utf-8")
-    seen: list[str] = []
+    seen = tokenised(monkeypatch)
+    read(store, log)
+    first_block = max(seen)  # until there is a word: nothing is read without one
+    assert sum(seen) - first_block < len(words(20)) < len(words(700)) / 10
+    assert_as_read_whole(store, log)
+
+
+def test_an_interrupted_reading_tokenises_what_is_left(
+    store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(step: IngestProgress) -> None:
+        if step.characters > len(words(700)):
+            raise KeyboardInterrupt
+
+    log.write_text(words(900), encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        ingest_source(runtime(), store, Source.from_path(log), progress=interrupt)
+    (partial,) = store.partial_documents()
+    seen = tokenised(monkeypatch)
+    read(store, log)
+    left = partial.chunks / 900
+    assert sum(seen) - max(seen) < (1 - left) * len(words(900)) + len(words(20))
+    assert_as_read_whole(store, log)
+
+
+def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many characters are tokenised at a time from now on."""
+    seen: list[int] = []
     encode = Tokenizer.encode
 
     def seeing(self: Tokenizer, text: str) -> Encoding:
-        seen.append(text)
+        seen.append(len(text))
         return encode(self, text)
 
     monkeypatch.setattr(Tokenizer, "encode", seeing)
-    read(store, log)
-    first_block = max(map(len, seen))  # until there is a word: nothing is read without one
-    assert sum(map(len, seen)) - first_block < len(words(20)) < len(words(700)) / 10
-    assert_as_read_whole(store, log)
+    return seen
 
 
 def test_a_log_that_grows_many_times(store: Store, log: Path, work: Work) -> None:
