@@ -31,6 +31,7 @@ MAX_MAPPED = 256
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
+_MANY = 64  # chunks read from a segment at once: it is gone through, and not needed again soon
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
@@ -149,6 +150,8 @@ class SegmentReader:
                     for name, section in sections.items():
                         to, at = section.span(slot), stored[name].span(index)
                         buffer[slice(*to)] = data[slice(*at)]
+            if len(slots) >= _MANY:
+                _let_go(records)
         return {n: section_tensor(buffer, s, len(places)) for n, s in sections.items()}
 
     def _landmarks(
@@ -281,6 +284,12 @@ def _follows(last: SegmentRow, row: SegmentRow) -> bool:
         and row.first_chunk == last.first_chunk + last.chunks
         and last.chunks + row.chunks <= SCAN_ROWS
     )
+
+
+def _let_go(records: MappedRecords) -> None:
+    """Keep the mapping but not its pages, where the system can: they would count as memory."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        records.data.madvise(mmap.MADV_DONTNEED)
 
 
 def _by_segment(

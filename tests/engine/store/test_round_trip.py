@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -192,6 +193,29 @@ def test_wrong_shapes_and_texts_are_refused(store: Store) -> None:
 def test_impossible_layouts_are_refused(change: dict[str, int]) -> None:
     with pytest.raises(ConfigError, match="expected"):
         RecordLayout(**{**vars(INT8), **change})
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="no smaps")
+def test_going_through_a_document_keeps_no_page_of_it(store: Store) -> None:
+    add_document(store, 1, [f"piece {i} " for i in range(300)], per_segment=150)
+    ids = store.chunk_ids()
+    few = store.read_tokens(ids[:3])
+    assert resident(store) > 0  # what was read, and what the system read ahead
+    whole = store.read_tokens(ids)
+    assert resident(store) == 0
+    assert torch.equal(store.read_tokens(ids[:3]).ids, few.ids)
+    assert torch.equal(whole.ids[:3], few.ids)
+
+
+def resident(store: Store) -> int:
+    """Kilobytes of the library's segments that count as this process's memory."""
+    found, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            inside = str(store.path / "segments") in line
+        elif inside and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
 
 
 def test_works_without_numpy_and_without_a_warning(tmp_path: Path) -> None:
