@@ -130,7 +130,7 @@ class Assistant:
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
         """Reads files, folders and patterns; a document that cannot be read stops no other."""
-        seconds = 0.0
+        seconds, tokens = 0.0, 0
         documents: list[DocumentInfo] = []
         failures: list[tuple[str, str]] = []
         skipped = 0
@@ -139,6 +139,7 @@ class Assistant:
             expansion = _engine.expand(os.fspath(path))
             for result in self._each(expansion, os.fspath(path), progress):
                 seconds += result.seconds
+                tokens += result.tokens
                 if result.document is not None:
                     documents.append(result.document)
                 elif result.error is not None:
@@ -148,7 +149,7 @@ class Assistant:
         return IngestReport(
             documents=tuple(documents),
             failures=tuple(failures),
-            tokens=sum(document.tokens for document in documents if document.new),
+            tokens=tokens,
             seconds=seconds,
             skipped=skipped,
             notes=tuple(dict.fromkeys(notes)),  # an archive may be named twice
@@ -273,12 +274,12 @@ class Assistant:
         for found in self._steps(expansion):
             nothing = False
             try:
-                document, seconds = self._read(found, progress)
+                document, seconds, tokens = self._read(found, progress)
             except DocumentError as error:
                 source = named if isinstance(found, engine.DocumentError) else found.name
                 yield IngestResult(source, None, error)
             else:
-                yield IngestResult(document.source, document, None, seconds)
+                yield IngestResult(document.source, document, None, seconds, tokens)
         if nothing:
             empty = DocumentError(f"{named} holds no file that can be read as a document.")
             yield IngestResult(named, None, empty)
@@ -318,25 +319,35 @@ class Assistant:
 
     def _read(
         self, found: Source | engine.DocumentError, progress: Progress | None
-    ) -> tuple[DocumentInfo, float]:
-        """Reads one document; the seconds are the reading's, without the loading of the model."""
+    ) -> tuple[DocumentInfo, float, int]:
+        """Reads one document; the seconds are the reading's, without the loading of the model, and
+        the tokens what it read now.
+        """
         if isinstance(found, engine.DocumentError):
             raise translate(found)
         with self._working() as (runtime, store):
             began = time.perf_counter()
             skipped: list[str] = []
+            tokens = 0
+
+            def report(step: EngineProgress) -> None:
+                nonlocal tokens
+                tokens = step.tokens
+                if progress is not None:
+                    progress(_convert.progress(step))
+
             try:
                 row, new = _engine.ingest(
                     runtime,
                     store,
                     found,
-                    progress=progress and _report(progress),
+                    progress=report,
                     skipped=skipped.extend,
                 )
             finally:
                 found.close()
             seconds = time.perf_counter() - began
-            return _convert.document(row, new=new, skipped=tuple(skipped)), seconds
+            return _convert.document(row, new=new, skipped=tuple(skipped)), seconds, tokens
 
     def _options(
         self, store: Store, options: AskOptions, *, record: bool = False
@@ -391,8 +402,3 @@ class Assistant:
 def _listed(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:
     """Several paths, or one on its own."""
     return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
-
-
-def _report(progress: Progress) -> Callable[[EngineProgress], None]:
-    """A callback for the engine that hands its numbers on as the SDK's."""
-    return lambda step: progress(_convert.progress(step))

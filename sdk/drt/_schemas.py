@@ -130,7 +130,7 @@ def _report() -> Schema:
 
 def _result() -> Schema:
     error = {"anyOf": [{"type": "string"}, {"type": "null"}]}
-    return _fields(_types.IngestResult, "seconds", error=error)
+    return _fields(_types.IngestResult, "seconds", "tokens", error=error)
 
 
 def _passage() -> Schema:

@@ -89,7 +89,8 @@ class IngestReport:
 
     `failures` pairs a source with its sentence; `skipped` counts files found in folders and by
     patterns that no reader knows, `notes` says what else of archives was passed over and why;
-    `tokens` counts what was read now, in `seconds` of reading.
+    `tokens` counts what was read now, in `seconds` of reading: not what an interrupted reading
+    left, nor what the older version of a document holds.
     """
 
     documents: tuple[DocumentInfo, ...]
@@ -115,6 +116,7 @@ class IngestReport:
 class IngestResult:
     """One document of several: what it is in the library, or why it could not be read.
 
+    `tokens` were read now, in `seconds`: fewer than the document has where it was known in part.
     With neither, it is the last result of a path where something was passed over: `skipped` counts
     files that no reader knows, `notes` says what else of archives, and why.
     """
@@ -123,6 +125,7 @@ class IngestResult:
     document: DocumentInfo | None
     error: Exception | None
     seconds: float = 0.0
+    tokens: int = 0
     skipped: int = 0
     notes: tuple[str, ...] = ()
 
