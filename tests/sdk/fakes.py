@@ -142,11 +142,12 @@ class FakeEngine:
             id=id, title=title, source=source.location, media_type=media_type
         ) as writer:
             writer.append(_zeros([len(one.text.split()) for one in texts]), texts)
-            if progress is not None:
-                step = {"source": source.name, "tokens": 8, "seconds": 2.0}
-                half = len(text) // 2
-                progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
-            return writer.finish(places=[(0, 3, "Part > Terms")]), True
+            row = writer.finish(places=[(0, 3, "Part > Terms")])
+        if progress is not None:
+            half = len(text) // 2
+            step = {"source": source.name, "tokens": row.tokens, "seconds": row.tokens / 4}
+            progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
+        return row, True
 
     def ask_options(self, **options: Any) -> dict[str, Any]:
         return options
