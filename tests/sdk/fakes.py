@@ -141,13 +141,13 @@ class FakeEngine:
         with store.begin_document(
             id=id, title=title, source=source.location, media_type=media_type
         ) as writer:
-            writer.append(_zeros([len(one.text.split()) for one in texts]), texts)
-            row = writer.finish(places=[(0, 3, "Part > Terms")])
-        if progress is not None:
-            half = len(text) // 2
-            step = {"source": source.name, "tokens": row.tokens, "seconds": row.tokens / 4}
-            progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
-        return row, True
+            batch = _zeros([len(one.text.split()) for one in texts])
+            writer.append(batch, texts)
+            if progress is not None:
+                tokens, half = int(batch.lengths.sum()), len(text) // 2
+                step = {"source": source.name, "tokens": tokens, "seconds": tokens / 4}
+                progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
+            return writer.finish(places=[(0, 3, "Part > Terms")]), True
 
     def ask_options(self, **options: Any) -> dict[str, Any]:
         return options
