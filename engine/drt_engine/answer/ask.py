@@ -15,20 +15,14 @@ from torch import Tensor
 from drt_engine.answer.citations import CitationResult, cite, cite_span
 from drt_engine.answer.confidence import NOTHING, Calibration, Signals
 from drt_engine.answer.follow_up import in_context
-from drt_engine.answer.quote import (
-    Quotes,
-    QuoteSpan,
-    best_quotes,
-    looked_again,
-    start_shares,
-)
+from drt_engine.answer.quote import Quotes, best_quotes, start_shares
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.answer.trace import Recording, Tape, Trace, make_trace, token_texts
 from drt_engine.errors import ConfigError, NotFound, QuestionError, StoreError
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.model.prompt import query_slots
-from drt_engine.model.quote_head import QuoteHead, QuoteLogits
+from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
@@ -233,23 +227,9 @@ class _Asked:
             judged = judged + head.relevance(found.reread)[:, :count]
         self.pointer = start_shares(logits)
         quotes = best_quotes(logits, passages)
-        if found.reread is not None and self.runtime.config.second_look and quotes.spans:
-            quotes = looked_again(quotes, self._second_look(head, quotes.spans[0], weight))
         relevance = float(judged.detach().amax())
         self.signals = Signals(quotes.score, float(scores.detach().amax()), relevance, -quotes.null)
         return quotes
-
-    def _second_look(self, head: QuoteHead, span: QuoteSpan, weight: Tensor) -> Quotes:
-        """Return the best spans where this one is read again, with as much text on either side.
-
-        ``weight`` [1, R] are the logarithms of the passages' probabilities.
-        """
-        place = next(i for i, p in enumerate(self.passages) if p is span.passage)
-        passage, memory, again = self.source.look_again(span.passage, *span.tokens)
-        here = weight[:, place : place + 1]
-        alone = torch.zeros(1, 1, dtype=torch.long, device=here.device)
-        logits: QuoteLogits = head(self.answer_state[None], memory, alone, here)
-        return best_quotes(head.add_reread(logits, again, here.exp()), [passage])
 
     def quote_result(self, quotes: Quotes) -> AnswerResult:
         """Return the answer in quote mode."""

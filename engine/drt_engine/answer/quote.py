@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -17,19 +17,13 @@ _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must hav
 
 @dataclass(frozen=True)
 class QuoteSpan:
-    """A span of a document, in characters, with its probability and the passage it is from.
-
-    ``tokens`` are the numbers of its first and last token in the document; ``cut`` says that one of
-    them is the outermost that was read, so that the span may go on.
-    """
+    """A span of a document, in characters, with its probability and the passage it is from."""
 
     document: str
     start: int
     end: int
     probability: float
     passage: Passage
-    tokens: tuple[int, int]
-    cut: bool
 
 
 @dataclass(frozen=True)
@@ -43,7 +37,6 @@ class Quotes:
 
 @dataclass(frozen=True)
 class _Token:
-    number: int
     start: float
     end: float
     characters: tuple[int, int]
@@ -78,22 +71,6 @@ def best_quotes(
     return Quotes(tuple(chosen), (score - nothing) / 2, float(null.detach()))
 
 
-def looked_again(first: Quotes, second: Quotes) -> Quotes:
-    """Return the quotes of a question whose best one was read again in the midst of its context.
-
-    Both looks say how sure the answer is. The second has the best quote whole where the first had
-    it cut off.
-    """
-    if not first.spans or not second.spans:
-        return first
-    best, again = first.spans[0], second.spans[0]
-    spans = first.spans
-    if best.cut and again.tokens[0] <= best.tokens[0] and best.tokens[1] <= again.tokens[1]:
-        apart = (span for span in spans[1:] if not _touch(span, again))
-        spans = (replace(again, probability=best.probability), *apart)
-    return Quotes(spans, (first.score + second.score) / 2, first.null)
-
-
 def start_shares(logits: QuoteLogits) -> list[float]:
     """Return how much of the start's probability lies in each of the R passages; null has the rest.
     """
@@ -122,13 +99,12 @@ def _merge(
             if number < 0:
                 continue
             key = (passage.row.document_id, number)
-            characters = (firsts[slot], lasts[slot])
-            new = _Token(number, opens[slot], closes[slot], characters, passage)
+            new = _Token(opens[slot], closes[slot], (firsts[slot], lasts[slot]), passage)
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
                 opens_at, closes_at = max(new.start, old.start), max(new.end, old.end)
-                new = _Token(number, opens_at, closes_at, characters, better.passage)
+                new = _Token(opens_at, closes_at, new.characters, better.passage)
             tokens[key] = new
     return tokens
 
@@ -165,8 +141,6 @@ def _spans(run: list[_Token], longest: int, most: int) -> list[tuple[float, Quot
             run[b].characters[1],
             float(torch.tensor(value).exp()),
             passage,
-            (run[a].number, run[b].number),
-            cut=b == len(run) - 1 or (a == 0 and run[a].number > 0),
         )
         out.append((value, span))
     return out

@@ -64,7 +64,6 @@ class ModelConfig:
     reread_relevance: bool = False
     reread_margin: int = 0
     reread_layers: int = 0
-    second_look: bool = False
     zero_lower: bool = False
     pad_id: int = 0
     landmark_id: int = 1
@@ -105,8 +104,6 @@ class ModelConfig:
                 f"reread_layers is {self.reread_layers}, expected 0, or with reread = true at most "
                 f"the encoder's {self.encoder.layers}"
             )
-        if self.second_look and not self.reread:
-            raise ConfigError("second_look reads the best quote again: it needs reread = true")
         if self.reread_relevance and not self.reread:
             raise ConfigError("reread_relevance judges chunks read again: it needs reread = true")
         if self.late_interaction and self.late_candidates < self.retrieved:
@@ -188,7 +185,6 @@ _SMALL = ModelConfig(
     reread_relevance=True,
     reread_margin=16,
     reread_layers=3,
-    second_look=True,
     zero_lower=True,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -228,18 +228,12 @@ class LibrarySource:
     def _memory(
         self, passages: list[Passage], batch: ChunkBatch
     ) -> tuple[ChunkMemory, Reread | None]:
+        device = self.runtime.device
         if not self.reread:
-            memory = _memory(batch, self.runtime.device)
+            memory = _memory(batch, device)
             self.tokens_read += int(memory.mask.sum())
             return memory, None
-        return self._read_again(passages, self._token_ids)
-
-    def _read_again(
-        self, passages: Sequence[Passage], token_ids: Sequence[Tensor]
-    ) -> tuple[ChunkMemory, Reread]:
-        """Read passages with the question in front."""
-        device = self.runtime.device
-        tokens = torch.stack(list(token_ids))[None].to(device)
+        tokens = torch.stack(self._token_ids)[None].to(device)
         mask = torch.stack([p.tokens >= 0 for p in passages])[None].to(device)
         front = torch.tensor([list(self.question_ids)[-_LONGEST_FRONT:]], device=device)
         self.tokens_read += int(mask.sum()) + front.shape[1] * len(passages)
@@ -248,30 +242,6 @@ class LibrarySource:
         )
         empty = torch.zeros(len(passages), 1, device=device)
         return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again
-
-    def look_again(
-        self, passage: Passage, first: int, last: int
-    ) -> tuple[Passage, ChunkMemory, Reread]:
-        """Read as many tokens again as a passage has, the document's tokens ``first`` to ``last``
-        of this one in their midst.
-        """
-        size, margin = self.runtime.config.chunk, self.runtime.config.reread_margin
-        begin = (first + last) // 2 - size // 2
-        nearest = (begin + size // 2) // size  # the chunk that most of it lies in
-        row = self._beside(passage.row, nearest)
-        near = _Neighbourhood(self.store, [row.id], margin, shift=begin - row.ordinal * size)
-        tokens, starts, ends = near.slots(row)
-        centred = replace(passage, row=row, tokens=tokens, starts=starts, ends=ends)
-        return (centred, *self._read_again([centred], near.token_ids))
-
-    def _beside(self, row: ChunkRow, ordinal: int) -> ChunkRow:
-        """The chunk of this number in the document of another one, or the nearest beside that."""
-        while row.ordinal != ordinal:
-            beside = self.store.neighbours(row.id)[ordinal > row.ordinal]
-            if beside is None:
-                break
-            (row,) = self.store.chunk_rows([beside])
-        return row
 
 
 class _Scan:
@@ -315,17 +285,11 @@ class _Scan:
 
 
 class _Neighbourhood:
-    """Tokens of chunks with ``margin`` tokens of their neighbours, and where those stand.
+    """Tokens of chunks with ``margin`` tokens of their neighbours, and where those stand."""
 
-    ``shift`` tokens further on, where it is given.
-    """
-
-    def __init__(
-        self, store: LibraryView, chunk_ids: Sequence[int], margin: int, *, shift: int = 0
-    ) -> None:
-        self.margin, self.shift = margin, shift
-        beside = bool(margin or shift)
-        self.around = {c: store.neighbours(c) if beside else (None, None) for c in chunk_ids}
+    def __init__(self, store: LibraryView, chunk_ids: Sequence[int], margin: int) -> None:
+        self.margin = margin
+        self.around = {c: store.neighbours(c) if margin else (None, None) for c in chunk_ids}
         extra = {n for pair in self.around.values() for n in pair if n is not None}
         order = [*chunk_ids, *sorted(extra - set(chunk_ids))]
         everything = store.read_chunks(order)
@@ -349,7 +313,7 @@ class _Neighbourhood:
                 continue
             at, base = self.place[chunk], self.rows[chunk].start
             slot = torch.arange(int(self.all.lengths[at]))
-            place = slot + shift - self.shift + self.margin
+            place = slot + shift + self.margin
             inside = (place >= 0) & (place < shape[0])
             slot, place = slot[inside], place[inside]
             tokens[place] = row.ordinal * size + slot + shift

@@ -16,8 +16,7 @@ from drt_engine.answer.confidence import Calibration
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
-from drt_engine.model.drt import DRT
-from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
+from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text_units import split_sentences
@@ -137,64 +136,6 @@ def test_some_quotes_cross_a_border_of_chunks(store: Store) -> None:
         for c in answer.citations
         for document, start in borders
     )
-
-
-def test_the_best_quote_is_read_again_in_the_midst_of_its_context(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[tuple[str, tuple[int, int], list[int]]] = []
-    look_again = LibrarySource.look_again
-
-    def seen(self: LibrarySource, passage: Passage, first: int, last: int) -> object:
-        found = look_again(self, passage, first, last)
-        looks.append((passage.row.document_id, (first, last), found[0].tokens.tolist()))
-        assert found[0].row.document_id == passage.row.document_id
-        assert found[2].mask[0, 0].tolist() == [n >= 0 for n in looks[-1][2]]
-        return found
-
-    monkeypatch.setattr(LibrarySource, "look_again", seen)
-    answers = list(all_answers(store))
-    assert len(looks) == len(answers) == len(QUESTIONS)
-    for document_id, (first, last), tokens in looks:
-        size = runtime().config.chunk + 2 * runtime().config.reread_margin
-        total = sum(store.read_tokens(store.chunk_ids([document_id])).lengths.tolist())
-        begin = (first + last) // 2 - size // 2
-        window = range(begin, begin + size)
-        assert tokens == [n if 0 <= n < total else -1 for n in window]
-    for answer, (_, (first, last), _) in zip(answers, looks, strict=True):
-        assert answer.signals.span != 0 and last >= first
-
-
-@pytest.mark.parametrize("at", [0, 1, 7, 8, 13, 40, -1])
-def test_a_second_look_reads_the_tokens_that_it_says(
-    store: Store, monkeypatch: pytest.MonkeyPatch, at: int
-) -> None:
-    ids = store.chunk_ids([document(store, "manual.md").id])
-    stored, rows = store.read_tokens(ids), store.chunk_rows(ids)
-    lengths = stored.lengths.tolist()
-    tokens = torch.cat([stored.ids[i, :n] for i, n in enumerate(lengths)])
-    starts = torch.cat([stored.starts[i, :n] + rows[i].start for i, n in enumerate(lengths)])
-    ends = torch.cat([stored.ends[i, :n] + rows[i].start for i, n in enumerate(lengths)])
-    at %= len(tokens)
-    asked: list[torch.Tensor] = []
-    net = runtime().model
-
-    def reread(*given: torch.Tensor) -> object:
-        asked.extend(given[2:])
-        return DRT.reread(net, *given)
-
-    monkeypatch.setattr(net, "reread", reread)
-    none = torch.zeros(1, dtype=torch.long)
-    with store.snapshot() as view, torch.no_grad():
-        source = LibrarySource(runtime(), view, QUESTION, [5, 6, 7])
-        passage = Passage(rows[at // runtime().config.chunk], none, none, none, 0.0, 1.0, "both")
-        centred, _, _ = source.look_again(passage, at, at)
-    there = centred.tokens >= 0
-    numbers = centred.tokens[there]
-    assert at in numbers.tolist() and torch.equal(asked[1][0, 0], there)
-    assert asked[0][0, 0][there].tolist() == tokens[numbers].tolist()
-    assert centred.starts[there].tolist() == starts[numbers].tolist()
-    assert centred.ends[there].tolist() == ends[numbers].tolist()
 
 
 def test_numbers_are_probabilities_and_those_of_the_trace(store: Store) -> None:
@@ -374,7 +315,7 @@ def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
 
 
 def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> None:
-    without = dict.fromkeys(("quote_head", "reread", "reread_relevance", "second_look"), False)
+    without = {"quote_head": False, "reread": False, "reread_relevance": False}
     model = runtime(**without, reread_layers=0, question_states=False, groups=2)
     with library(tmp_path / "library", model) as store:
         file = tmp_path / "letters.txt"

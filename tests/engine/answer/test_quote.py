@@ -10,13 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from drt_engine.answer.quote import (
-    LONGEST_QUOTE,
-    Quotes,
-    QuoteSpan,
-    best_quotes,
-    looked_again,
-)
+from drt_engine.answer.quote import LONGEST_QUOTE, best_quotes
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import ChunkRow
@@ -54,36 +48,6 @@ def test_the_best_start_and_end() -> None:
     assert best.probability == pytest.approx(1, abs=1e-6)
     assert best.passage is passages[0]
     assert quotes.score > 10
-
-
-def test_a_span_at_the_end_of_what_was_read_may_go_on() -> None:
-    first = passage(0)
-    for one, token, cut in ((first, 0, False), (passage(1), 3, True), (first, 4, True)):
-        given_ = logits(1, null=-20)
-        put(given_.start, [one], token, 9.0)
-        put(given_.end, [one], token, 9.0)
-        best = best_quotes(given_, [one]).spans[0]
-        assert (best.tokens, best.cut) == ((token, token), cut)
-
-
-def span(first: int, last: int, *, cut: bool = False) -> QuoteSpan:
-    return QuoteSpan("a", first * 10, last * 10 + 9, 0.5, passage(1), (first, last), cut)
-
-
-def test_two_looks_say_how_sure_an_answer_is() -> None:
-    one = Quotes((span(5, 6), span(20, 21)), 3.0, 1.5)
-    other = Quotes((span(5, 9),), -1.0, 7.0)
-    both = looked_again(one, other)
-    assert (both.spans, both.score, both.null) == (one.spans, 1.0, 1.5)
-    assert looked_again(one, Quotes((), float("-inf"))) is one
-
-
-def test_the_second_look_has_a_quote_whole_that_was_cut_off() -> None:
-    one = Quotes((span(5, 8, cut=True), span(9, 10), span(20, 21)), 3.0)
-    both = looked_again(one, Quotes((span(5, 9), span(30, 31)), 1.0))
-    assert [s.tokens for s in both.spans] == [(5, 9), (20, 21)]
-    for other in (span(6, 9), span(30, 31)):  # another quote than the one that was cut off
-        assert looked_again(one, Quotes((other,), 1.0)).spans == one.spans
 
 
 def test_an_end_never_stands_before_its_start() -> None:

@@ -68,7 +68,6 @@ def test_warm_up_covers_what_lower_layers_see() -> None:
         ({"chunk": -1}, "chunk is -1"),
         ({"lower_layers": -1}, "lower_layers"),
         ({"reread_margin": -1}, "reread_margin"),
-        ({"second_look": True, "quote_head": True}, "second_look"),
         ({"heads": 5}, "width 32 must be a multiple"),
         ({"kv_heads": 3}, "heads 4 must be a multiple of kv_heads 3"),
         ({"groups": 3}, "upper_layers 2 must be a multiple of groups 3"),

@@ -30,7 +30,6 @@ SMALL_OPTIONS: dict[str, object] = {
     "reread_relevance": True,
     "reread_margin": 2,
     "reread_layers": 1,
-    "second_look": True,
 }
 
 
