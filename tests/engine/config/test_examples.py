@@ -22,4 +22,5 @@ def test_it_loads(path: Path) -> None:
 
 
 def test_there_are_five_stages() -> None:
-    assert [path.name[0] for path in CONFIGS] == ["1", "2", "3", "4", "5"]
+    stages = [path.name[0] for path in CONFIGS if path.parent.name == "drt-small-en"]
+    assert stages == ["1", "2", "3", "4", "5"]

@@ -72,9 +72,10 @@ def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> N
 
 def test_retrieve(model_folder: Path, commands: list[list[str]]) -> None:
     result = bench("retrieve", _options(model_folder, tokens=20_000))
-    scan, copy, bm25 = result["rows"][:3]
+    scan, coded, copy, bm25 = result["rows"][:4]
     assert result["calibration"]["landmarks"] == 1250
     assert (scan["against"], bm25["against"]) == ("memory copy", "landmark scan")
+    assert (coded["name"], coded["against"]) == ("coded landmark scan", "landmark scan")
     assert scan["ratio"] == pytest.approx(scan["median"] / copy["median"])
     assert bm25["median"] > 0 and scan["unit"] == "ms"
     assert not commands
