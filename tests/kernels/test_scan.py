@@ -137,7 +137,7 @@ def test_rough_scores_never_lose_a_landmark() -> None:
 
 
 def coded(found: Tensor, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
-    monkeypatch.setattr(drt_kernels.scan.landmarks, "_faster", lambda rows, codes: True)
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "codes_pay", lambda rows, codes: True)
     landmarks = Landmarks(found).coded()
     assert landmarks.codes is not None
     return landmarks
@@ -179,7 +179,7 @@ def test_only_landmarks_that_gain_by_it_are_coded(monkeypatch: pytest.MonkeyPatc
     found = numbers(100, 16).half()
     monkeypatch.setattr(drt_kernels.scan.landmarks, "_GAIN", float("inf"))
     assert Landmarks(found).coded().codes is None  # never as much faster as that
-    monkeypatch.setattr(drt_kernels.scan.landmarks, "_faster", lambda rows, codes: True)
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "codes_pay", lambda rows, codes: True)
     assert Landmarks(found).coded().codes is not None
     found[7, 3] = float("nan")
     for odd in (found, found.float(), found[:0]):

@@ -28,7 +28,7 @@ from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
-from drt_engine.store.reader import SCAN_ROWS
+from drt_engine.store.reader import CODED_ROWS
 
 TOKENS = 1 << 18
 SMALL_TOKENS = 4096
@@ -199,8 +199,8 @@ def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[Bench
         open_library(runtime, folder / "large") as large,
     ):
         stores = {"small": small, "large": large}
-        codings = -(-large.stats()["chunks"] // SCAN_ROWS)  # one a question from the second on
-        for number in range(-1 - codings, options.repetitions):
+        codings = -(-large.stats()["chunks"] // CODED_ROWS)  # one a question from the second on
+        for number in range(-2 - codings, options.repetitions):
             for name, store in stores.items():
                 seconds = _ask_seconds(runtime, store, options)
                 if number >= 0:

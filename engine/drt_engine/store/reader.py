@@ -25,6 +25,7 @@ from drt_engine.store.records import (
 from drt_engine.store.shelves import MappedShelf, map_shelf
 from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
 from drt_kernels.scan import Landmarks
+from drt_kernels.scan.landmarks import Codes, codes_of, codes_pay, join_codes
 
 # a mapping holds a file descriptor
 MAX_MAPPED = 256
@@ -33,6 +34,7 @@ MAX_COPIED_BYTES = 64 << 20
 SMALL_CHUNKS = 128
 _MANY = 64  # chunks read from a segment at once: it is gone through, and not needed again soon
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
+CODED_ROWS = 8_192  # coded in one scan, which takes less than the scan
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
@@ -235,20 +237,31 @@ class _Shelf:
         self.landmarks = flat.view(count, width)
         self.ids = tuple(map(_numbers, ids.split(SCAN_ROWS)))
         self.parts = [Landmarks(part) for part in self.landmarks.split(SCAN_ROWS)]
-        self._coded = -1
+        self._coded = -1  # parts that have codes; -1 before the first scan
+        self._pieces: list[Codes] = []  # of the next part, as far as they were made
 
     def code(self) -> None:
-        """Code one further part, from the second call on.
+        """Code some more landmarks, from the second call on.
 
         Whoever asks once does not wait for it; whoever goes on asking never waits for all of it.
         """
-        if 0 <= self._coded < len(self.parts):
-            part = self.parts[self._coded].coded()
-            if part.codes is None:  # it does not pay here
-                self._coded = len(self.parts)
-                return
-            self.parts[self._coded] = part
-        self._coded = min(self._coded + 1, len(self.parts))
+        if self._coded == len(self.parts):
+            return
+        if self._coded < 0:
+            self._coded = 0
+            return
+        part = self.parts[self._coded]
+        at = sum(len(piece) for piece in self._pieces)
+        rows = part.rows[at : at + CODED_ROWS]
+        codes = codes_of(rows)
+        first = self._coded == at == 0
+        if codes is None or (first and not codes_pay(rows, codes)):
+            self._coded, self._pieces = len(self.parts), []  # not on this processor
+            return
+        self._pieces.append(codes)
+        if at + len(rows) == len(part):
+            self.parts[self._coded] = Landmarks(part.rows, join_codes(self._pieces))
+            self._coded, self._pieces = self._coded + 1, []
 
 
 def _numbers(ids: Tensor) -> Sequence[int]:

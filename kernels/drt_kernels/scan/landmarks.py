@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -32,6 +33,9 @@ class Codes:
     lost: float
     longest: float
 
+    def __len__(self) -> int:
+        return len(self.scales)
+
     def __getitem__(self, rows: slice) -> Codes:
         return replace(self, values=self.values[rows], scales=self.scales[rows])
 
@@ -55,18 +59,31 @@ def code(rows: Tensor) -> tuple[Tensor, Tensor, float]:
     return values.to(torch.int8), scales, lost * _ROUNDING
 
 
-def _codes(rows: Tensor) -> Codes | None:
-    """The codes of landmarks [n, E]; None where some are no numbers: they would be off by more."""
-    values, scales, lost, longest = [], [], 0.0, 0.0
+def codes_of(rows: Tensor) -> Codes | None:
+    """The codes of landmarks [n, E] fp16 on a CPU, n > 0; None for what cannot be coded.
+
+    Landmarks that are no numbers cannot: their codes would be off by an unknown amount.
+    """
+    if not len(rows) or rows.dtype != torch.float16 or rows.is_cuda:
+        return None
+    parts = []
     for block in rows.split(_ROWS):
-        some = code(block)
-        values.append(some[0])
-        scales.append(some[1])
-        length = block.float().norm(dim=1).max().item() * _ROUNDING
-        if not math.isfinite(some[2] + length):
+        values, scales, lost = code(block)
+        longest = block.float().norm(dim=1).max().item() * _ROUNDING
+        if not math.isfinite(lost + longest):
             return None
-        lost, longest = max(lost, some[2]), max(longest, length)
-    return Codes(torch.cat(values), torch.cat(scales), lost, longest)
+        parts.append(Codes(values, scales, lost, longest))
+    return join_codes(parts)
+
+
+def join_codes(parts: Sequence[Codes]) -> Codes:
+    """The codes of landmarks that follow one another."""
+    return Codes(
+        torch.cat([part.values for part in parts]),
+        torch.cat([part.scales for part in parts]),
+        max(part.lost for part in parts),
+        max(part.longest for part in parts),
+    )
 
 
 @dataclass(frozen=True)
@@ -84,13 +101,11 @@ class Landmarks:
 
     def coded(self) -> Landmarks:
         """The same with codes, if this processor multiplies them faster than fp16."""
-        if not len(self) or self.rows.dtype != torch.float16 or self.rows.is_cuda:
-            return self
-        codes = _codes(self.rows)
-        return Landmarks(self.rows, codes) if codes and _faster(self.rows, codes) else self
+        codes = codes_of(self.rows)
+        return Landmarks(self.rows, codes) if codes and codes_pay(self.rows, codes) else self
 
 
-def _faster(rows: Tensor, codes: Codes) -> bool:
+def codes_pay(rows: Tensor, codes: Codes) -> bool:
     """Whether codes are multiplied faster than the landmarks they are of."""
     query = rows[0]
     wide = query.float()

@@ -98,7 +98,7 @@ def test_who_scans_again_gets_codes_part_by_part(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "SCAN_ROWS", 40)
-    monkeypatch.setattr("drt_kernels.scan.landmarks._faster", lambda rows, codes: True)
+    monkeypatch.setattr(reader, "codes_pay", lambda rows, codes: True)
     wanted = landmarks(many)
     many.compact()  # one shelf of 90 chunks
     with open_store(many.path) as store:
@@ -108,6 +108,11 @@ def test_who_scans_again_gets_codes_part_by_part(
             assert [len(part.codes.scales) for _, part in parts if part.codes] == expected
             rows = (zip(ids, part.rows.tolist(), strict=True) for ids, part in parts)
             assert dict(itertools.chain.from_iterable(rows)) == wanted
+    monkeypatch.setattr(reader, "CODED_ROWS", 30)  # a part takes two scans
+    with open_store(many.path) as store:
+        coded = [[part.codes for _, part in store.scan_again() if part.codes] for _ in range(7)]
+        assert [len(codes) for codes in coded] == [0, 0, 1, 1, 2, 3, 3]
+        assert [len(codes) for codes in coded[-1]] == [40, 40, 10]
         store.remove_document(document_id(7))
         assert not any(part.codes for _, part in store.scan_again())  # no whole shelf any more
         assert landmarks(store).keys() < wanted.keys()
@@ -123,7 +128,7 @@ def test_codes_that_do_not_pay_are_not_tried_again(
         return False
 
     monkeypatch.setattr(reader, "SCAN_ROWS", 40)
-    monkeypatch.setattr("drt_kernels.scan.landmarks._faster", never)
+    monkeypatch.setattr(reader, "codes_pay", never)
     many.compact()
     for _ in range(4):
         assert not any(part.codes for _, part in many.scan_again())
