@@ -34,7 +34,7 @@ MAX_COPIED_BYTES = 64 << 20
 SMALL_CHUNKS = 128
 _MANY = 64  # chunks read from a segment at once: it is gone through, and not needed again soon
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
-CODED_ROWS = 8_192  # coded in one scan, which takes less than the scan
+CODED_ROWS = 8_192  # coded in one scan, so that no question waits long for it
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
