@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -66,14 +67,16 @@ class Runtime:
         set_threads(threads)
         place = choose_device(device)
         compute = choose_dtype(dtype, place)
-        net, tokenizer = load_model(folder)
+        with ThreadPoolExecutor(1) as pool:  # hashing is a third of loading, and needs no Python
+            hashed = pool.submit(fingerprint, folder)
+            net, tokenizer = load_model(folder)
         config = net.config
         layout = RecordLayout(
             config.chunk, config.kv_heads, config.head_size, config.width, records
         )
         return cls(
             name=config.name,
-            fingerprint=fingerprint(folder),
+            fingerprint=hashed.result(),
             model=settle(net, compute).to(place),
             tokenizer=tokenizer,
             layout=layout,

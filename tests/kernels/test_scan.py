@@ -11,9 +11,11 @@ import pytest
 import torch
 from torch import Tensor
 
+import drt_kernels.scan.blocked
 import drt_kernels.scan.landmarks
 from drt_kernels import landmark_topk
 from drt_kernels.scan import Bounds, Landmarks, TopK, explain_scan
+from drt_kernels.scan.landmarks import CodedQuery
 from drt_kernels.scan.noise import gumbel, philox
 from drt_kernels.scan.order import NOTHING, pack, unpack
 from drt_kernels.testing import assert_close
@@ -124,6 +126,12 @@ def test_what_may_not_be_seen_may_hold_anything(backend: str, queries: int) -> N
     assert same(wanted, landmark_topk(asked, found, 3, bounds=bounds, backend=backend))
 
 
+@pytest.fixture(params=[1000, 1 << 17], ids=["windows", "one window"])
+def windows(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drt_kernels.scan.blocked, "_WINDOW", request.param)
+
+
+@pytest.mark.usefixtures("windows")
 def test_rough_scores_never_lose_a_landmark() -> None:
     """Scores so close that fp16 cannot tell them apart, in an order that is worst for a scan."""
     asked = numbers(1, 64)
@@ -133,7 +141,7 @@ def test_rough_scores_never_lose_a_landmark() -> None:
     for parts in (found, found.flip(0), found[torch.randperm(6000)]):
         wanted = landmark_topk(asked, parts, 20, backend="reference")
         assert same(wanted, landmark_topk(asked, parts.split(256), 20))
-        assert same(wanted, landmark_topk(asked, parts, 20))  # in blocks that grow
+        assert same(wanted, landmark_topk(asked, parts, 20))
 
 
 def coded(found: Tensor, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
@@ -143,6 +151,7 @@ def coded(found: Tensor, monkeypatch: pytest.MonkeyPatch) -> Landmarks:
     return landmarks
 
 
+@pytest.mark.usefixtures("windows")
 def test_codes_never_lose_a_landmark(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scores that eight bits cannot tell apart, landmarks of very different lengths."""
     asked = numbers(1, 64)
@@ -169,7 +178,7 @@ def test_codes_are_off_by_no_more_than_they_say(monkeypatch: pytest.MonkeyPatch)
     assert codes is not None
     for scale in (1e-3, 1.0, 1e3):
         query = numbers(1, 48)[0] * scale
-        rough, off = codes.rough(query)
+        rough, off = codes.rough(CodedQuery.of(query))
         exact = found.double() @ query.double()
         worst = (rough.double() - exact).abs().max().item()
         assert worst <= off < 0.1 * exact.abs().max().item()

@@ -31,6 +31,7 @@ from drt_engine.store import Store
 
 TOKENS = 30_000
 ASK, STORED, COLD, PYTHON = "ask", "ask --no-reread", "cold `drt ask`", "python importing torch"
+_IMPORT = [sys.executable, "-c", "import torch; print()"]
 
 
 def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
@@ -56,10 +57,10 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
                     warm[mode].append(_timed(runtime, store, options.question, reread=reread))
                 copy.time()
                 cold.append(run_process(command))
-                python.append(run_process([sys.executable, "-c", "import torch; print()"]))
+                python.append(run_process(_IMPORT))
     return BenchReport(
         bench="ask",
-        rows=[*_warm_rows(warm, matmul), *_cold_rows(cold, python)],
+        rows=[*_warm_rows(warm, matmul), *cold_rows(cold, python)],
         seconds=time.monotonic() - started,
         model=runtime.name,
         calibration={
@@ -89,7 +90,17 @@ def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
     return [*rows, bench_row(MATMUL, products, unit="ms")]
 
 
-def _cold_rows(cold: list[ProcessTimes], python: list[ProcessTimes]) -> list[BenchRow]:
+def cold_processes(command: list[str], repetitions: int) -> list[BenchRow]:
+    """Run a `drt ask` in processes of its own, by turns with ones that only import torch."""
+    cold, python = [], []
+    for _ in range(repetitions):
+        cold.append(run_process(command))
+        python.append(run_process(_IMPORT))
+    return cold_rows(cold, python)
+
+
+def cold_rows(cold: list[ProcessTimes], python: list[ProcessTimes]) -> list[BenchRow]:
+    """Rows of new processes that asked, beside those of ones that only imported torch."""
     imports = [process.total for process in python]
     rows = [
         bench_row(

@@ -22,6 +22,7 @@ import torch
 
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.evaluate import bench_again
+from drt_engine.evaluate.bench_ask import cold_processes
 from drt_engine.evaluate.bench_parts import MEGA, BenchOptions, run_process
 from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
@@ -191,7 +192,7 @@ def _checking(runtime: Runtime, library: Path, options: BenchOptions) -> list[Be
 
 
 def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[BenchRow]:
-    """One question over both libraries in turns, and the first answer of a new process' library."""
+    """One question over both libraries in turns; first answers, of an opening and of a process."""
     times: dict[str, list[float]] = {"small": [], "large": []}
     cold = []
     with (
@@ -208,10 +209,12 @@ def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[Bench
         for _ in range(options.repetitions):
             with open_library(runtime, folder / "large") as store:
                 cold.append(1000 * _ask_seconds(runtime, store, options))
+    command = options.command(runtime, folder / "large", "ask", options.question)
     return [
         bench_row(ASK, times["large"], unit="ms", against=SMALL_ASK, against_values=times["small"]),
         bench_row(SMALL_ASK, times["small"], unit="ms"),
         bench_row("ask after opening", cold, unit="ms", against=ASK, against_values=times["large"]),
+        *cold_processes(command, options.repetitions),
     ]
 
 

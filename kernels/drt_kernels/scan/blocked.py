@@ -8,17 +8,19 @@ exactly. Everything else is scored exactly at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
-from drt_kernels.scan.landmarks import Landmarks
+from drt_kernels.scan.landmarks import CodedQuery, Landmarks
 from drt_kernels.scan.noise import gumbel
 from drt_kernels.scan.order import NOTHING, Bounds, exact_scores, pack, unpack
 
 _ROWS = 1024  # in double precision they still fit the processor's second or third cache
-_ROUGH_ROWS = 32768  # multiplied at once in fp16: their scores still fit a cache
+_WINDOW = 1 << 17  # scored roughly before any is scored exactly; of small documents a copy, 100 MB
+_EXACT = 16384  # scored exactly at once, where nearly all are equals
+_GROUP = 32  # scores of which the best stands for all
 _FEW = 2  # queries; from three on, one conversion of the landmarks serves them all
 
 
@@ -40,8 +42,8 @@ def _together(
     kept = torch.full((len(queries), k), NOTHING, dtype=torch.int64)
     scores = torch.zeros(len(queries), k)
     order = torch.arange(len(queries))
-    for start, block in _blocks(parts, _ROWS):
-        clean = (wide @ block.rows.double().T).float()
+    for start, block in _blocks(parts):
+        clean = (wide @ block.double().T).float()
         numbers = torch.arange(start, start + len(block))
         noisy = clean if seed is None else clean + gumbel(seed, order, numbers)
         candidates = pack(noisy, numbers)
@@ -54,17 +56,13 @@ def _together(
     return unpack(kept), scores
 
 
-def _blocks(parts: Iterable[Landmarks], rows: int) -> Iterator[tuple[int, Landmarks]]:
-    """Blocks of at most ``rows`` landmarks with the number of their first.
-
-    Each at most doubles what was seen: so the best of all soon say what need not be looked at.
-    """
+def _blocks(parts: Iterable[Landmarks]) -> Iterator[tuple[int, Tensor]]:
+    """Blocks of a few landmarks with the number of their first."""
     start = 0
     for part in parts:
-        while len(part):
-            block = part[: min(rows, max(_ROWS, start))]
+        for block in part.rows.split(_ROWS):
             yield start, block
-            start, part = start + len(block), part[len(block) :]
+            start += len(block)
 
 
 def _one_by_one(
@@ -73,13 +71,27 @@ def _one_by_one(
     none = [None] * len(queries)
     first, until = (none if t is None else t.tolist() for t in (bounds.first, bounds.until))
     scans = [_Scan(query, k, a, b) for query, a, b in zip(queries, first, until, strict=True)]
-    for start, block in _blocks(parts, _ROUGH_ROWS):
+    for window in _windows(parts):
         for scan in scans:
-            scan.add(block, start)
+            scan.add(window)
     return (
         unpack(torch.stack([scan.kept for scan in scans])),
         torch.stack([scan.scores for scan in scans]),
     )
+
+
+def _windows(parts: Iterable[Landmarks]) -> Iterator[list[tuple[int, Landmarks]]]:
+    """Parts with the number of their first, together as many landmarks as a window has or more."""
+    window: list[tuple[int, Landmarks]] = []
+    start = begun = 0
+    for part in parts:
+        window.append((start, part))
+        start += len(part)
+        if start - begun >= _WINDOW:
+            yield window
+            window, begun = [], start
+    if window:
+        yield window
 
 
 class _Scan:
@@ -101,48 +113,74 @@ class _Scan:
         largest = query.abs().max().item()
         self._scale = largest if largest > 0 else 1.0
         self._even = query.float() / self._scale
-        self._rough = self._even.half()
-        self._lost = (self._even - self._rough.float()).norm().item()
+        self._half = self._even.half()
+        self._lost = (self._even - self._half.float()).norm().item()
+        self._coded: CodedQuery | None = None
 
-    def add(self, part: Landmarks, start: int) -> None:
-        """Look at landmarks [n, E], numbered from ``start``."""
-        begin = max(self.first - start, 0) if self.first is not None else 0
-        end = min(self.until - start, len(part)) if self.until is not None else len(part)
-        if begin >= end:
+    def add(self, window: Sequence[tuple[int, Landmarks]]) -> None:
+        """Look at parts of the landmarks, each with the number of its first."""
+        seen = [self._allowed(start, part) for start, part in window]
+        seen = [(start, part) for start, part in seen if len(part)]
+        if not seen:
             return
-        seen = part[begin:end]
-        rows, numbers = seen.rows, None
-        if rows.dtype == torch.float16 and len(rows) > self.k:
-            numbers = self._near(seen)
-            if not len(numbers):
-                return
-            rows = rows[numbers]
-        if numbers is None:
-            numbers = torch.arange(len(rows))
-        self._take(rows, numbers + (start + begin))
-
-    def _near(self, part: Landmarks) -> Tensor:
-        """Places of the landmarks [n, E] that may be among the best."""
-        if part.codes is not None:
-            rough, off = part.codes.rough(self._even)
+        parts = [part for _, part in seen]
+        enough = sum(map(len, parts)) > self.k
+        if enough and all(part.rows.dtype == torch.float16 for part in parts):
+            places = self._near(parts)
         else:
-            rough, off = part.rows @ self._rough, 0.0
+            places = [torch.arange(len(part)) for part in parts]
+        rows = [part.rows[some] for part, some in zip(parts, places, strict=True) if len(some)]
+        numbers = [some + start for (start, _), some in zip(seen, places, strict=True)]
+        if rows:
+            self._take(torch.cat(rows), torch.cat(numbers))
+
+    def _allowed(self, start: int, part: Landmarks) -> tuple[int, Landmarks]:
+        """What the query may see of a part, and the number of its first."""
+        begin = max(self.first - start, 0) if self.first is not None else 0
+        end = max(self.until - start, 0) if self.until is not None else len(part)
+        return start + begin, part[begin:end]
+
+    def _near(self, parts: Sequence[Landmarks]) -> Sequence[Tensor]:
+        """Places of the landmarks [n, E] that may be among the best, in each of the parts."""
+        rough = [self._rough(part) for part in parts]
+        scores = torch.cat([some for some, _ in rough])
+        off = max(off for _, off in rough)
         if self._floor == float("-inf"):
-            kth = rough.float().topk(self.k).values[-1].item()
-            self._longest = part.rows.float().norm(dim=1).max().item()
-            floor = kth - self._margin(kth) - off
+            floor = _kth(scores, self.k) - off
+            self._longest = parts[0].rows[:_ROWS].float().norm(dim=1).max().item()
+            floor -= self._margin(floor)
         else:
             floor = self._floor / self._scale
-        return (rough >= floor - self._margin(floor) - off).nonzero()[:, 0]
+        near = (scores >= floor - self._margin(floor) - off).nonzero()[:, 0]
+        starts = torch.tensor([0, *map(len, parts)]).cumsum(0)
+        counts = torch.searchsorted(near, starts).diff().tolist()
+        found = near.split(counts)
+        return [some - start for some, start in zip(found, starts.tolist(), strict=False)]
+
+    def _rough(self, part: Landmarks) -> tuple[Tensor, float]:
+        """Scores [n] of landmarks, fp32, and by how much codes may be off."""
+        if part.codes is None:
+            return (part.rows @ self._half).float(), 0.0
+        if self._coded is None:
+            self._coded = CodedQuery.of(self._even)
+        return part.codes.rough(self._coded)
 
     def _margin(self, score: float) -> float:
         return 4 * self._lost * self._longest + 2.0**-9 * abs(score) + 1e-6
 
     def _take(self, rows: Tensor, numbers: Tensor) -> None:
-        scores = exact_scores(self.query, rows)
+        scores = torch.cat([exact_scores(self.query, some) for some in rows.split(_EXACT)])
         both = torch.cat([self.kept, pack(scores, numbers)])
         self.kept, places = both.topk(self.k)
         self.scores = torch.cat([self.scores, scores])[places]
         if self.kept[-1].item() != NOTHING:
             self._floor = self.scores[-1].item()
             self._longest = max(self._longest, rows.float().norm(dim=1).max().item())
+
+
+def _kth(scores: Tensor, k: int) -> float:
+    """Nearly the ``k``-th best of scores [n], n > k: at least so many are as good."""
+    groups = len(scores) // _GROUP
+    if groups > 4 * k:  # each group's best is one: half the time of looking at all
+        scores = scores[: groups * _GROUP].view(groups, _GROUP).amax(dim=1)
+    return scores.topk(k).values[-1].item()

@@ -23,6 +23,24 @@ _GAIN = 1.2  # less is not worth the memory
 
 
 @dataclass(frozen=True)
+class CodedQuery:
+    """A query in eight bits: ``values`` [E, 1] times ``scale``, but for a vector of length
+    ``lost``; the query's own length is ``length``.
+    """
+
+    values: Tensor
+    scale: float
+    lost: float
+    length: float
+
+    @classmethod
+    def of(cls, query: Tensor) -> CodedQuery:
+        """Code a query [E]."""
+        values, scale, lost = code(query[None])
+        return cls(values.T.contiguous(), scale.item(), lost, query.norm().item())
+
+
+@dataclass(frozen=True)
 class Codes:
     """``values`` [n, E] int8 times ``scales`` [n] are landmarks, each but for a vector of a length
     of at most ``lost``; the landmarks' own length is at most ``longest``.
@@ -39,15 +57,13 @@ class Codes:
     def __getitem__(self, rows: slice) -> Codes:
         return replace(self, values=self.values[rows], scales=self.scales[rows])
 
-    def rough(self, query: Tensor) -> tuple[Tensor, float]:
-        """Query [E] -> scores [n] fp32, and by how much each may be off."""
-        values, scale, lost = code(query[None])
-        products = torch._int_mm(self.values, values.T.contiguous())[:, 0]
-        length = query.norm().item()
-        off = length * self.lost + lost * (self.longest + self.lost)
+    def rough(self, query: CodedQuery) -> tuple[Tensor, float]:
+        """Scores [n] fp32 of a query, and by how much each may be off."""
+        products = torch._int_mm(self.values, query.values)[:, 0]
+        off = query.length * self.lost + query.lost * (self.longest + self.lost)
         # Besides, the integer is rounded to fp32 and multiplied twice.
-        rounding = 2.0**-22 * (length + lost) * (self.longest + self.lost)
-        return products.float() * (self.scales * scale), (off + rounding) * _ROUNDING
+        rounding = 2.0**-22 * (query.length + query.lost) * (self.longest + self.lost)
+        return products.float() * (self.scales * query.scale), (off + rounding) * _ROUNDING
 
 
 def code(rows: Tensor) -> tuple[Tensor, Tensor, float]:
@@ -108,10 +124,10 @@ class Landmarks:
 def codes_pay(rows: Tensor, codes: Codes) -> bool:
     """Whether codes are multiplied faster than the landmarks they are of."""
     query = rows[0]
-    wide = query.float()
+    coded = CodedQuery.of(query.float())
     seconds = []
     try:
-        for work in (lambda: rows @ query, lambda: codes.rough(wide)):
+        for work in (lambda: rows @ query, lambda: codes.rough(coded)):
             times = []
             for _ in range(_TRIES):
                 began = time.perf_counter()

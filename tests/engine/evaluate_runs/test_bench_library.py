@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.evaluate import bench_again, bench_library, bench_parts
+from drt_engine.evaluate import bench_again, bench_ask, bench_library, bench_parts
 from drt_engine.evaluate.bench import bench
 from drt_engine.evaluate.bench_parts import ProcessTimes
 
@@ -15,7 +15,8 @@ def test_every_number_stands_beside_another(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bench_parts, "_SIDE", 64)
-    monkeypatch.setattr(bench_library, "run_process", lambda command: ProcessTimes(0.1, 0.2, None))
+    for part in (bench_ask, bench_library):
+        monkeypatch.setattr(part, "run_process", lambda command: ProcessTimes(0.1, 0.2, None))
     monkeypatch.setattr(bench_library, "SMALL_DOCUMENTS", 5)
     monkeypatch.setattr(bench_again, "FILES", 4)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
@@ -27,6 +28,7 @@ def test_every_number_stands_beside_another(
         "check records": "crc32 of the same bytes",
         "ask": "ask over 4k tokens",
         "ask after opening": "ask",
+        "cold `drt ask`, first output": "python importing torch",
         "`drt library list`": "python",
         "read unchanged files again": "read and hash these files",
         "append 1% to a large document": "read it whole",
