@@ -20,7 +20,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkRow
 from drt_engine.store.view import LibraryView
 from drt_kernels import landmark_topk
-from drt_kernels.scan import Landmarks
+from drt_kernels.scan import Landmarks, exact_scores
 
 RetrieverName = Literal["hybrid", "landmark", "lexical"]
 LEXICAL_CANDIDATES = 64
@@ -112,8 +112,9 @@ class LibrarySource:
         are.
         """
         bonus: dict[int, float] = {}
+        weight = 0.0
         if self.retriever != "landmark" and scorer.lexical is not None:
-            bonus = self.lexical_scores()
+            bonus, weight = self.lexical_scores(), scorer.lexical.item()
         only = self._only()
         scan = _Scan(self.store.scan_again(self.documents), only or bonus)
         if only:
@@ -121,19 +122,19 @@ class LibrarySource:
                 pass
             scores: dict[int, float] = {}
         else:
-            # So many that the best are among them, whatever the bonus makes of those that have it.
             few = self.count
             if scorer.late is not None:
                 few = max(few, self.runtime.config.late_candidates)
-            found = landmark_topk(query[None], scan, few + len(bonus))
+            # A bonus lifts those that have it, all of which are scored anyway: what is not among
+            # the few best without it is not among them with it. Only a penalty makes room.
+            found = landmark_topk(query[None], scan, few if weight >= 0 else few + len(bonus))
             kept = found.scores[0] > float("-inf")
             chosen = map(scan.chunk, found.index[0][kept].tolist())
             scores = dict(zip(chosen, found.scores[0][kept].tolist(), strict=True))
         wanted = sorted(c for c in scan.rows if c not in scores)
         if wanted:
-            rows = torch.stack([scan.rows[c] for c in wanted])
-            scores.update(zip(wanted, scorer.scores(query[None], rows)[0].tolist(), strict=True))
-        weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
+            rows = torch.stack([scan.rows[c] for c in wanted])  # scored as the scan scores
+            scores.update(zip(wanted, exact_scores(query, rows).tolist(), strict=True))
         ids = sorted(scores)
         total = [scores[c] + weight * bonus.get(c, 0.0) for c in ids]
         return ids, torch.tensor(total)
@@ -264,8 +265,9 @@ class _Scan:
             self._ids.append(ids)
             self._starts.append(self._starts[-1] + len(ids))
             if self._wanted:
-                for chunk, place in self._places(ids):
-                    self.rows[chunk] = landmarks.rows[place].float()
+                found = list(self._places(ids))
+                rows = landmarks.rows[torch.tensor([place for _, place in found], dtype=torch.long)]
+                self.rows.update(zip([chunk for chunk, _ in found], rows.unbind(), strict=True))
             yield landmarks
 
     def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:

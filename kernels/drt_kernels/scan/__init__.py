@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from drt_kernels.scan.choice import explain_scan, landmark_topk
 from drt_kernels.scan.landmarks import Landmarks
-from drt_kernels.scan.order import Bounds, TopK
+from drt_kernels.scan.order import Bounds, TopK, exact_scores
 
-__all__ = ["Bounds", "Landmarks", "TopK", "explain_scan", "landmark_topk"]
+__all__ = ["Bounds", "Landmarks", "TopK", "exact_scores", "explain_scan", "landmark_topk"]
