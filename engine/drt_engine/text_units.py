@@ -200,3 +200,22 @@ def _period_ends(before: _Before, word: str) -> bool:
     if initial or lower in _MAYBE_LAST or _DOTTED.match(token):
         return not word or word.lower() in _STARTERS
     return True
+
+
+def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
+    """Grow ``start:end`` so that it cuts no word and no number such as 6,120 or 07:45 or 8.5."""
+    while start > 0 and _joined(text, start):
+        start -= 1
+    while end < len(text) and _joined(text, end):
+        end += 1
+    return start, end
+
+
+def _joined(text: str, at: int) -> bool:
+    """Whether the characters before and after a border belong to one word or number."""
+    before, after = text[at - 1 : at], text[at : at + 1]
+    if before.isalnum() and after.isalnum():
+        return True
+    if before.isdigit() and after in ",.:/" and after:
+        return text[at + 1 : at + 2].isdigit()
+    return after.isdigit() and before in ",.:/" and bool(before) and text[at - 2 : at - 1].isdigit()

@@ -221,14 +221,17 @@ class _Asked:
         scores = retrieved.scores[0, :, :count]
         weight, judged = torch.log_softmax(scores.float(), dim=-1), scores.float()
         index = retrieved.index[0, :, :count]
+        each = 0.0
         logits: QuoteLogits = head(self.answer_state[None], retrieved.memory, index, weight)
         if found.reread is not None:
             logits = head.add_reread(logits, found.reread, weight.exp())
             judged = judged + head.relevance(found.reread)[:, :count]
+            each = float(head.absence(found.reread)[:, :count].detach().mean())
         self.pointer = start_shares(logits)
         quotes = best_quotes(logits, passages)
         relevance = float(judged.detach().amax())
-        self.signals = Signals(quotes.score, float(scores.detach().amax()), relevance, -quotes.null)
+        best = float(scores.detach().amax())
+        self.signals = Signals(quotes.score, best, relevance, -quotes.null, -each)
         return quotes
 
     def quote_result(self, quotes: Quotes) -> AnswerResult:

@@ -11,7 +11,7 @@ from drt_engine.answer.quote import QuoteSpan
 from drt_engine.source_map import place_in_source
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text_units import sentence_spans
+from drt_engine.text_units import sentence_spans, whole_words
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
@@ -81,25 +81,6 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
     return cite(store, document, low + start, low + end, span.passage.probability)
-
-
-def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Grow ``start:end`` so that it cuts no word and no number such as 6,120 or 07:45 or 8.5."""
-    while start > 0 and _joined(text, start):
-        start -= 1
-    while end < len(text) and _joined(text, end):
-        end += 1
-    return start, end
-
-
-def _joined(text: str, at: int) -> bool:
-    """Whether the characters before and after a border belong to one word or number."""
-    before, after = text[at - 1 : at], text[at : at + 1]
-    if before.isalnum() and after.isalnum():
-        return True
-    if before.isdigit() and after in ",.:/" and after:
-        return text[at + 1 : at + 2].isdigit()
-    return after.isdigit() and before in ",.:/" and bool(before) and text[at - 2 : at - 1].isdigit()
 
 
 def sentence_around(store: LibraryView, document: DocumentRow, start: int, end: int) -> str:

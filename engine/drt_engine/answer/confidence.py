@@ -16,13 +16,15 @@ class Signals(NamedTuple):
     """What speaks for "the document says it", each a log-odds or a score of the model.
 
     ``span``: best span against the null; ``retrieval``: best score of a chunk; ``relevance``: best
-    score once the chunks were read again; ``null``: minus the null logit.
+    score once the chunks were read again; ``null``: minus the null logit; ``each``: minus the mean
+    of what the chunks that were read again add to it, each by itself.
     """
 
     span: float
     retrieval: float = 0.0
     relevance: float = 0.0
     null: float = 0.0
+    each: float = 0.0
 
     def bounded(self) -> Signals:
         """The same within what can be fitted."""
@@ -46,10 +48,11 @@ class Calibration:
     retrieval: float = 0.0
     relevance: float = 0.0
     null: float = 0.0
+    each: float = 0.0
 
     def confidence(self, signals: Signals) -> float:
         """Return the confidence, in 0..1."""
-        span, retrieval, relevance, null = signals.bounded()
+        span, retrieval, relevance, null, each = signals.bounded()
         z = self.scale * span + self.retrieval * retrieval + self.relevance * relevance
-        z += self.null * null + self.shift
+        z += self.null * null + self.each * each + self.shift
         return 1 / (1 + math.exp(-max(-_EXTREME, min(_EXTREME, z))))

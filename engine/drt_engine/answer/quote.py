@@ -1,7 +1,12 @@
-"""Quotes from the quote head: the best spans over retrieved tokens, joined over chunk borders."""
+"""Quotes from the quote head: the best spans over retrieved tokens, joined over chunk borders.
+
+Spans that say the same in several places vote together, so that an answer that a document repeats
+wins over one that it gives once and with hardly more confidence.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,9 +15,13 @@ from torch import Tensor
 
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
+from drt_engine.text_units import whole_words, words
 
 LONGEST_QUOTE = 48  # tokens
 _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have
+_VOTERS = 60  # spans that vote; the rest hardly weigh
+_VOTE = 0.7  # power of a vote's probability: the head is surer of one place than it should be
+_ARTICLES = frozenset({"a", "an", "the"})
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,8 @@ class _Token:
 def best_quotes(
     logits: QuoteLogits, passages: Sequence[Passage], *, most: int = 3, longest: int = LONGEST_QUOTE
 ) -> Quotes:
-    """Return up to ``most`` spans that share no character, best first.
+    """Return up to ``most`` spans that share no character, the one whose words have most votes
+    first.
 
     ``logits`` over [1, R, U] belong to ``passages`` in order.
     """
@@ -56,19 +66,41 @@ def best_quotes(
     end = _normalise(logits.end[0, :count].float(), null)
     found: list[tuple[float, QuoteSpan]] = []
     for run in _runs(_merge(start, end, passages)):
-        found += _spans(run, longest, most)
-    found.sort(key=lambda item: -item[0])
+        found += _spans(run, longest)
     if not found:
         return Quotes((), float("-inf"))
-    score, best = found[0]
+    found.sort(key=lambda item: -item[0])
+    score = found[0][0]
     chosen: list[QuoteSpan] = []
-    for _, span in found:
-        if len(chosen) == most or (chosen and span.probability < _RUNNER_UP * best.probability):
-            break
-        if not any(_touch(span, other) for other in chosen):
+    for span in _by_votes(found[:_VOTERS]):
+        likely = not chosen or span.probability >= _RUNNER_UP * chosen[0].probability
+        if likely and not any(_touch(span, other) for other in chosen):
             chosen.append(span)
+        if len(chosen) == most:
+            break
     nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], null))
     return Quotes(tuple(chosen), (score - nothing) / 2, float(null.detach()))
+
+
+def _by_votes(found: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
+    """Spans with their scores, best first -> in the order of what all of the same words have."""
+    best = found[0][0]
+    votes: dict[object, float] = {}
+    said = [_said(span) for _, span in found]
+    for one, (score, _) in zip(said, found, strict=True):
+        votes[one] = votes.get(one, 0.0) + math.exp(_VOTE * (score - best))
+    order = sorted(range(len(found)), key=lambda i: (-votes[said[i]], i))
+    return [found[i][1] for i in order]
+
+
+def _said(span: QuoteSpan) -> object:
+    """What a span says, articles and punctuation aside; itself where its text is not at hand."""
+    text, base = span.passage.text, span.passage.text_start
+    if not base <= span.start < span.end <= base + len(text):
+        return span.document, span.start, span.end
+    start, end = whole_words(text, span.start - base, span.end - base)
+    kept = tuple(word for word in words(text[start:end]) if word not in _ARTICLES)
+    return kept or (span.document, span.start, span.end)
 
 
 def start_shares(logits: QuoteLogits) -> list[float]:
@@ -89,7 +121,7 @@ def _null_share(logits: Tensor, null: Tensor) -> Tensor:
 def _merge(
     start: Tensor, end: Tensor, passages: Sequence[Passage]
 ) -> dict[tuple[str, int], _Token]:
-    """Tokens by document and number; a token seen in two passages keeps its better reading."""
+    """Tokens by document and number; one seen in two passages has the probability of both."""
     tokens: dict[tuple[str, int], _Token] = {}
     for row, passage in enumerate(passages):
         places = (passage.tokens, passage.starts, passage.ends)
@@ -103,10 +135,16 @@ def _merge(
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
-                opens_at, closes_at = max(new.start, old.start), max(new.end, old.end)
+                opens_at, closes_at = _either(new.start, old.start), _either(new.end, old.end)
                 new = _Token(opens_at, closes_at, new.characters, better.passage)
             tokens[key] = new
     return tokens
+
+
+def _either(one: float, other: float) -> float:
+    """Logarithms of two probabilities -> that of their sum."""
+    high, low = max(one, other), min(one, other)
+    return high if low == float("-inf") else high + math.log1p(math.exp(low - high))
 
 
 def _runs(tokens: dict[tuple[str, int], _Token]) -> list[list[_Token]]:
@@ -121,14 +159,14 @@ def _runs(tokens: dict[tuple[str, int], _Token]) -> list[list[_Token]]:
     return runs
 
 
-def _spans(run: list[_Token], longest: int, most: int) -> list[tuple[float, QuoteSpan]]:
+def _spans(run: list[_Token], longest: int) -> list[tuple[float, QuoteSpan]]:
     """The best spans of one run: score is the sum of the log-probabilities of start and end."""
     start = torch.tensor([t.start for t in run])
     end = torch.tensor([t.end for t in run])
     scores = start[:, None] + end[None, :]
     near = torch.ones_like(scores).triu() - torch.ones_like(scores).triu(longest)
     scores = scores.masked_fill(near == 0, float("-inf"))
-    values, places = scores.flatten().topk(min(8 * most, scores.numel()))
+    values, places = scores.flatten().topk(min(_VOTERS, scores.numel()))
     out = []
     for value, place in zip(values.tolist(), places.tolist(), strict=True):
         if value == float("-inf"):
@@ -139,7 +177,7 @@ def _spans(run: list[_Token], longest: int, most: int) -> list[tuple[float, Quot
             passage.row.document_id,
             run[a].characters[0],
             run[b].characters[1],
-            float(torch.tensor(value).exp()),
+            math.exp(value),
             passage,
         )
         out.append((value, span))

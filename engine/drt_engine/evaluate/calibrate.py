@@ -39,7 +39,7 @@ from drt_engine.runtime import Runtime
 
 FILE = "calibration.json"
 THRESHOLD = 0.35
-_CHANCE = 0.55  # what four weights fitted to noise may reach
+_CHANCE = 0.55  # what five weights fitted to noise may reach
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
     if len(set(labels)) < 2:
         raise ConfigError(f"{name}: all questions are of one kind, expected answerable and not")
     rows = [one.bounded() for one in signals]
-    (span, retrieval, relevance, null), offset = fit_logistic(rows, labels)
+    (span, retrieval, relevance, null, each), offset = fit_logistic(rows, labels)
     fit = Calibration(
         scale=span,
         shift=offset - _odds(labels),
@@ -128,6 +128,7 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
         retrieval=retrieval,
         relevance=relevance,
         null=null,
+        each=each,
     )
     area = auroc([fit.confidence(one) for one in signals], labels)
     assert area is not None

@@ -80,15 +80,20 @@ class QuoteHead(nn.Module):
         """Add to logits over re-read memory [N, R, U] the linear term of the re-read states;
         ``probability`` [N, R].
         """
-        assert self.reread_span is not None and self.reread_null is not None
+        assert self.reread_span is not None
         span = self.reread_span(reread.states).float()
-        null = self.reread_null(reread.border).float()[..., 0]
+        null = self.absence(reread)
         judged = self.relevance(reread)[..., None]
         return QuoteLogits(
             logits.start + span[..., 0] + judged,
             logits.end + span[..., 1] + judged,
             logits.null + (null * probability).sum(dim=-1),
         )
+
+    def absence(self, reread: Reread) -> Tensor:
+        """What a chunk adds to the null logit once it has been read with the question, [N, R]."""
+        assert self.reread_null is not None
+        return self.reread_null(reread.border).float()[..., 0]  # type: ignore[no-any-return]
 
     def relevance(self, reread: Reread) -> Tensor:
         """What a chunk's score gains once it has been read with the question in front, [N, R]."""

@@ -32,6 +32,7 @@ class Passage:
     """A retrieved library chunk with its margins, and where the token of each slot stands.
 
     ``tokens`` [U] number the document's tokens (-1: none), ``starts``, ``ends`` [U] are characters.
+    ``text`` is that of the chunk and of the neighbours that lend tokens, from ``text_start`` on.
     """
 
     row: ChunkRow
@@ -42,6 +43,8 @@ class Passage:
     probability: float
     by: Literal["landmark", "lexical", "both"]
     late: float = 0.0  # the part of the score that comes from its tokens
+    text: str = ""
+    text_start: int = 0
 
 
 @dataclass
@@ -217,7 +220,10 @@ class LibrarySource:
             tokens, starts, ends = near.slots(row)
             by = self._found_by(row.id in lexical)
             late = self._late.get(row.id, 0.0)
-            out.append(Passage(row, tokens, starts, ends, score, probability, by, late))
+            text, start = near.text(row)
+            out.append(
+                Passage(row, tokens, starts, ends, score, probability, by, late, text, start)
+            )
         self._token_ids = near.token_ids
         return out, near.batch
 
@@ -301,6 +307,12 @@ class _Neighbourhood:
         count = len(chunk_ids)
         self.batch = ChunkBatch(*(getattr(everything, f)[:count] for f in _FIELDS))
         self.token_ids: list[Tensor] = []
+
+    def text(self, row: ChunkRow) -> tuple[str, int]:
+        """The text of a chunk and of its neighbours, and where it begins in the document."""
+        before, after = self.around[row.id]
+        rows = [self.rows[chunk] for chunk in (before, row.id, after) if chunk is not None]
+        return "".join(one.text for one in rows), rows[0].start
 
     def slots(self, row: ChunkRow) -> tuple[Tensor, Tensor, Tensor]:
         """Document token numbers, character starts and ends [S + 2 margin]; -1: no token there."""

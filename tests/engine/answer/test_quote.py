@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -102,6 +103,52 @@ def test_the_score_falls_as_the_null_logit_rises() -> None:
         scores.append(best_quotes(given_, passages).score)
     assert scores == sorted(scores, reverse=True)
     assert scores[1] == pytest.approx(0, abs=1e-5)
+
+
+TEXT = "".join(f"{word:<10}" for word in ["north", "The", "south", "north.", "east", "west"])
+
+
+def saying(ordinal: int, document: str, text: str = TEXT) -> Passage:
+    """A passage whose document says so from its first character on."""
+    return replace(passage(ordinal, document=document), text=text, text_start=0)
+
+
+def test_places_that_say_the_same_vote_together() -> None:
+    passages = [saying(0, "a"), saying(0, "b")]
+    given_ = logits(2)
+    for number, token, value in ((0, 0, 5.0), (1, 2, 5.4), (1, 3, 5.0)):
+        for part in (given_.start, given_.end):
+            part[0, number][passages[number].tokens == token] = value
+    best, *others = best_quotes(given_, passages).spans
+    assert (best.document, best.start, best.end) == ("a", 0, 9)  # "north", as in "b" at 30
+    assert [(one.document, one.start) for one in others] == [("b", 30), ("b", 20)]
+    assert others[1].probability > best.probability
+    apart = [replace(one, text="") for one in passages]  # nobody knows what they say
+    assert best_quotes(given_, apart).spans[0].start == 20
+
+
+def test_an_article_makes_no_other_answer() -> None:
+    passages = [saying(0, "a"), saying(0, "b")]
+    given_ = logits(2)
+    given_.start[0, 0][passages[0].tokens == 1] = 5.0  # "The south"
+    given_.end[0, 0][passages[0].tokens == 2] = 5.0
+    for part in (given_.start, given_.end):
+        part[0, 1][passages[1].tokens == 2] = 5.0  # "south"
+        part[0, 1][passages[1].tokens == 0] = 5.4  # "north"
+    assert best_quotes(given_, passages).spans[0].document == "a"
+
+
+def test_a_token_in_two_passages_has_the_probability_of_both() -> None:
+    passages = [passage(1), passage(2)]
+    given_ = logits(2)
+    put(given_.start, passages, 7, 3.0)  # the last of one, the margin of the other
+    put(given_.end, passages, 7, 3.0)
+    put(given_.start, passages, 5, 3.5)
+    put(given_.end, passages, 5, 3.5)
+    best = best_quotes(given_, passages).spans[0]
+    assert best.start == 70
+    start = 2 * math.exp(3) / (2 * math.exp(3) + math.exp(3.5) + 1)
+    assert best.probability == pytest.approx(start**2, rel=1e-3)
 
 
 def test_no_passage_gives_no_quote() -> None:
