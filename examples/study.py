@@ -52,6 +52,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "no margins when re-reading": ("model.reread_margin=0",),
     "3 layers that only re-read": ("model.reread_layers=3",),
     "late interaction": ("model.late_interaction=true",),
+    "clozes in half of the steps": (
+        "questions.share=0.5",
+        "cloze.share=0.5",
+        'cloze.corpus=["data/corpus/books-000.jsonl.xz", "data/corpus/docs-000.jsonl.xz"]',
+        "cloze.questions=8",
+        "cloze.more=8",
+        "cloze.windows=1",
+        "cloze.retrieved=2",
+    ),
     "base, seed 2": ("run.seed=2",),
 }
 

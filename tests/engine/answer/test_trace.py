@@ -10,8 +10,9 @@ from typing import Literal
 import pytest
 import torch
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask
+from drt_engine.answer.ask import AnswerResult, AskOptions, ask, feed_question, question_ids
 from drt_engine.answer.trace import CANDIDATES, Trace, attention, leaned_on
+from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import GroupedCrossAttention, Retrieved
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
@@ -176,6 +177,20 @@ def test_the_pointer_is_the_quote_heads(answer: AnswerResult, model: Runtime) ->
             assert 0 < sum(share or 0 for share in shares) <= 1 + 1e-5
         else:
             assert set(shares) == {None}
+
+
+def test_a_passage_has_the_text_of_all_its_tokens(model: Runtime, store: Store) -> None:
+    source = LibrarySource(model, store, QUESTION, [5])
+    decoder = Decoder(model.model, source, dtype=model.dtype)
+    with model.computing():
+        feed_question(decoder, question_ids(model, QUESTION))
+    assert source.passages[-1]
+    for passage in source.passages[-1]:
+        real = passage.tokens >= 0
+        first, last = int(passage.starts[real].min()), int(passage.ends[real].max())
+        end = passage.text_start + len(passage.text)
+        assert passage.text_start <= first < last <= end
+        assert passage.text == store.text(passage.row.document_id, passage.text_start, end)
 
 
 def test_candidates_are_the_best_of_each_kind(
