@@ -22,6 +22,7 @@ _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must hav
 _VOTERS = 60  # spans that vote; the rest hardly weigh
 _VOTE = 0.7  # power of a vote's probability: the head is surer of one place than it should be
 _ARTICLES = frozenset({"a", "an", "the"})
+_NOTHING: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def _by_votes(found: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
     said = [_said(span) for _, span in found]
     for one, (score, _) in zip(said, found, strict=True):
         votes[one] = votes.get(one, 0.0) + math.exp(_VOTE * (score - best))
+    votes[_NOTHING] = 0.0  # punctuation answers no question
     order = sorted(range(len(found)), key=lambda i: (-votes[said[i]], i))
     return [found[i][1] for i in order]
 
@@ -99,8 +101,8 @@ def _said(span: QuoteSpan) -> object:
     if not base <= span.start < span.end <= base + len(text):
         return span.document, span.start, span.end
     start, end = whole_words(text, span.start - base, span.end - base)
-    kept = tuple(word for word in words(text[start:end]) if word not in _ARTICLES)
-    return kept or (span.document, span.start, span.end)
+    every = tuple(words(text[start:end]))
+    return tuple(word for word in every if word not in _ARTICLES) or every
 
 
 def start_shares(logits: QuoteLogits) -> list[float]:

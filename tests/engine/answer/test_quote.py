@@ -127,6 +127,18 @@ def test_places_that_say_the_same_vote_together() -> None:
     assert best_quotes(given_, apart).spans[0].start == 20
 
 
+def test_words_come_before_punctuation() -> None:
+    one = saying(0, "a", f"{'...':<10}{'north':<10}{'!':<30}")
+    given_ = logits(1)
+    for token, value in ((0, 6.0), (1, 4.0), (2, 5.0)):
+        put(given_.start, [one], token, value)
+        put(given_.end, [one], token, value)
+    spans = best_quotes(given_, [one]).spans
+    assert spans[0].start <= 10 < 19 <= spans[0].end  # "north", or dots with it
+    alone = saying(0, "a", "." * 60)
+    assert best_quotes(given_, [alone]).spans
+
+
 def test_an_article_makes_no_other_answer() -> None:
     passages = [saying(0, "a"), saying(0, "b")]
     given_ = logits(2)
