@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -22,7 +23,6 @@ _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must hav
 _VOTERS = 60  # spans that vote; the rest hardly weigh
 _VOTE = 0.7  # power of a vote's probability: the head is surer of one place than it should be
 _ARTICLES = frozenset({"a", "an", "the"})
-_NOTHING: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def best_quotes(
     found.sort(key=lambda item: -item[0])
     score = found[0][0]
     chosen: list[QuoteSpan] = []
-    for span in _by_votes(found[:_VOTERS]):
+    for span in _by_votes(found):
         likely = not chosen or span.probability >= _RUNNER_UP * chosen[0].probability
         if likely and not any(_touch(span, other) for other in chosen):
             chosen.append(span)
@@ -84,15 +84,20 @@ def best_quotes(
 
 
 def _by_votes(found: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
-    """Spans with their scores, best first -> in the order of what all of the same words have."""
-    best = found[0][0]
+    """Spans with their scores, best first -> in the order of what all of the same words have.
+
+    Punctuation answers no question: spans without a word count where there are no others.
+    """
+    heard = ((_said(span), score, span) for score, span in found)
+    voters = list(islice((one for one in heard if one[0] != ()), _VOTERS))
+    if not voters:
+        return [span for _, span in found]
+    best = voters[0][1]
     votes: dict[object, float] = {}
-    said = [_said(span) for _, span in found]
-    for one, (score, _) in zip(said, found, strict=True):
-        votes[one] = votes.get(one, 0.0) + math.exp(_VOTE * (score - best))
-    votes[_NOTHING] = 0.0  # punctuation answers no question
-    order = sorted(range(len(found)), key=lambda i: (-votes[said[i]], i))
-    return [found[i][1] for i in order]
+    for said, score, _ in voters:
+        votes[said] = votes.get(said, 0.0) + math.exp(_VOTE * (score - best))
+    voters.sort(key=lambda voter: -votes[voter[0]])  # a stable sort: equals by their own score
+    return [span for _, _, span in voters]
 
 
 def _said(span: QuoteSpan) -> object:

@@ -243,6 +243,11 @@ class Catalog:
         with self.database.transaction() as connection:
             number = _partial_number(connection, id, first_ordinal)
             first_chunk = _next_chunk(connection)
+            last = connection.execute(
+                "SELECT id, text FROM chunk_words WHERE id ="
+                " (SELECT id FROM chunks WHERE document = ? AND ordinal = ?)",
+                (number, first_ordinal - 1),
+            ).fetchone()
             segment = connection.execute(
                 "INSERT INTO segments"
                 " (document, name, first_ordinal, first_chunk, chunks, landmarks_crc)"
@@ -259,10 +264,13 @@ class Catalog:
                     for i, (text, tokens) in counted
                 ],
             )
-            connection.executemany(
-                "INSERT INTO chunk_text (rowid, text) VALUES (?, ?)",
-                [(first_chunk + i, text.text) for i, (text, _) in counted],
-            )
+            index = "INSERT INTO chunk_text (rowid, text) SELECT id, text FROM chunk_words WHERE id"
+            if last is not None:  # it has words after it now
+                connection.execute(
+                    "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)", last
+                )
+                connection.execute(f"{index} = ?", (last[0],))
+            connection.execute(f"{index} >= ?", (first_chunk,))
             connection.execute(
                 "UPDATE documents SET characters = characters + ?, tokens = tokens + ?,"
                 " chunks = chunks + ? WHERE number = ?",

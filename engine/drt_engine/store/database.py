@@ -18,6 +18,7 @@ from drt_engine.store import migrations
 from drt_engine.store.disk import DISK, Disk
 from drt_engine.store.files import full_message
 from drt_engine.store.lock import WriterLock
+from drt_engine.store.margins import indexed
 from drt_engine.store.seals import pack_text, unpack_text
 
 Row = tuple[Any, ...]
@@ -45,6 +46,7 @@ class Database:
         )
         connection.create_function("deflate", 1, pack_text, deterministic=True)
         connection.create_function("inflate", 1, unpack_text, deterministic=True)
+        connection.create_function("indexed", 3, indexed, deterministic=True)
         return connection
 
     def prepare(self, lock: WriterLock) -> None:

@@ -129,10 +129,31 @@ def _m003_origins(connection: sqlite3.Connection) -> None:
     )
 
 
+_FOURTH = (
+    "DROP TABLE chunk_text",
+    "DROP VIEW chunk_words",
+    """CREATE VIEW chunk_words AS
+        SELECT c.id AS id, indexed(b.text, c.text, a.text) AS text FROM chunks c
+        LEFT JOIN chunks b ON b.document = c.document AND b.ordinal = c.ordinal - 1
+        LEFT JOIN chunks a ON a.document = c.document AND a.ordinal = c.ordinal + 1""",
+    """CREATE VIRTUAL TABLE chunk_text USING fts5 (
+        text, content = 'chunk_words', content_rowid = 'id',
+        tokenize = 'porter unicode61 remove_diacritics 2'
+    )""",
+    "INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')",
+)
+
+
+def _m004_margins(connection: sqlite3.Connection) -> None:
+    for statement in _FOURTH:
+        connection.execute(statement)
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_seals_and_shelves,
     _m003_origins,
+    _m004_margins,
 )
 
 

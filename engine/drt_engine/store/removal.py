@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from drt_engine.errors import CorruptStore
-from drt_engine.store.seals import unpack_text
+from drt_engine.store.margins import indexed
 
 
 def drop_source(connection: sqlite3.Connection, source: str, *, keep: int) -> list[str]:
@@ -40,11 +40,15 @@ def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
 
 def _drop_from_index(connection: sqlite3.Connection, number: int) -> bool:
     """Take a document out of the full-text index; False when its texts are too damaged for that."""
-    texts = connection.execute("SELECT id, text FROM chunks WHERE document = ?", (number,))
+    rows = connection.execute(
+        "SELECT id, text FROM chunks WHERE document = ? ORDER BY ordinal", (number,)
+    ).fetchall()
+    packed = [None, *(text for _, text in rows), None]
+    near = zip(rows, packed, packed[2:], strict=False)
     try:
         connection.executemany(
             "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)",
-            ((id, unpack_text(text)) for id, text in texts.fetchall()),
+            ((id, indexed(before, text, after)) for (id, text), before, after in near),
         )
     except CorruptStore:
         return False

@@ -11,14 +11,19 @@ import pytest
 
 from drt_engine.retrieval.lexical import search_terms as terms
 from drt_engine.store import Store, search
+from drt_engine.store.margins import WORDS
 from tests.engine.store.helpers import add_document, document_id, open_store
 
+APART = "moss " * WORDS  # so that no margin reaches the words of another chunk
 PIECES = [
-    "The captain's log of the ship. ",
-    "The notice period is three months; notice must be in writing. ",
-    "Periods of rest follow the long watch of the night. ",
-    "Café NAÏVE straße Ελλάδα — re\u0301sume\u0301 and 東京 2024-05-06 O'Brien. ",
-    "AND OR NOT NEAR text: (brackets) * ^ quotes. ",
+    f"{APART}{piece} {APART}"
+    for piece in (
+        "The captain's log of the ship.",
+        "The notice period is three months; notice must be in writing.",
+        "Periods of rest follow the long watch of the night.",
+        "Café NAÏVE straße Ελλάδα — re\u0301sume\u0301 and 東京 2024-05-06 O'Brien.",
+        "AND OR NOT NEAR text: (brackets) * ^ quotes.",
+    )
 ]
 
 
