@@ -147,7 +147,7 @@ class _Scan:
         off = max(off for _, off in rough)
         if self._floor == float("-inf"):
             floor = _kth(scores, self.k) - off
-            self._longest = parts[0].rows[:_ROWS].float().norm(dim=1).max().item()
+            self._longest = _first(parts, _ROWS).float().norm(dim=1).max().item()
             floor -= self._margin(floor)
         else:
             floor = self._floor / self._scale
@@ -176,6 +176,17 @@ class _Scan:
         if self.kept[-1].item() != NOTHING:
             self._floor = self.scores[-1].item()
             self._longest = max(self._longest, rows.float().norm(dim=1).max().item())
+
+
+def _first(parts: Sequence[Landmarks], count: int) -> Tensor:
+    """The first landmarks of the parts, at most ``count``."""
+    rows: list[Tensor] = []
+    for part in parts:
+        rows.append(part.rows[:count])
+        count -= len(rows[-1])
+        if not count:
+            break
+    return torch.cat(rows)
 
 
 def _kth(scores: Tensor, k: int) -> float:
