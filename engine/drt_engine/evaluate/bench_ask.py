@@ -60,7 +60,7 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
                 python.append(run_process(_IMPORT))
     return BenchReport(
         bench="ask",
-        rows=[*_warm_rows(warm, matmul), *cold_rows(cold, python)],
+        rows=[*_warm_rows(warm, matmul), *_cold_rows(cold, python)],
         seconds=time.monotonic() - started,
         model=runtime.name,
         calibration={
@@ -96,11 +96,10 @@ def cold_processes(command: list[str], repetitions: int) -> list[BenchRow]:
     for _ in range(repetitions):
         cold.append(run_process(command))
         python.append(run_process(_IMPORT))
-    return cold_rows(cold, python)
+    return _cold_rows(cold, python)
 
 
-def cold_rows(cold: list[ProcessTimes], python: list[ProcessTimes]) -> list[BenchRow]:
-    """Rows of new processes that asked, beside those of ones that only imported torch."""
+def _cold_rows(cold: list[ProcessTimes], python: list[ProcessTimes]) -> list[BenchRow]:
     imports = [process.total for process in python]
     rows = [
         bench_row(
