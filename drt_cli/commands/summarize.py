@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,9 +25,8 @@ if TYPE_CHECKING:
 @click.option(
     "--length",
     type=click.Choice(["short", "medium", "long"]),
-    default="short",
-    show_default=True,
-    help="How long the summary may be: 60, 150 or 400 words.",
+    help="How long the summary may be: 60 (short, the default), 150 or 400 words. Changes are all"
+    " listed unless a length is set.",
 )
 @click.option(
     "--words", type=click.IntRange(min=1), metavar="N", help="The most words, in place of --length."
@@ -90,23 +91,48 @@ def command(
     if as_json:
         print_json(summary.to_dict())
     elif as_lines:
-        for sentence in summary.sentences:
-            print_line(sentence.to_dict())
+        for line in _lines(summary):
+            print_line(line)
     else:
         _print(summary, cite=cite)
     return PARTLY if failed else DONE
 
 
+def _lines(summary: Summary) -> Iterator[dict[str, Any]]:
+    """The cited sentences; of changes each one, removed sentences too, which have no place."""
+    if not summary.changes:
+        yield from (sentence.to_dict() for sentence in summary.sentences)
+    for change in summary.changes:
+        cited = {} if change.new is None else change.new.to_dict()
+        yield {**cited, "kind": change.kind, "old": change.old}
+    if summary.changes_omitted:
+        yield {"changes_omitted": summary.changes_omitted}
+
+
 def _print(summary: Summary, *, cite: bool) -> None:
-    if not cite:
-        click.echo(printable(summary.text))
-        return
+    if summary.text:
+        click.echo(printable(_numbered(summary) if cite else summary.text))
+    if summary.changes_omitted:
+        total = len(summary.changes) + summary.changes_omitted
+        click.echo(
+            f"... and {summary.changes_omitted} more of {total} changes; without --length and"
+            " --words all are listed."
+        )
+    if cite and summary.sentences:
+        click.echo()
+        for number, sentence in enumerate(summary.sentences, start=1):
+            click.echo(f"[{number}] {place(sentence, share=False)}")
+
+
+def _numbered(summary: Summary) -> str:
+    """The text with the number of its citation after each sentence that has one."""
     if summary.mode == "extractive":
         numbered = enumerate(summary.sentences, start=1)
-        click.echo(" ".join(f"{one_line(one.quote)} [{number}]" for number, one in numbered))
-    else:
-        click.echo(printable(summary.text))
-    if summary.sentences:
-        click.echo()
-    for number, sentence in enumerate(summary.sentences, start=1):
-        click.echo(f"[{number}] {place(sentence, share=False)}")
+        return " ".join(f"{one_line(one.quote)} [{number}]" for number, one in numbered)
+    if not summary.changes:
+        return summary.text
+    numbers = count(1)
+    lines = zip(summary.text.splitlines(), summary.changes, strict=True)  # a line for each change
+    return "\n".join(
+        line if change.new is None else f"{line} [{next(numbers)}]" for line, change in lines
+    )

@@ -30,6 +30,7 @@ from drt_engine.text_units import sentence_spans
 
 NOTHING = "Nothing changed."
 _ALIKE = 0.5  # share of their words from which two sentences are versions of one
+_FARTHEST = 100  # old sentences compared with a new one: a rewritten book takes seconds
 _NUMBER = re.compile(r"\A\(?\d+(\.\d+)*[.)]?\s")
 _LABELS = {"added": "Added:", "changed": "Changed:", "removed": "Removed:"}
 
@@ -70,7 +71,7 @@ def _pairs(old: Sequence[str], new: Sequence[str]) -> dict[int, int]:
     first = 0
     for number, sentence in enumerate(new):
         words = sentence.split()
-        for other in range(first, len(old)):
+        for other in range(first, min(first + _FARTHEST, len(old))):
             ratio = difflib.SequenceMatcher(None, old[other].split(), words, autojunk=False)
             if ratio.quick_ratio() >= _ALIKE and ratio.ratio() >= _ALIKE:
                 pairs[number], first = other, other + 1
@@ -101,7 +102,8 @@ def summarize_changes(
 ) -> SummaryResult:
     """Summarise what changed in one document of the library since the version in file ``old``.
 
-    The document stays what it is at this moment, whatever writers do meanwhile.
+    All changes are listed; where a length is set, the most important that fit, and the others are
+    counted. The document stays what it is at this moment, whatever writers do meanwhile.
     Raises ``ConfigError`` for several documents, ``DocumentError`` where the old file cannot be
     read, ``NotFound`` for a section that neither changed nor exists.
     """
@@ -124,12 +126,15 @@ def _summarised(
         found = [one for one in found if any(a <= one.at <= b for a, b in spans)]
     with runtime.computing():
         scores = {(c.start, c.end): c for c in candidates(runtime, store, row, options.focus)}
-    chosen = _chosen(found, scores, (before, after), options.budget)
+    chosen = found
+    if options.is_limited:
+        chosen = _chosen(found, scores, (before, after), options.budget)
     changes = tuple(_change(store, row, one, before, scores) for one in chosen)
     lines = [_line(one.kind, *_sentences(one, (before, after))) for one in chosen]
-    text = "\n".join(lines) or NOTHING
+    text = "\n".join(lines) if found else NOTHING
     cited = tuple(change.new for change in changes if change.new is not None)
-    return SummaryResult(text, "changes", cited, row.tokens, changes)
+    omitted = len(found) - len(chosen)
+    return SummaryResult(text, "changes", cited, row.tokens, changes, changes_omitted=omitted)
 
 
 def _text(file: Path) -> str:

@@ -42,13 +42,14 @@ _ABSTRACT_QUESTION = "What is this text about?"
 class SummaryOptions:
     """How documents are summarised; ``focus`` is a question or topic that steers the choice.
 
-    ``words`` is the longest length, in place of that of ``length``; ``section`` keeps to sections
+    ``length`` None is "medium" for a summary and no limit for a list of changes. ``words`` is the
+    longest length, in place of that of ``length``; ``section`` keeps to sections
     whose name, or one they stand in, begins like this. ``first_whole`` lets the best sentence pass
     the length, as the usual baselines do, which evaluation needs to compare alike.
     """
 
     mode: Literal["auto", "extractive", "abstractive"] = "auto"
-    length: str = "medium"
+    length: Literal["short", "medium", "long"] | None = None
     focus: str | None = None
     words: int | None = None
     section: str | None = None
@@ -59,7 +60,7 @@ class SummaryOptions:
             raise ConfigError(
                 f"mode is {self.mode!r}, expected 'auto', 'extractive' or 'abstractive'"
             )
-        if self.length not in WORDS:
+        if self.length is not None and self.length not in WORDS:
             raise ConfigError(f"length is {self.length!r}, expected one of {', '.join(WORDS)}")
         if self.words is not None and self.words < 1:
             raise ConfigError(f"words is {self.words}, expected 1 or more")
@@ -67,7 +68,12 @@ class SummaryOptions:
     @property
     def budget(self) -> int:
         """Wanted length in words."""
-        return self.words or WORDS[self.length]
+        return self.words or WORDS[self.length or "medium"]
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the caller set a length."""
+        return self.words is not None or self.length is not None
 
     @property
     def longest(self) -> float:
@@ -89,6 +95,7 @@ class SummaryResult:
     """A summary and, in order, the sentences it is made of or rests on.
 
     Their probability is the share of the document's retrievals that goes to their chunk.
+    ``changes_omitted`` counts the changes that the length left no room for.
     """
 
     text: str
@@ -96,6 +103,7 @@ class SummaryResult:
     sentences: tuple[CitationResult, ...]
     tokens_read: int
     changes: tuple[ChangeResult, ...] = ()
+    changes_omitted: int = 0
 
 
 @dataclass(frozen=True)

@@ -215,14 +215,16 @@ class Assistant:
             resolved = self._options(store, options, record=True)
             result = _engine.ask(runtime, store, question, options=resolved)
             seconds = time.perf_counter() - began
-            answer = _convert.answer(result, seconds=seconds, model=runtime.name)
+            answer = _convert.answer(
+                result, question=question, seconds=seconds, model=runtime.name
+            )
             return _convert.trace(result.trace, answer)
 
     def summarize(
         self,
         document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
         *,
-        length: SummaryLength = "short",
+        length: SummaryLength | None = None,
         words: int | None = None,
         mode: SummaryMode = "auto",
         focus: str | None = None,
@@ -231,16 +233,17 @@ class Assistant:
     ) -> Summary:
         """Summarises documents of the library, by name, or files (`Path`s), which are read first.
 
-        `words` sets the longest length exactly. `section` keeps to the sections of this name.
-        `since` names a file with an older version: the summary is then of what changed.
+        `length` is "short" by default, `words` sets the longest length exactly. `section` keeps to
+        the sections of this name. `since` names a file with an older version: the summary then
+        lists what changed: all of it, unless a length is set; `changes_omitted` counts the rest.
         """
         with self._working() as (runtime, store):
             ids = [store.document(name).id for name in self._names(document)]
             began = time.perf_counter()
-            options = {"length": length, "words": words, "mode": mode, "focus": focus}
+            options = {"words": words, "mode": mode, "focus": focus, "section": section}
             old = None if since is None else os.fspath(since)
             result = _engine.summarize(
-                runtime, store, ids, section=section, since=old, **options
+                runtime, store, ids, length=length, since=old, **options
             )
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
@@ -297,7 +300,9 @@ class Assistant:
             resolved = self._options(store, options)
             result = _engine.ask(runtime, store, question, options=resolved, session=session)
             seconds = time.perf_counter() - began
-            return _convert.answer(result, seconds=seconds, model=runtime.name)
+            return _convert.answer(
+                result, question=question, seconds=seconds, model=runtime.name
+            )
 
     def _stream(
         self,
@@ -311,7 +316,9 @@ class Assistant:
         with self._working() as (runtime, store):
             resolved = self._options(store, options)
             pieces = _engine.stream(runtime, store, question, options=resolved, session=session)
-            return AnswerStream(self._steps(pieces), model=runtime.name, finished=finished)
+            return AnswerStream(
+                self._steps(pieces), question=question, model=runtime.name, finished=finished
+            )
 
     def _save_session(self, state: SessionState) -> None:
         with self._working():

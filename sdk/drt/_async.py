@@ -258,7 +258,7 @@ class AsyncAssistant:
         self,
         document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
         *,
-        length: SummaryLength = "short",
+        length: SummaryLength | None = None,
         words: int | None = None,
         mode: SummaryMode = "auto",
         focus: str | None = None,

@@ -145,8 +145,8 @@ def _candidate(one: EngineCandidate) -> TraceCandidate:
     )
 
 
-def answer(result: AnswerResult, *, seconds: float, model: str) -> Answer:
-    """An answer, with the time it took and the model that gave it."""
+def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -> Answer:
+    """An answer, with its question, the time it took and the model that gave it."""
     return Answer(
         text=result.text if result.found else "",
         found=result.found,
@@ -157,6 +157,7 @@ def answer(result: AnswerResult, *, seconds: float, model: str) -> Answer:
         seconds=seconds,
         model=model,
         trace=trace(result.trace),
+        question=question,
     )
 
 
@@ -177,6 +178,7 @@ def summary(result: SummaryResult, *, seconds: float, model: str) -> Summary:
             )
             for one in result.changes
         ),
+        changes_omitted=result.changes_omitted,
     )
 
 

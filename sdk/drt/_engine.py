@@ -86,6 +86,13 @@ def place_in_source(store: Store, document: DocumentRow, start: int, end: int) -
     return place_in_source(store, document, start, end)
 
 
+def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -> str:
+    """The sentence or sentences that hold a passage of a document."""
+    from drt_engine.answer.sentences import sentence_around
+
+    return sentence_around(store, document, start, end)
+
+
 def ask_options(**options: Any) -> AskOptions:
     """Checked options of a question."""
     from drt_engine.answer.ask import AskOptions
@@ -133,7 +140,7 @@ def summarize(
     store: Store,
     documents: Sequence[str],
     *,
-    section: str | None,
+    length: Literal["short", "medium", "long"] | None,
     since: str | None,
     **options: Any,
 ) -> SummaryResult:
@@ -142,9 +149,10 @@ def summarize(
     from drt_engine.summarize import SummaryOptions, summarize
 
     if since is not None:
-        chosen = SummaryOptions(section=section, **options)
+        chosen = SummaryOptions(length=length, **options)
         return summarize_changes(runtime, store, documents, Path(since), chosen)
-    return summarize(runtime, store, documents, SummaryOptions(section=section, **options))
+    chosen = SummaryOptions(length=length or "short", **options)
+    return summarize(runtime, store, documents, chosen)
 
 
 def repair(runtime: Runtime, store: Store, findings: Sequence[Finding]) -> None:

@@ -7,22 +7,27 @@ import re
 from . import _engine
 from ._errors import NotFoundError
 from ._library import Library
-from ._types import Citation, Passage
+from ._types import Citation, Passage, TraceCandidate, TraceEntry
 
 AROUND = 400
 _HANDLE = re.compile(r"(?P<document>.+):(?P<start>\d{1,12})-(?P<end>\d{1,12})\Z", flags=re.S)
 
 
-def passage(library: Library, citation: str | Citation, *, around: int = AROUND) -> Passage:
-    """The passage of a citation, or of its handle such as `43f8db2c:67218-67228`.
+def passage(
+    library: Library,
+    citation: str | Citation | TraceEntry | TraceCandidate,
+    *,
+    around: int = AROUND,
+) -> Passage:
+    """The passage of a citation, of a chunk of a trace, or of a handle: `43f8db2c:67218-67228`.
 
     `around` characters stand before and after the quote, less where words would be cut. Raises
     `NotFoundError` where there is no such document or place.
     """
-    if isinstance(citation, Citation):
-        document, start, end = citation.document, citation.start, citation.end
-    else:
+    if isinstance(citation, str):
         document, start, end = _parsed(citation)
+    else:
+        document, start, end = citation.document, citation.start, citation.end
     with library._open() as store:
         row = store.document(document)
         if not start < end <= row.characters:
@@ -34,6 +39,7 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         text = store.text(row.id, low, min(row.characters, end + around))
         page, section = store.place(row.id, start)
         place = _engine.place_in_source(store, row, start, end)
+        sentence = _engine.sentence_around(store, row, start, end)
     before, quote, after = text[: start - low], text[start - low : end - low], text[end - low :]
     cited = Citation(
         document=row.id,
@@ -48,6 +54,7 @@ def passage(library: Library, citation: str | Citation, *, around: int = AROUND)
         source_start=place.start,
         source_end=place.end,
         probability=citation.probability if isinstance(citation, Citation) else 0.0,
+        context=sentence,
     )
     if low > 0:
         before = _from_word(before)

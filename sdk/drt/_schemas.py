@@ -85,8 +85,16 @@ def _share(text: str) -> Schema:
     return {"type": "number", "minimum": 0, "maximum": 1, "description": text}
 
 
+def _with(object_: Schema, **more: Schema) -> Schema:
+    """An object's schema with further properties, all of them required."""
+    return {**object_, **_object(object_["properties"] | more)}
+
+
+_HANDLE = {"type": "string", "description": "a short name of the place, which drt show takes"}
+
+
 def _citation() -> Schema:
-    return _fields(
+    fields = _fields(
         _types.Citation,
         "context",
         start={"type": "integer", "minimum": 0, "description": "first character of the quote"},
@@ -106,6 +114,14 @@ def _citation() -> Schema:
         },
         probability=_share("with what share the quoted chunk was retrieved"),
     )
+    sentence = {"type": "string", "description": "the sentence around the quote"}
+    return _with(fields, sentence=sentence, handle=_HANDLE)
+
+
+def _chunk(kind: Any) -> Schema:
+    """A chunk of a trace, with the place that follows from its fields."""
+    end = {"type": "integer", "minimum": 0, "description": "character after its last"}
+    return _with(_fields(kind), end=end, handle=_HANDLE)
 
 
 def _answer(**more: Schema) -> Schema:
@@ -121,6 +137,13 @@ def _summary() -> Schema:
     said = {"summary": {"type": "string"}}
     rest = _fields(_types.Summary, "text")
     return {**rest, **_object(said | rest["properties"])}
+
+
+def _summary_line() -> Schema:
+    """A sentence of a summary, a change with its sentence or without, or what was left out."""
+    kinds = _fields(_types.Change, "new")
+    omitted = _object({"changes_omitted": {"type": "integer", "minimum": 1}})
+    return {"oneOf": [_citation(), _with(_citation(), **kinds["properties"]), kinds, omitted]}
 
 
 def _report() -> Schema:
@@ -170,6 +193,8 @@ _SPECIAL: dict[Any, Callable[[], Schema]] = {
     _types.Citation: _citation,
     _types.Answer: _answer,
     _types.ModelInfo: _model,
+    _types.TraceEntry: lambda: _chunk(_types.TraceEntry),
+    _types.TraceCandidate: lambda: _chunk(_types.TraceCandidate),
 }
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
@@ -193,6 +218,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     ),
     "show": _passage,
     "summarize": _summary,
+    "summarize-line": _summary_line,
     "trace": _trace,
     "watch-line": lambda: _of(_types.WatchEvent),
 }

@@ -20,10 +20,12 @@ class AnswerStream:
         self,
         pieces: Iterator[str | AnswerResult],
         *,
+        question: str,
         model: str,
         finished: Callable[[], None] | None = None,
     ) -> None:
         self._pieces = pieces
+        self._question = question
         self._model = model
         self._finished = finished
         self._began = time.perf_counter()
@@ -37,7 +39,9 @@ class AnswerStream:
             if isinstance(piece, str):
                 return piece
             seconds = time.perf_counter() - self._began
-            self.answer = _convert.answer(piece, seconds=seconds, model=self._model)
+            self.answer = _convert.answer(
+                piece, question=self._question, seconds=seconds, model=self._model
+            )
             if self._finished is not None:
                 self._finished()
         raise StopIteration

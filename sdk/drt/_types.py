@@ -163,6 +163,36 @@ class AskProgress:
     seconds: float
 
 
+def _handle(document: str, start: int, end: int) -> str:
+    """The short name of a place."""
+    return f"{document[:8]}:{start}-{end}"
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A chunk's text and where it begins; its end and its handle follow from them."""
+
+    chunk: int
+    document: str
+    title: str
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        """The character after the last of `text`."""
+        return self.start + len(self.text)
+
+    @property
+    def handle(self) -> str:
+        """A short name of the place, which `passage` and `drt show` understand."""
+        return _handle(self.document, self.start, self.end)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The chunk as plain values, with `end` and `handle`."""
+        return asdict(self) | {"end": self.end, "handle": self.handle}
+
+
 @dataclass(frozen=True)
 class Citation:
     """Where a quote stands: `quote` is the document's text from `start` to `end`.
@@ -171,7 +201,7 @@ class Citation:
     from the quote to characters of the file: of its text as `open` gives it, without a byte order
     mark, or of the page in a PDF. Formats that are kept as they are written have exactly the quote
     there; where a reader rewrites (LaTeX, tables), what it was made of; others have none.
-    `context` is the sentence around the quote; it is for reading and not part of the JSON.
+    `context` is the sentence around the quote, cut where it is very long; `sentence` in JSON.
     """
 
     document: str
@@ -191,13 +221,18 @@ class Citation:
     @property
     def handle(self) -> str:
         """A short name of the place, which `Library.passage` and `drt show` understand."""
-        return f"{self.document[:8]}:{self.start}-{self.end}"
+        return _handle(self.document, self.start, self.end)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence around the quote."""
+        return self.context
 
     def to_dict(self) -> dict[str, Any]:
         """The citation as in the documented JSON of `ask`."""
         values = asdict(self)
-        del values["context"]
-        return values
+        sentence = values.pop("context")
+        return values | {"sentence": sentence, "handle": self.handle}
 
 
 @dataclass(frozen=True)
@@ -217,7 +252,7 @@ class Passage:
 
 
 @dataclass(frozen=True)
-class TraceEntry:
+class TraceEntry(_Place):
     """One retrieved chunk: its place, the landmark score, and the probability it was read with.
 
     `score` is what the probability was made of: `landmark`, the product of vectors, `lexical`, what
@@ -225,11 +260,6 @@ class TraceEntry:
     averaged over the tokens that read it; `pointer` is the share of the quote head's start in it.
     """
 
-    chunk: int
-    document: str
-    title: str
-    start: int
-    text: str
     score: float
     probability: float
     source: str
@@ -243,14 +273,9 @@ class TraceEntry:
 
 
 @dataclass(frozen=True)
-class TraceCandidate:
+class TraceCandidate(_Place):
     """A chunk that landmarks or words proposed, with its score there (words: BM25 share)."""
 
-    chunk: int
-    document: str
-    title: str
-    start: int
-    text: str
     score: float
     retrieved: bool
 
@@ -264,6 +289,11 @@ class TraceGroup:
     entries: tuple[TraceEntry, ...]
     by_landmark: tuple[TraceCandidate, ...] = ()
     by_words: tuple[TraceCandidate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The group as plain values."""
+        chunks = ("entries", "by_landmark", "by_words")
+        return vars(self) | {name: [one.to_dict() for one in vars(self)[name]] for name in chunks}
 
 
 @dataclass(frozen=True)
@@ -307,8 +337,9 @@ class Trace:
 
     def to_dict(self) -> dict[str, Any]:
         """The trace as plain values, with the answer it belongs to."""
-        values = asdict(replace(self, answer=None))
+        values = asdict(replace(self, groups=(), answer=None))
         del values["rendered"]
+        values["groups"] = [group.to_dict() for group in self.groups]
         values["answer"] = None if self.answer is None else self.answer.to_dict()
         return values
 
@@ -325,7 +356,7 @@ class Trace:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer and its evidence.
+    """An answer to `question`, and its evidence.
 
     When `found` is false, `text` is empty and the one citation is the closest passage.
     """
@@ -339,10 +370,12 @@ class Answer:
     seconds: float
     model: str
     trace: Trace | None = field(default=None, repr=False, compare=False)
+    question: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The answer as in the documented JSON of `ask`."""
         return {
+            "question": self.question,
             "answer": self.text,
             "found": self.found,
             "confidence": self.confidence,
@@ -373,7 +406,10 @@ class Change:
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary and the sentences it rests on; `changes` where two versions were compared."""
+    """A summary and the sentences it rests on; `changes` where two versions were compared.
+
+    `changes_omitted` counts further changes, for which a length that was set had no room.
+    """
 
     text: str
     mode: str
@@ -382,6 +418,7 @@ class Summary:
     seconds: float
     model: str
     changes: tuple[Change, ...] = ()
+    changes_omitted: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """The summary as plain values."""
@@ -390,6 +427,7 @@ class Summary:
             "mode": self.mode,
             "sentences": [sentence.to_dict() for sentence in self.sentences],
             "changes": [change.to_dict() for change in self.changes],
+            "changes_omitted": self.changes_omitted,
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,

@@ -47,8 +47,8 @@ def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
 
 def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--json", "Which period?", handbook)
-    keys = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds"]
-    assert list(result.json) == [*keys, "model"]
+    keys = ["question", "answer", "found", "confidence", "mode", "citations", "tokens_read"]
+    assert list(result.json) == [*keys, "seconds", "model"]
     assert list(result.json["citations"][0]) == [
         "document",
         "title",
@@ -62,8 +62,12 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "source_start",
         "source_end",
         "probability",
+        "sentence",
+        "handle",
     ]
-    assert result.json["answer"] == "period"
+    assert result.json["answer"] == "period" and result.json["question"] == "Which period?"
+    assert result.json["citations"][0]["sentence"] == "The notice period is thirty days."
+    assert drt("show", result.json["citations"][0]["handle"], "--json").json["quote"] == "period"
 
 
 def test_json_of_not_found_has_an_empty_answer(drt: Drt, handbook: Path) -> None:

@@ -8,8 +8,10 @@ import sys
 import zipfile
 from pathlib import Path
 
+import jsonschema
 import pytest
 
+from drt import schema
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -127,11 +129,32 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
         f"[1] handbook.txt, page 3, {id[:8]}:0-33",
     ]
     given = {"length": "long", "mode": "auto", "focus": "notice"}
+    drt("summarize", "handbook.txt", "--since", handbook)
+    assert engine.calls.pop()[1]["length"] is None
     assert engine.calls[-1][1] == {**given, "words": None, "section": None, "since": None}
     plain = drt("summarize", "handbook.txt", "--no-cite")
     assert plain.out == "The notice period is thirty days.\n"
-    keys = ["summary", "mode", "sentences", "changes", "tokens_read", "seconds", "model"]
-    assert list(drt("summarize", "--json", "handbook.txt").json) == keys
+    keys = ["summary", "mode", "sentences", "changes", "changes_omitted", "tokens_read"]
+    assert list(drt("summarize", "--json", "handbook.txt").json) == [*keys, "seconds", "model"]
+
+
+def test_changes_are_numbered_and_what_is_left_out_is_counted(drt: Drt, handbook: Path) -> None:
+    lines = drt("summarize", handbook, "--since", handbook).out.splitlines()
+    assert lines[:2] == ["Removed: Gone.", "Changed: The notice period is thirty days. [1]"]
+    assert lines[3].startswith("[1] handbook.txt")
+    few = drt("summarize", handbook, "--since", handbook, "--words", 9)
+    assert "... and 4 more of 6 changes" in few.out
+    assert drt("summarize", handbook, "--since", handbook, "--words", 9, "--json").json[
+        "changes_omitted"
+    ] == 4
+    told = drt("summarize", handbook, "--since", handbook, "--words", 9, "--jsonl").out.splitlines()
+    first, second, third = map(json.loads, told)
+    line_schema = jsonschema.Draft202012Validator(schema("summarize-line"))
+    for line in (first, second, third):
+        line_schema.validate(line)
+    assert third == {"changes_omitted": 4}
+    assert first == {"kind": "removed", "old": "Gone."}
+    assert second["kind"] == "changed" and second["quote"].startswith("The notice")
 
 
 def test_summaries_of_nothing_are_a_sentence(drt: Drt, handbook: Path) -> None:

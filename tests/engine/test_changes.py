@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -131,7 +132,38 @@ def test_a_budget_is_kept(store: Store, manual: DocumentRow, old: Path, words: i
     if summary.changes:
         assert len(summary.text.split()) <= words
     else:
-        assert words < 9
+        assert words < 9 and not summary.text
+    assert len(summary.changes) + summary.changes_omitted == 4
+
+
+def test_every_change_is_listed_unless_a_length_is_set(tmp_path: Path) -> None:
+    rules = [f"Rule {n} says that the keeper pays {n} crowns for lamp {n}." for n in range(40)]
+    old, new = tmp_path / "old.txt", "\n\n".join(rules).replace("crowns", "marks")
+    old.write_text("\n\n".join(rules))
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="new.txt", text=new)
+        every = summarize_changes(runtime(), store, [row.id], old, SummaryOptions())
+        assert (len(every.changes), every.changes_omitted) == (40, 0)
+        assert len(every.text.splitlines()) == 40
+        few = summarize_changes(runtime(), store, [row.id], old, SummaryOptions(length="short"))
+    assert 0 < len(few.changes) < 10 and len(few.changes) + few.changes_omitted == 40
+
+
+def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    matcher = changes.difflib.SequenceMatcher
+
+    def counting(*arguments: Any, **options: Any) -> Any:
+        compared.append(arguments)
+        return matcher(*arguments, **options)
+
+    old = [f"Alpha {n} beta {n * 7} gamma delta." for n in range(300)]
+    new = [f"Epsilon {n} zeta {n * 11} eta theta." for n in range(300)]
+    monkeypatch.setattr(changes.difflib, "SequenceMatcher", counting)
+    found = differences("\n\n".join(old), "\n\n".join(new))
+    assert len(compared) <= 1 + 300 * 100
+    assert [one.kind for one in found].count("added") == 300
+    assert [one.kind for one in found].count("removed") == 300
 
 
 def test_nothing_changed(store: Store, manual: DocumentRow, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ class FakeSummary:
     sentences: tuple[FakeCitation, ...]
     tokens_read: int
     changes: tuple[SimpleNamespace, ...] = ()
+    changes_omitted: int = 0
 
 
 @dataclass
@@ -208,12 +209,17 @@ class FakeEngine:
         self._enter("summarize")
         self.calls.append(("summarize", options))
         sentences = tuple(_first_sentence(store, id) for id in documents)
-        changes: tuple[SimpleNamespace, ...] = ()
-        if options["since"] is not None:
-            changes = (SimpleNamespace(kind="changed", old="Before.", new=sentences[0]),)
         text = " ".join(one.quote for one in sentences)
         tokens = sum(store.document(id).tokens for id in documents)
-        return FakeSummary(text, "extractive", sentences, tokens, changes)
+        if options["since"] is None:
+            return FakeSummary(text, "extractive", sentences, tokens)
+        changes = (
+            SimpleNamespace(kind="removed", old="Gone.", new=None),
+            SimpleNamespace(kind="changed", old="Before.", new=sentences[0]),
+        )
+        text = f"Removed: Gone.\nChanged: {sentences[0].quote}"
+        omitted = 0 if options["length"] is None and options["words"] is None else 4
+        return FakeSummary(text, "changes", sentences, tokens, changes, changes_omitted=omitted)
 
     def new_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
         if not name:
@@ -352,7 +358,7 @@ def _entry(citation: FakeCitation) -> SimpleNamespace:
         chunk_id=1,
         document=citation.document,
         title=citation.title,
-        start=citation.start,
+        start=citation.start - citation.context.find(citation.quote),
         text=citation.context,
         score=1.5,
         probability=citation.probability,

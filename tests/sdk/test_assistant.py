@@ -150,7 +150,8 @@ def test_a_quote_is_the_documents_own_text(assistant: Assistant, handbook: Path)
     citation = answer.citations[0]
     assert answer.found and answer.text == citation.quote == "period"
     assert assistant.library.text(document, citation.start, citation.end) == citation.quote
-    assert citation.context == "The notice period is thirty days."
+    assert citation.sentence == citation.context == "The notice period is thirty days."
+    assert answer.question == "Which period?"
 
 
 def test_not_found_has_no_text_and_the_closest_passage(
@@ -164,7 +165,9 @@ def test_not_found_has_no_text_and_the_closest_passage(
 def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path) -> None:
     document = assistant.ingest(handbook)
     answer = assistant.ask("Which period?")
+    (citation,) = answer.citations
     assert answer.to_dict() == {
+        "question": "Which period?",
         "answer": "period",
         "found": True,
         "confidence": 0.75,
@@ -183,14 +186,16 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "source_start": None,
                 "source_end": None,
                 "probability": 0.5,
+                "sentence": "The notice period is thirty days.",
+                "handle": citation.handle,
             }
         ],
         "tokens_read": document.tokens,
         "seconds": answer.seconds,
         "model": "fake",
     }
-    order = ["answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds"]
-    assert list(answer.to_dict()) == [*order, "model"]
+    order = ["question", "answer", "found", "confidence", "mode", "citations", "tokens_read"]
+    assert list(answer.to_dict()) == [*order, "seconds", "model"]
 
 
 @pytest.mark.parametrize("named", ["id", "title", "source", "info"])
@@ -256,7 +261,9 @@ def test_a_trace_shows_what_was_retrieved(assistant: Assistant, handbook: Path) 
     shown = ["chunk", "document", "title", "start", "text", "score", "probability", "source"]
     assert list(entry) == [
         *shown, "page", "section", "landmark", "lexical", "late", "mass", "pointer",
+        "end", "handle",
     ]
+    assert entry["end"] == entry["start"] + len(entry["text"])
     values = trace.to_dict()
     assert list(values) == ["question", "groups", "tokens", "documents", "answer"]
     assert values["answer"]["answer"] == "period" and values["tokens"][-1]["text"] == "period"

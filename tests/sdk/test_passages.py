@@ -20,6 +20,21 @@ def test_a_citation_leads_to_its_passage(assistant: Assistant, handbook: Path) -
         assert (found.citation.page, found.citation.section) == (3, "Part > Terms")
 
 
+def test_a_chunk_of_a_trace_leads_to_its_passage(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    group = assistant.trace("Which period?").groups[0]
+    for chunk in (group.entries[0], group.by_words[0]):
+        for named in (chunk, chunk.handle):
+            found = passage(assistant.library, named)
+            assert found.quote == chunk.text and found.citation.end == chunk.end
+
+
+def test_a_passage_has_the_sentence_around_its_quote(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    values = passage(assistant.library, "handbook.txt:11-17").to_dict()
+    assert values["sentence"] == "The notice period is thirty days."
+
+
 def test_surroundings_are_cut_between_words(assistant: Assistant, handbook: Path) -> None:
     assistant.ingest(handbook)
     found = passage(assistant.library, "handbook.txt:11-17", around=10)

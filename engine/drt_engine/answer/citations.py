@@ -8,13 +8,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drt_engine.answer.quote import QuoteSpan
+from drt_engine.answer.sentences import sentence_around
 from drt_engine.source_map import place_in_source
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text_units import sentence_spans, whole_words
+from drt_engine.text_units import whole_words
 
-_AROUND = 600  # characters on each side searched for the sentence's borders
-_LONGEST_CONTEXT = 420
 _LONGEST_WORD = 40
 
 
@@ -81,22 +80,3 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
     return cite(store, document, low + start, low + end, span.passage.probability)
-
-
-def sentence_around(store: LibraryView, document: DocumentRow, start: int, end: int) -> str:
-    """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
-    touching = sentences_at(store, document, start, end)
-    spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
-    low = max(touching[0][0] if touching else start, start - spare)
-    high = min(touching[-1][1] if touching else end, end + spare)
-    return store.text(document.id, low, high).strip()
-
-
-def sentences_at(
-    store: LibraryView, document: DocumentRow, start: int, end: int
-) -> list[tuple[int, int]]:
-    """Return the places of the sentences that share a character with ``start:end``, in order."""
-    low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
-    text = store.text(document.id, low, high)
-    spans = ((low + a, low + b) for a, b in sentence_spans(text))
-    return [(a, b) for a, b in spans if a < end and start < b]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from drt_engine.answer.citations import CitationResult, cite, sentences_at
+from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.sentences import sentences_at
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView

@@ -1,0 +1,34 @@
+"""The sentences around a place of a document.
+
+Reads text through the store and knows nothing of models, so that showing a passage loads none.
+"""
+
+from __future__ import annotations
+
+from drt_engine.store import DocumentRow, Store
+from drt_engine.store.view import LibraryView
+from drt_engine.text_units import sentence_spans
+
+_AROUND = 600  # characters on each side searched for the sentence's borders
+_LONGEST_CONTEXT = 420
+
+
+def sentence_around(
+    store: Store | LibraryView, document: DocumentRow, start: int, end: int
+) -> str:
+    """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
+    touching = sentences_at(store, document, start, end)
+    spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
+    low = max(touching[0][0] if touching else start, start - spare)
+    high = min(touching[-1][1] if touching else end, end + spare)
+    return store.text(document.id, low, high).strip()
+
+
+def sentences_at(
+    store: Store | LibraryView, document: DocumentRow, start: int, end: int
+) -> list[tuple[int, int]]:
+    """Return the places of the sentences that share a character with ``start:end``, in order."""
+    low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
+    text = store.text(document.id, low, high)
+    spans = ((low + a, low + b) for a, b in sentence_spans(text))
+    return [(a, b) for a, b in spans if a < end and start < b]
