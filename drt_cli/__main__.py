@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import signal
+import sys
 
 _MANY = 50_000  # new objects between two looks for garbage; torch alone makes 250,000
 
@@ -18,7 +19,10 @@ def main() -> None:
 
         run_main()
     finally:
-        gc.freeze()  # at the end nothing is worth looking through: that took a tenth of a second
+        # At the end nothing is worth looking through: that took a tenth of a second. But Triton,
+        # which the optimiser imports, reports each of its objects that is not collected as leaked.
+        if "triton" not in sys.modules:
+            gc.freeze()
 
 
 if __name__ == "__main__":

@@ -257,11 +257,13 @@ def time_step(loop: Any, *, most: float) -> float:
 
 def last_metrics(run: Run, number: int) -> str:
     """The newest value of each loss that a stage logged."""
+    from drt_engine.train.metrics import read_metrics
+
     file = run.out / f"stage-{number}" / "metrics.jsonl"
     newest: dict[str, float] = {}
     if file.exists():
-        for line in file.read_text().splitlines():
-            newest |= json.loads(line)
+        for row in read_metrics(file):
+            newest |= row
     return " ".join(f"{name} {newest[name]:.3f}" for name in SHOWN if name in newest)
 
 

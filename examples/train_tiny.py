@@ -11,6 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from drt_engine.train.metrics import read_metrics
 from drt_engine.train.run import train
 from drt_engine.train.tokenizer import train_tokenizer
 
@@ -26,7 +27,7 @@ def main() -> None:
         config = Path(folder) / "tiny.toml"
         config.write_text(_CONFIG.format(tokenizer=tokenizer, corpus=corpus, steps=steps))
         run = train(config)
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = read_metrics(run / "metrics.jsonl")
     print(f"loss {rows[0]['lm']:.2f} -> {rows[-1]['lm']:.2f} in {steps} steps; run folder: {run}")
 
 

@@ -136,7 +136,8 @@ class RunConfig:
     """Where and how the run happens; ``minutes`` between checkpoints.
 
     After ``limit_minutes`` it stops with a checkpoint; the schedule still counts steps. ``workers``
-    processes make batches ahead, for a device that would wait for them.
+    processes make batches ahead, for a device that would wait for them. Which settings a resumed
+    run may change is in ``train/resume.py``.
     """
 
     out: Path = Path("runs/run")

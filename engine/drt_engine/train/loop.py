@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import time
+from typing import Any
 
 import torch
 
@@ -19,7 +20,8 @@ from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.ahead import Ahead
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.optim import clip, make_optimizer, set_rate
-from drt_engine.train.state import find_state, load_state, save_state
+from drt_engine.train.resume import expect_resumable, settings_of
+from drt_engine.train.state import find_state, load_state, read_extra, save_state
 from drt_engine.train.tasks import Tasks
 
 
@@ -30,18 +32,21 @@ class Loop:
         self.config, self.model, self.tokenizer = config, model, tokenizer
         self.device = next(model.parameters()).device
         self.folder = config.run.out
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
+        state = find_state(self.folder)
+        if state is not None:
+            expect_resumable(state, read_extra(state).get("settings", {}), self._settings())
         self.optimizer = make_optimizer(model, config.optim)
         self.tasks = Tasks(config, model.config, tokenizer, device=self.device)
         self.ahead = Ahead(self.tasks, config.run.workers)
         self.metrics = Metrics(self.folder)
         self.step = 0
-        found = find_state(self.folder)
-        if found is not None:
-            extra = load_state(found, model, self.optimizer)
+        if state is not None:
+            extra = load_state(state, model, self.optimizer)
             self.step = int(extra["step"])
             self.tasks.load(extra["tasks"])
+        # Only now is it certain that the configuration is that of the run in this folder.
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
 
     def run(self, *, until: int | None = None) -> list[float]:
         """Train to the last step (or ``until``, or the limit in minutes), checkpointing as it goes;
@@ -69,11 +74,17 @@ class Loop:
 
     def save(self) -> None:
         """Write the train state and the model as it would be shipped, and draw the losses."""
-        extra = {"step": self.step, "tasks": self.tasks.state()}
+        extra = {"step": self.step, "tasks": self.tasks.state(), "settings": self._settings()}
         save_state(self.folder / "state", self.model, self.optimizer, extra)
         save_model(self.model, self.tokenizer, self.folder / "model")
         if self.metrics.path.exists():
             plot(self.folder)
+
+    def _settings(self) -> dict[str, Any]:
+        """Return what a resumed run is compared by."""
+        settings = settings_of(self.config)
+        del settings["model"]  # as it was written; compared is what it was resolved to
+        return settings | settings_of(self.model.config, "model.")
 
     def _one_step(self) -> float:
         config = self.config.optim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections import defaultdict
 from pathlib import Path
@@ -16,6 +17,9 @@ class Metrics:
         self._sums: dict[str, float] = defaultdict(float)
         self._counts: dict[str, int] = defaultdict(int)
         self._start = time.monotonic()
+        if self.path.exists() and not self.path.read_bytes().endswith(b"\n"):
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write("\n")  # ends a line that a crash cut
 
     def add(self, **values: float) -> None:
         """Add one step's values."""
@@ -24,15 +28,32 @@ class Metrics:
             self._counts[key] += 1
 
     def write(self, step: int, **extra: float) -> dict[str, float]:
-        """Append a line with the means since the last one, and return it."""
+        """Append a line with the means since the last one, and return it.
+
+        JSON has no NaN and no infinity; they are written as ``null``.
+        """
         row = {key: self._sums[key] / self._counts[key] for key in self._sums}
         row = {"step": step, **{k: round(v, 5) for k, v in (row | extra).items()}}
         row["seconds"] = round(time.monotonic() - self._start, 1)
+        line = {key: value if math.isfinite(value) else None for key, value in row.items()}
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(line, allow_nan=False) + "\n")
         self._sums.clear()
         self._counts.clear()
         return row
+
+
+def read_metrics(path: Path) -> list[dict[str, float]]:
+    """Return the rows of ``metrics.jsonl``, ``null`` as NaN; a line that a crash cut is left out.
+    """
+    rows = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        rows.append({k: math.nan if value is None else value for k, value in row.items()})
+    return rows
 
 
 def plot(run: Path) -> Path | None:
@@ -43,7 +64,7 @@ def plot(run: Path) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         return None
-    rows = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    rows = read_metrics(run / "metrics.jsonl")
     keys = sorted({k for row in rows for k in row} - {"step", "seconds", "lr", "norm"})
     figure = Figure(figsize=(8, 4.5), layout="constrained")
     axes = figure.add_subplot()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import torch
+from torch import nn
 
 from drt_engine.config.train import OptimConfig
 from drt_engine.errors import ConfigError
-from drt_engine.model.drt import DRT
 
 
-def make_optimizer(model: DRT, config: OptimConfig) -> torch.optim.AdamW:
+def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     """Return AdamW with the parts of ``OptimConfig`` at their shares of the rate.
 
     Vectors do not decay. Scalars (the temperature, the weight of BM25) take ten times the rate:

@@ -1,71 +1,164 @@
-"""Train state on disk: parameters and optimiser as safetensors, counters and stream state as JSON.
+"""Train state on disk: parameters and AdamW moments as safetensors, counters and settings as JSON.
 
-Each checkpoint is a folder made under a temporary name and renamed, so that an interrupted save
-leaves the last one.
+Knows nothing of tasks or configurations: any loop with a module and AdamW can use it. Each
+checkpoint is a folder that is written under a temporary name, flushed to the disk and renamed, so
+that an interrupted save leaves the last one.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from drt_engine.errors import ConfigError
 
+TENSORS, COUNTERS = "state.safetensors", "state.json"
+_MODEL, _OPTIMIZER = "model.", "optim."
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+
 
 def save_state(
-    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, extra: dict[str, Any]
+    folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, extra: dict[str, Any]
 ) -> None:
-    """Write a checkpoint of everything a run needs to continue."""
-    part = folder.with_name(folder.name + ".part")
+    """Write a checkpoint of everything a run needs to continue; ``extra`` is kept as JSON.
+
+    When this returns the checkpoint survives a power failure. A failure before that leaves the
+    previous one, under its own name or as ``.old``.
+    """
+    part, old = (folder.with_name(folder.name + suffix) for suffix in (".part", ".old"))
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True)
-    tensors = {f"model.{k}": v for k, v in model.state_dict().items()}
-    state = optimizer.state_dict()
-    for number, slots in state["state"].items():
-        tensors |= {f"optim.{number}.{k}": torch.as_tensor(v) for k, v in slots.items()}
-    save_file(
-        {k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / "state.safetensors"
-    )
-    (part / "state.json").write_text(json.dumps(extra), encoding="utf-8")
-    old = folder.with_name(folder.name + ".old")
-    shutil.rmtree(old, ignore_errors=True)
+    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
+    tensors |= {_OPTIMIZER + name: t for name, t in moments_by_name(model, optimizer).items()}
+    # Cloned, because tensors that share memory cannot be saved.
+    save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / TENSORS)
+    (part / COUNTERS).write_text(json.dumps(extra), encoding="utf-8")
+    for path in (part / TENSORS, part / COUNTERS, part):
+        sync(path)
+    # With the state in place the old one is of an earlier save that was interrupted; without it,
+    # the old one is the only checkpoint and stays until the new one has its name.
     if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
+        sync(folder.parent)
     part.rename(folder)
+    sync(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 
-def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Restore a checkpoint into model and optimiser; return the counters. Raises ``ConfigError`` on
-    a misfit.
+def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Any]:
+    """Restore a checkpoint into model and optimiser; return what was saved as ``extra``.
+
+    Raises ``ConfigError`` when the checkpoint is damaged or belongs to other parameters.
     """
-    tensors = load_file(folder / "state.safetensors")
-    own = {k.removeprefix("model."): v for k, v in tensors.items() if k.startswith("model.")}
+    extra = read_extra(folder)
     try:
-        model.load_state_dict(own)
+        tensors = load_file(folder / TENSORS)
+    except (OSError, SafetensorError) as error:
+        raise ConfigError(
+            f"{folder / TENSORS} cannot be read: {error}; restore it, or train into another folder"
+        ) from error
+    try:
+        model.load_state_dict(_below(_MODEL, tensors))
     except RuntimeError as error:
         raise ConfigError(f"{folder} was made with another model configuration: {error}") from error
-    slots: dict[int, dict[str, Tensor]] = {}
-    for key, value in tensors.items():
-        if key.startswith("optim."):
-            _, number, name = key.split(".", 2)
-            slots.setdefault(int(number), {})[name] = value
-    state = optimizer.state_dict()
-    state["state"] = slots
-    optimizer.load_state_dict(state)
-    extra: dict[str, Any] = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+    restore_moments(folder, model, optimizer, _below(_OPTIMIZER, tensors))
+    return extra
+
+
+def read_extra(folder: Path) -> dict[str, Any]:
+    """Return what a checkpoint was given as ``extra``, without its tensors."""
+    path = folder / COUNTERS
+    try:
+        extra = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error}; restore it, or train into another folder"
+        ) from error
+    if not isinstance(extra, dict):
+        raise ConfigError(f"{path} holds no JSON object; restore it, or train into another folder")
     return extra
 
 
 def find_state(run: Path) -> Path | None:
     """Return the newest whole checkpoint of a run folder, or ``None``."""
     for name in ("state", "state.old"):
-        if (run / name / "state.json").exists():
+        if (run / name / COUNTERS).exists():
             return run / name
     return None
+
+
+def moments_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
+    """Return AdamW's moments as ``<moment>.<parameter name>``; a parameter that never had a
+    gradient has none.
+    """
+    numbers = _numbers_by_name(model, optimizer)
+    state = optimizer.state_dict()["state"]
+    return {
+        f"{moment}.{name}": torch.as_tensor(state[number][moment])
+        for name, number in numbers.items()
+        if number in state
+        for moment in _MOMENTS
+    }
+
+
+def restore_moments(
+    folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, moments: Mapping[str, Tensor]
+) -> None:
+    """Give each parameter of the optimiser the moments of its own name, whatever group it is in.
+
+    Raises ``ConfigError``, which names ``folder``, for moments of a parameter that the optimiser
+    does not have, of another shape than the parameter's, or incomplete: fused AdamW would read and
+    write past the end of moments that are too small.
+    """
+    shapes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    numbers = _numbers_by_name(model, optimizer)
+    slots: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in moments.items():
+        moment, _, name = key.partition(".")
+        if name not in numbers or moment not in _MOMENTS:
+            raise ConfigError(
+                f"{folder} holds AdamW's {key!r}, which is of no parameter that this run trains: "
+                "it is of another run or version; train into another folder"
+            )
+        expected = torch.Size() if moment == "step" else shapes[name]
+        if tensor.shape != expected:
+            raise ConfigError(
+                f"{folder} holds AdamW's {key} as {list(tensor.shape)}, expected {list(expected)}; "
+                "train into another folder"
+            )
+        slots.setdefault(numbers[name], {})[moment] = tensor
+    for name, number in numbers.items():
+        if number in slots and len(slots[number]) < len(_MOMENTS):
+            raise ConfigError(f"{folder} lacks moments of {name}; train into another folder")
+    # Learning rates and decay stay those of the optimiser: they come from the configuration.
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
+
+
+def sync(path: Path) -> None:
+    """Flush a file, or the names in a folder, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+
+
+def _numbers_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, int]:
+    """Return the number that the optimiser's state gives each parameter it trains."""
+    names = {parameter: name for name, parameter in model.named_parameters()}
+    trained = [p for group in optimizer.param_groups for p in group["params"]]
+    return {names[parameter]: number for number, parameter in enumerate(trained)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import math
 from dataclasses import asdict, replace
@@ -23,7 +24,7 @@ from drt_engine.errors import ConfigError, EngineError
 from drt_engine.model.weights import load_model, save_model
 from drt_engine.train import state as state_module
 from drt_engine.train.loop import Loop
-from drt_engine.train.metrics import Metrics, plot
+from drt_engine.train.metrics import Metrics, plot, read_metrics
 from drt_engine.train.optim import make_optimizer, rate, set_rate
 from drt_engine.train.run import start, train
 from drt_engine.train.state import find_state, load_state, save_state
@@ -223,10 +224,10 @@ def test_optimiser_state_comes_back_in_equal_bits(tmp_path: Path) -> None:
 
 
 def test_a_state_of_another_model_is_a_sentence(tmp_path: Path) -> None:
-    config = stream_config(tmp_path)
-    loop(config).run(until=1)
+    model, other = make_model(MODEL), make_model(tiny())
+    save_state(tmp_path / "state", model, make_optimizer(model, OptimConfig()), {})
     with pytest.raises(ConfigError, match="another model configuration"):
-        Loop(config, fresh_model(tiny()), TOKENIZER)
+        load_state(tmp_path / "state", other, make_optimizer(other, OptimConfig()))
     assert find_state(tmp_path / "none") is None
 
 
@@ -267,6 +268,32 @@ def test_plot_draws_when_matplotlib_is_there(tmp_path: Path) -> None:
     file = plot(tmp_path)
     assert file is not None
     assert file.read_bytes().startswith(b"\x89PNG")
+
+
+def test_values_that_are_not_finite_are_null(tmp_path: Path) -> None:
+    metrics = Metrics(tmp_path)
+    metrics.add(lm=float("nan"), norm=float("inf"), hit=0.5)
+    row = metrics.write(1, lr=0.1)
+    assert math.isnan(row["lm"]) and row["norm"] == float("inf")
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    line = json.loads(metrics.path.read_text(), parse_constant=refuse)
+    assert (line["lm"], line["norm"], line["hit"]) == (None, None, 0.5)
+    (again,) = read_metrics(metrics.path)
+    assert math.isnan(again["lm"]) and math.isnan(again["norm"])
+    assert again["hit"] == 0.5
+    if importlib.util.find_spec("matplotlib") is not None:
+        assert plot(tmp_path) is not None
+
+
+def test_a_line_that_a_crash_cut_costs_that_line_alone(tmp_path: Path) -> None:
+    Metrics(tmp_path).write(1, lm=2.0)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "l')
+    Metrics(tmp_path).write(3, lm=1.0)
+    assert [row["step"] for row in read_metrics(tmp_path / "metrics.jsonl")] == [1, 3]
 
 
 def test_no_matplotlib_no_plot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
