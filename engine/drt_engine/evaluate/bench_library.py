@@ -29,6 +29,7 @@ from drt_engine.evaluate.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
+from drt_engine.store.identity import TextHash
 from drt_engine.store.reader import CODED_ROWS
 
 TOKENS = 1 << 18
@@ -89,26 +90,27 @@ class MadeUp:
         weights = (1 / (rank + 20) for rank in range(len(self._words)))
         self._weights = list(_running_sums(weights))
 
-    def batch(self, count: int) -> tuple[ChunkBatch, list[str]]:
-        """Numbers and texts of `count` full chunks."""
+    def texts(self, count: int) -> list[str]:
+        """Texts of `count` full chunks."""
+        words = round(self._config.chunk * _WORDS_PER_TOKEN)
+        return [self._text(words) for _ in range(count)]
+
+    def batch(self, count: int) -> ChunkBatch:
+        """Numbers of `count` full chunks."""
         config = self._config
         size = config.chunk
         shape = (count, size)
         ids = torch.randint(config.vocab // 16, config.vocab, shape, generator=self._numbers)
-        texts = [self._text(round(size * _WORDS_PER_TOKEN)) for _ in range(count)]
         places = torch.arange(size, dtype=torch.int32).expand(count, size)
         landmarks = torch.randn(count, config.width, generator=self._numbers)
-        return (
-            ChunkBatch(
-                ids=ids.int(),
-                starts=places,
-                ends=places + 1,
-                lengths=torch.full((count,), size, dtype=torch.int32),
-                keys=self._keys[:count],
-                values=self._keys[:count].flip(0),
-                landmarks=torch.nn.functional.normalize(landmarks, dim=-1),
-            ),
-            texts,
+        return ChunkBatch(
+            ids=ids.int(),
+            starts=places,
+            ends=places + 1,
+            lengths=torch.full((count,), size, dtype=torch.int32),
+            keys=self._keys[:count],
+            values=self._keys[:count].flip(0),
+            landmarks=torch.nn.functional.normalize(landmarks, dim=-1),
         )
 
     def _text(self, words: int) -> str:
@@ -125,13 +127,19 @@ def _running_sums(values: Iterator[float]) -> Iterator[float]:
 def make_document(store: Store, made: MadeUp, *, number: int, chunks: int) -> float:
     """Write a document of random records; returns the seconds that writing alone took."""
     seconds, start = 0.0, 0
+    pieces = made.texts(chunks)
+    text_hash = TextHash()
+    text_hash.update(pieces)
     with store.begin_document(
-        id=f"{number:016x}", title=f"Made up {number}", source=f"/made-up/{number}", media_type=""
+        id=text_hash.document_id,
+        title=f"Made up {number}",
+        source=f"/made-up/{number}",
+        media_type="",
     ) as writer:
         for at in range(0, chunks, BATCH):
-            batch, pieces = made.batch(min(BATCH, chunks - at))
+            batch = made.batch(min(BATCH, chunks - at))
             texts = []
-            for piece in pieces:
+            for piece in pieces[at : at + BATCH]:
                 texts.append(ChunkText(start, piece))
                 start += len(piece)
             begun = time.perf_counter()

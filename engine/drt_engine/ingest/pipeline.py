@@ -120,6 +120,7 @@ def _ingest(
 ) -> tuple[DocumentRow, bool]:
     known = store.document_by_id(text.id)
     if known is not None:
+        _expect_same_text(store, known, text)
         return _placed(store, known, place), False
     if store.get_setting("model") is None:
         store.set_setting("model", runtime.name)
@@ -144,6 +145,15 @@ def _ingest(
         ) from None
 
 
+def _expect_same_text(store: Store, known: DocumentRow, text: DocumentText) -> None:
+    """Refuse a text that has the id of another one; 64 bits can be made to collide."""
+    if store.text_digest(known.id) != text.digest:
+        raise StoreError(
+            f"the library holds another text with the id {known.id} ({known.title!r}): remove it"
+            " with `drt library remove`, and read this document again"
+        )
+
+
 @dataclass(frozen=True)
 class DocumentText:
     """What is known of a document before it is read; ``created`` is when, now by default.
@@ -152,13 +162,18 @@ class DocumentText:
     file, as ``source_map`` makes it.
     """
 
-    id: str
+    digest: str  # SHA-256 of the text
     characters: int
     title: str
     media_type: str
     created: str | None = None
     skipped: tuple[str, ...] = ()
     origins: Sequence[tuple[int, str]] = ()
+
+    @property
+    def id(self) -> str:
+        """The document's identity."""
+        return self.digest[:16]
 
 
 class Changed(Exception):
@@ -188,9 +203,9 @@ class _Hashed:
         self._stopped = True
 
     @property
-    def id(self) -> str:
-        """The document's identity, once all blocks have passed."""
-        return self._digest.hexdigest()[:16]
+    def digest(self) -> str:
+        """SHA-256 of the text, once all blocks have passed."""
+        return self._digest.hexdigest()
 
 
 def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
@@ -206,7 +221,7 @@ def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
     if not words:
         raise EmptyDocument(f"{source.name} holds no words; there is nothing to read")
     return DocumentText(
-        blocks.id,
+        blocks.digest,
         characters,
         document.title,
         document.media_type.replace(OLD_PARAMETER, ""),
@@ -261,7 +276,7 @@ class _Segments:
     """The segments of a document that are not in the library yet, read and tokenised one ahead.
 
     The thread that reads opens and closes the document too, so that nothing is closed under it.
-    ``known`` are chunks that the text may begin with: they need no tokenising. ``id`` and
+    ``known`` are chunks that the text may begin with: they need no tokenising. ``digest`` and
     ``places`` hold once the last segment was yielded.
     """
 
@@ -281,9 +296,9 @@ class _Segments:
         self._blocks = _Hashed(())
 
     @property
-    def id(self) -> str:
-        """The document's identity as this reading found it."""
-        return self._blocks.id
+    def digest(self) -> str:
+        """SHA-256 of the text as this reading found it."""
+        return self._blocks.digest
 
     @property
     def places(self) -> list[tuple[int, int | None, str | None]]:
@@ -422,7 +437,7 @@ def read_document(
                     seconds = time.monotonic() - started
                     progress(IngestProgress(name, at, text.characters, done, seconds))
         writing.wait()
-        if segments.id != text.id or at != text.characters:
+        if segments.digest != text.digest or at != text.characters:
             raise Changed
         return writer.finish(
             places=segments.places, origins=text.origins, created=text.created

@@ -5,16 +5,16 @@ Knows nothing of tensors or models; page and section come with the texts.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
 
-from drt_engine.errors import StoreError
+from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store.catalog import Catalog, Origins, Place
 from drt_engine.store.files import Folder
 from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader
+from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.lock import WriterLock
 from drt_engine.store.records import (
     chunk_lengths,
@@ -26,9 +26,8 @@ from drt_engine.store.records import (
 )
 from drt_engine.store.seals import MAX_TEXT_BYTES
 from drt_engine.store.shelves import tend_shelves
+from drt_engine.store.texts import Texts
 from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, SegmentRow
-
-ID = re.compile(r"[0-9a-f]{16}")
 
 
 class Appender:
@@ -45,12 +44,18 @@ class Appender:
         self._layout = layout
         self._lock = lock
         self._row: DocumentRow | None = None
+        self._hash = TextHash()
 
     def begin(self, id: str, title: str, *, source: str, media_type: str) -> Self:
         """Take up document `id`; the caller holds the lock, `close` releases it."""
         if not ID.fullmatch(id):
             raise ValueError(f"document id is {id!r}, expected 16 lowercase hexadecimal digits")
         self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
+        try:
+            self._hash = Texts(self._catalog).hash_of(id)
+        except CorruptStore:  # an interrupted reading whose text was damaged since: begin anew
+            self._folder.delete(self._catalog.remove(id))
+            self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
         return self
 
     @property
@@ -103,6 +108,7 @@ class Appender:
 
         `origins` leads from the text to its file, for the caller to make and to understand;
         `created` is the time it was read, for a document of another library; now by default.
+        Raises CorruptStore, and removes the document, where its text is not the one of its id.
         """
         row = self._open()
         if not row.chunks:
@@ -110,6 +116,7 @@ class Appender:
         for starts in ([place[0] for place in places], [one[0] for one in origins]):
             if any(later <= earlier for earlier, later in pairwise(starts)):
                 raise ValueError("places are not in increasing order of their starts")
+        self._expect_identity(row)
         self._folder.delete(
             self._catalog.finish(row.id, places, origins=origins, created=created)
         )
@@ -119,6 +126,17 @@ class Appender:
         if ready is None:
             raise StoreError(f"document {row.id} was removed by another process: read it again")
         return ready
+
+    def _expect_identity(self, row: DocumentRow) -> None:
+        if self._hash.document_id == row.id:
+            return
+        # what is kept of it would spoil every further reading that goes on with it
+        self._folder.delete(self._catalog.remove(row.id))
+        self.close()
+        raise CorruptStore(
+            f"the text of {row.title!r} has the id {self._hash.document_id}, expected {row.id}:"
+            " read the document again"
+        )
 
     def close(self) -> None:
         """Release the lock; what was appended stays."""
@@ -166,6 +184,7 @@ class Appender:
         except Exception:
             discard(self._catalog, self._folder, name)
             raise
+        self._hash.update(text.text for text in texts)
         self._row = self._catalog.document_by_id(row.id, state="partial")
 
 

@@ -12,6 +12,7 @@ from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.files import CATALOG_NAME, OUR_SUFFIXES, REBUILD_NAME, Folder
 from drt_engine.store.format import chunk_is_intact, expected_header, gaps, tokens_fit
+from drt_engine.store.identity import TextHash
 from drt_engine.store.records import (
     MappedRecords,
     chunk_lengths,
@@ -156,15 +157,24 @@ def _check_segments(
     catalog: Catalog, folder: Folder, layout: RecordLayout | None
 ) -> Iterator[Finding]:
     ends: dict[str, int] = {}  # where the text of each document ends so far
+    hashes: dict[str, TextHash | None] = {}  # of each document's text so far; None: damaged
     for row in sorted(catalog.all_segments(), key=lambda r: (r.document_id, r.first_ordinal)):
-        texts = yield from _text_findings(catalog, row, ends)
+        texts = yield from _text_findings(catalog, row, ends=ends, hashes=hashes)
         with catalog.database.reading() as connection:
             stored = connection.execute("SELECT seal FROM segments WHERE id = ?", (row.id,))
             if segment_seal(connection, row.id) != stored.fetchone()[0]:
                 yield Finding("rows", row.name, "its rows in the catalogue are not as written")
         yield from _segment_findings(catalog, folder, row=row, layout=layout, texts=texts)
-    totals = catalog.database.query("SELECT id, characters FROM documents")
-    for id, characters in totals:
+    totals = catalog.database.query("SELECT id, characters, state FROM documents")
+    for id, characters, state in totals:
+        text_hash = hashes.get(id)
+        if state == "ready" and text_hash is not None and text_hash.document_id != id:
+            yield Finding(
+                "identity",
+                id,
+                f"its text has the id {text_hash.document_id}, it is not the text that was read:"
+                " remove the document and read its file again",
+            )
         if ends.get(id, 0) != characters:
             yield Finding(
                 "totals", id, f"its texts end at {ends.get(id, 0)}, the document says {characters}"
@@ -172,7 +182,11 @@ def _check_segments(
 
 
 def _text_findings(
-    catalog: Catalog, row: SegmentRow, ends: dict[str, int]
+    catalog: Catalog,
+    row: SegmentRow,
+    *,
+    ends: dict[str, int],
+    hashes: dict[str, TextHash | None],
 ) -> Generator[Finding, None, Texts]:
     """Findings in a segment's texts; returns how many characters each has."""
     rows = catalog.database.query(
@@ -180,15 +194,20 @@ def _text_findings(
         (row.first_chunk, row.first_chunk + row.chunks),
     )
     texts: Texts = []
+    text_hash = hashes.setdefault(row.document_id, TextHash())
     for chunk, start, packed in rows:
         end = ends.get(row.document_id, 0)
         if start != end:
             yield Finding("offsets", row.document_id, f"chunk {chunk} starts at {start}, not {end}")
         try:
-            texts.append(len(unpack_text(packed)))
+            text = unpack_text(packed)
+            texts.append(len(text))
+            if text_hash is not None:
+                text_hash.update([text])
         except CorruptStore as error:
             yield Finding("text", f"{row.document_id}, chunk {chunk}", str(error))
             texts.append(None)
+            text_hash = hashes[row.document_id] = None
         ends[row.document_id] = start + (texts[-1] or 0)
     return texts
 

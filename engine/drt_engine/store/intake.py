@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
-from drt_engine.store.appender import ID, Appender, check_texts
+from drt_engine.store.appender import Appender, check_texts
 from drt_engine.store.archive import About, From, Item, Part, damaged, read_archive
 from drt_engine.store.catalog import Origins, Place
 from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header, tokens_fit
+from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.records import chunk_lengths
 from drt_engine.store.rows import put_setting
 from drt_engine.store.types import DocumentRow, SessionRow
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
 
 def import_archive(store: Store, source: Path) -> list[DocumentRow]:
     """Take over what the library has not; the caller holds the writer's lock."""
+    verification = _Verification(store, source.name)
     for item in read_archive(source):
-        _refuse(store, item, source.name)
+        verification.take(item)
+    verification.finish()
     with _Intake(store) as intake:
         for item in read_archive(source):
             intake.take(item)
@@ -114,23 +117,75 @@ class _Intake:
             self._appender = None
 
 
-def _refuse(store: Store, item: Item, name: str) -> None:
-    """Raise for anything that must not, or cannot, be taken over."""
-    if isinstance(item, About):
-        known = store.fingerprint
-        if known is not None and item.fingerprint is not None and item.fingerprint != known:
-            raise FingerprintMismatch(
-                f"the archive {name} was made with model {item.model} ({item.fingerprint}), the"
-                f" library at {store.path} with {known}: import it into another library"
+class _Verification:
+    """Goes through an archive and raises for anything that must not, or cannot, be taken over."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._document: DocumentRow | None = None  # whose parts are coming
+        self._hash = TextHash()
+        self._seen: set[tuple[str, str]] = set()  # what may come only once, with its kind
+
+    def take(self, item: Item) -> None:
+        """Verify the next part of the archive."""
+        if isinstance(item, Part):
+            _refuse_part(item, self._name)
+            self._hash.update(text.text for text in item.texts)
+        elif not isinstance(item, From):
+            self.finish()
+            if isinstance(item, About):
+                _refuse_model(self._store, item, self._name)
+            elif isinstance(item, SessionRow):
+                self._expect_once("session", item.name)
+                _refuse_session(self._store, item)
+            else:
+                self._begin(item[0])
+
+    def _begin(self, row: DocumentRow) -> None:
+        self._expect_once("document", row.id)
+        self._expect_once("source", row.source)
+        _refuse_document(self._store, row, self._name)
+        self._document, self._hash = row, TextHash()
+
+    def _expect_once(self, kind: str, name: str) -> None:
+        if (kind, name) in self._seen:
+            raise damaged(self._name, f"the {kind} {name!r} comes twice")
+        self._seen.add((kind, name))
+
+    def finish(self) -> None:
+        """Verify that the document whose parts have passed has the text its id was made from."""
+        row, self._document = self._document, None
+        if row is None:
+            return
+        if self._hash.document_id != row.id:
+            raise damaged(
+                self._name,
+                f"the text of document {row.id} has the id {self._hash.document_id}",
             )
-    elif isinstance(item, Part):
-        _refuse_part(item, name)
-    elif isinstance(item, SessionRow):
-        _refuse_session(store, item)
-    elif isinstance(item, From):
-        return  # a map that leads nowhere is seen when it is followed
-    else:
-        _refuse_document(store, item[0], name)
+        known = self._store.document_by_id(row.id)
+        if known is not None and self._store.text_digest(row.id) != self._hash.digest:
+            raise StoreError(
+                f"the archive {self._name} holds another text with the id {row.id} than the"
+                f" library at {self._store.path}: remove that document, or import into another"
+                " library"
+            )
+
+
+def _refuse_model(store: Store, about: About, name: str) -> None:
+    known = store.fingerprint
+    if known is None or about.fingerprint is None:
+        return
+    if about.fingerprint != known:
+        raise FingerprintMismatch(
+            f"the archive {name} was made with model {about.model} ({about.fingerprint}), the"
+            f" library at {store.path} with {known}: import it into another library"
+        )
+    if about.layout != store.layout:
+        raise FingerprintMismatch(
+            f"the archive {name} keeps its chunk memory as {about.layout}, the library at"
+            f" {store.path} as {store.layout}: import it into another library"
+        )
 
 
 def _refuse_document(store: Store, row: DocumentRow, name: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from drt_engine.errors import StoreError
 from drt_engine.store.catalog import IN_LIST, Catalog, listed
 from drt_engine.store.database import Row
+from drt_engine.store.identity import TextHash
 from drt_engine.store.seals import expect, unpack_text
 from drt_engine.store.types import ChunkRow, ChunkText
 
@@ -89,6 +90,20 @@ class Texts:
             ChunkText(start, unpack_text(text), page, section)
             for start, text, page, section in rows
         ]
+
+    def hash_of(self, document_id: str) -> TextHash:
+        """The hash of a document's text, or of what is there of an interrupted reading."""
+        text_hash, ordinal = TextHash(), 0
+        while True:
+            rows = self._database.query(
+                "SELECT c.text FROM documents d JOIN chunks c ON c.document = d.number"
+                " WHERE d.id = ? AND c.ordinal >= ? ORDER BY c.ordinal LIMIT ?",
+                (document_id, ordinal, _TEXT_BLOCK),
+            )
+            text_hash.update(unpack_text(text) for (text,) in rows)
+            ordinal += len(rows)
+            if len(rows) < _TEXT_BLOCK:
+                return text_hash
 
     def tokens(self, id: str, ordinals: range) -> list[int]:
         """How many tokens each of some consecutive chunks has."""

@@ -255,6 +255,10 @@ class LibraryView:
         for ordinals in self._texts.blocks(document_id):
             yield self._texts.block(document_id, ordinals)
 
+    def text_digest(self, document_id: str) -> str:
+        """The SHA-256 of a document's text, of which its id should be the beginning."""
+        return self._texts.hash_of(document_id).digest
+
     def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
         """Page and section of the character at `start`."""
         return self._texts.place(document_id, start)

@@ -178,7 +178,7 @@ def test_blocks_that_nobody_waits_for_are_not_read(
                 time.sleep(0.0001)
                 yield Block(lines[seen % len(lines)], None, None)
 
-    text = pipeline.DocumentText("0123456789abcdef", 10**9, "Endless", "text/plain")
+    text = pipeline.DocumentText("0123456789abcdef" * 4, 10**9, "Endless", "text/plain")
     monkeypatch.setattr(pipeline, "_identify", lambda *_: text)
     monkeypatch.setattr(pipeline, "open_document", lambda source: Endless())
 

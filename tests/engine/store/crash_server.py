@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from tests.engine.store.helpers import INT8, document_id, make_batch, make_texts, open_durable
+from tests.engine.store.helpers import INT8, make_batch, make_texts, open_durable, text_id
 
 SEGMENTS = 3
 CHUNKS = 2  # per segment
@@ -27,11 +27,11 @@ def write_forever(path: Path) -> None:
         for number in itertools.count(1):
             # every third takes the place of the one before it
             source = f"source {number - (number % 3 == 0)}"
-            done = (document_id(number), document_id(number + (number % 3 == 2)))
+            done = [text_id(pieces(n)) for n in (number, number + (number % 3 == 2))]
             if any(store.document_by_id(id) is not None for id in done):
                 continue
             with store.begin_document(
-                id=document_id(number), title="T", source=source, media_type="text/plain"
+                id=text_id(pieces(number)), title="T", source=source, media_type="text/plain"
             ) as writer:
                 for begin in range(writer.committed_chunks, SEGMENTS * CHUNKS, CHUNKS):
                     part = pieces(number)[begin : begin + CHUNKS]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,9 +33,17 @@ def open_durable(path: Path, layout: RecordLayout = INT8, *, lock_timeout: float
     )
 
 
+def text_id(pieces: Sequence[str]) -> str:
+    """The id that a text's document has."""
+    return hashlib.sha256("".join(pieces).encode()).hexdigest()[:16]
+
+
+_IDS: dict[int, str] = {}  # of what add_document read last under each number
+
+
 def document_id(number: int) -> str:
-    """A well-formed id."""
-    return f"{number:016x}"
+    """The id of the text that `add_document` read under this number; before, one of no text."""
+    return _IDS.get(number, f"{number:016x}")
 
 
 def make_batch(
@@ -88,6 +97,7 @@ def add_document(
     """Read a document of one chunk per piece, finishing an interrupted one."""
     layout = store.layout
     assert layout is not None
+    _IDS[number] = text_id(pieces)
     with store.begin_document(
         id=document_id(number),
         title=title or f"Title {number}",

@@ -12,13 +12,27 @@ from tests.engine.store.helpers import (
     FINGERPRINT,
     INT8,
     add_document,
-    document_id,
     make_batch,
     make_texts,
     open_store,
+    text_id,
 )
 
 OLD, OTHER, HALF, NEW = 1, 2, 3, 4
+
+
+def pieces(number: int) -> list[str]:
+    """The texts of a document's chunks."""
+    if number == OTHER:
+        return ["gorse and broom "] * 3
+    return [f"document {number} chunk {i} of heather. " for i in range(4)]
+
+
+def document_id(number: int) -> str:
+    return text_id(pieces(number))
+
+
+ADOPTED = [*pieces(OLD)[:3], "a new end."]
 TURN = {
     "question": "Who?",
     "answer": "A keeper",
@@ -26,16 +40,12 @@ TURN = {
 }
 
 
-def pieces(number: int) -> list[str]:
-    return [f"document {number} chunk {i} of heather. " for i in range(4)]
-
-
 def make_base(folder: Path) -> Path:
     """A closed library: two documents, one of which a session cites, and half a third."""
     path = folder / "base.library"
     with open_store(path) as store:
         add_document(store, OLD, pieces(OLD), source="/a", per_segment=2)
-        add_document(store, OTHER, ["gorse and broom "] * 3, source="/b")
+        add_document(store, OTHER, pieces(OTHER), source="/b")
         with store.begin_document(
             id=document_id(HALF), title="H", source="/h", media_type="text/plain"
         ) as writer:
@@ -64,12 +74,12 @@ def replace(store: Store) -> None:
 
 def adopt(store: Store) -> None:
     """A changed document that takes over the first chunks of its old version."""
-    if store.document_by_id(document_id(NEW)) is not None:
+    if store.document_by_id(text_id(ADOPTED)) is not None:
         return
     with store.begin_document(
-        id=document_id(NEW), title="H", source="/a", media_type="text/plain"
+        id=text_id(ADOPTED), title="H", source="/a", media_type="text/plain"
     ) as writer:
-        texts = make_texts([*pieces(OLD)[:3], "a new end."])
+        texts = make_texts(ADOPTED)
         if writer.committed_chunks < 3:
             writer.adopt(document_id(OLD), texts[writer.committed_chunks : 3])
         if writer.committed_chunks < 4:
@@ -109,10 +119,7 @@ def renew(store: Store) -> None:
         for row in store.documents():
             if fresh.document_by_id(row.id) is None:
                 texts = [text.text for some in store.iter_chunk_texts(row.id) for text in some]
-                number = int(row.id, 16)
-                add_document(
-                    fresh, number, texts, source=row.source, title=row.title, per_segment=3
-                )
+                add_document(fresh, 0, texts, source=row.source, title=row.title, per_segment=3)
     store.take_rebuilt()
 
 

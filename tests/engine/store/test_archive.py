@@ -30,6 +30,7 @@ from tests.engine.store.helpers import (
     make_batch,
     make_texts,
     open_store,
+    text_id,
 )
 from tests.engine.store.operations import TURN, held, make_base
 
@@ -77,7 +78,7 @@ def test_the_bytes_depend_on_the_contents_alone(library: Path, tmp_path: Path) -
     for number, per_segment in enumerate((1, 4)):
         with open_store(tmp_path / str(number)) as store:
             for document in (1, 2):
-                pieces = [f"text {i} é😀 " for i in range(4)]
+                pieces = [f"text {document} {i} é😀 " for i in range(4)]
                 layout_seeded(store, document, pieces, per_segment)
             store._database._open().execute("UPDATE documents SET created = '2000'")
             for row in store._database.query("SELECT number FROM documents"):
@@ -91,7 +92,7 @@ def test_the_bytes_depend_on_the_contents_alone(library: Path, tmp_path: Path) -
 def layout_seeded(store: Store, number: int, pieces: list[str], per_segment: int) -> None:
     """A document whose numbers do not depend on how it was cut into segments."""
     with store.begin_document(
-        id=document_id(number), title="T", source=f"/{number}", media_type="text/plain"
+        id=text_id(pieces), title="T", source=f"/{number}", media_type="text/plain"
     ) as writer:
         batch = make_batch(INT8, [4] * len(pieces), seed=number)
         texts = make_texts(pieces)
@@ -119,7 +120,11 @@ def test_an_older_archive_stays_until_the_new_one_is_whole(store: Store, tmp_pat
 
 
 def test_what_does_not_fit_is_refused(library: Path, archive: Path, tmp_path: Path) -> None:
-    with open_store(library, BF16) as store:
+    with open_store(tmp_path / "bf16", BF16) as store:
+        with pytest.raises(FingerprintMismatch, match="chunk memory as .*bf16"):
+            store.import_archive(archive)
+        assert store.documents() == [] and errors(store) == []
+    with open_store(library) as store:
         add_document(store, 5, ["text "], source="/a")
         with pytest.raises(StoreError, match="another text of /a"):
             store.import_archive(archive)

@@ -10,8 +10,8 @@ import pytest
 
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store import Store, shelves
-from tests.engine.store.helpers import document_id, errors
-from tests.engine.store.operations import fresh, held, make_base, open_on
+from tests.engine.store.helpers import errors
+from tests.engine.store.operations import document_id, fresh, held, make_base, open_on
 
 FLIPS, MANY = 50, 1_000
 

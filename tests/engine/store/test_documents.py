@@ -23,6 +23,7 @@ from tests.engine.store.helpers import (
     make_texts,
     open_store,
     segment_files,
+    text_id,
 )
 
 
@@ -31,7 +32,7 @@ def test_a_partial_document_is_hidden_and_resumes(library: Path) -> None:
     with open_store(library) as store:
         batch = make_batch(INT8, [4, 4, 4])
         with store.begin_document(
-            id=document_id(1), title="T", source="s", media_type="text/plain"
+            id=text_id(pieces), title="T", source="s", media_type="text/plain"
         ) as writer:
             assert writer.committed_chunks == 0
             writer.append(batch, make_texts(pieces[:3]))
@@ -39,7 +40,7 @@ def test_a_partial_document_is_hidden_and_resumes(library: Path) -> None:
     with open_store(library) as store:
         assert store.documents() == [] and store.chunk_ids() == []
         assert list(store.scan_landmarks()) == [] and store.search_text("sentence") == []
-        assert store.document_by_id(document_id(1)) is None
+        assert store.document_by_id(text_id(pieces)) is None
         assert [row.chunks for row in store.partial_documents()] == [3]
         assert [(f.kind, f.severity) for f in store.check()] == [("partial", "note")]
         row = add_document(store, 1, pieces, source="s")
@@ -56,7 +57,7 @@ def test_a_changed_file_replaces_its_old_version_when_finished(store: Store) -> 
     with open_store(store.path) as reader:
         landmarks = list(reader.scan_landmarks([old.id]))
         with store.begin_document(
-            id=document_id(2), title="New", source="/a.txt", media_type="text/plain"
+            id=text_id(["the new text"]), title="New", source="/a.txt", media_type="text/plain"
         ) as writer:
             writer.append(make_batch(INT8, [4]), make_texts(["the new text"]))
             assert reader.document("/a.txt") == old
@@ -111,7 +112,7 @@ def test_removal_deletes_rows_and_files_and_reuses_no_id(store: Store) -> None:
 
 def test_a_scan_survives_a_removal_under_way(store: Store) -> None:
     for number in (1, 2):
-        add_document(store, number, ["x "] * 200)
+        add_document(store, number, [f"{number} "] * 200)
     with open_store(store.path) as reader:
         scan = reader.scan_landmarks()
         ids, landmarks = next(scan)
@@ -135,17 +136,17 @@ def test_rename_source_replaces_what_stood_there(store: Store) -> None:
 
 
 def test_names(store: Store) -> None:
-    add_document(store, 0xABCD << 48, ["a"], title="Handbook", source="/docs/hand.md")
-    add_document(store, 0xABCE << 48, ["b"], title="Log", source="/docs/log.md")
-    add_document(store, 0xBBBB << 48, ["c"], title="Log", source="/docs/second.md")
-    for name in ("abcd000000000000", "abcd", "ABCD0", "Handbook", "/docs/hand.md", "hand.md"):
+    id = add_document(store, 1, ["a"], title="Handbook", source="/docs/hand.md").id
+    log = add_document(store, 2, ["b"], title="Log", source="/docs/log.md").id
+    add_document(store, 3, ["c"], title="Log", source="/docs/second.md")
+    for name in (id, id[:4], id[:5].upper(), "Handbook", "/docs/hand.md", "hand.md"):
         assert store.document(name).title == "Handbook", name
-    with pytest.raises(NotFound, match="2 documents are called 'Log'.*abce0"):
+    with pytest.raises(NotFound, match=f"2 documents are called 'Log'.*{log}"):
         store.document("Log")
     with pytest.raises(NotFound, match="did you mean 'Handbook'"):
         store.document("Handbok")
     with pytest.raises(NotFound):
-        store.document("abc")
+        store.document(id[:3])
     with pytest.raises(NotFound, match="no document"):
         store.chunk_ids([document_id(7)])
 
@@ -164,7 +165,7 @@ def test_texts_places_rows_and_neighbours(store: Store) -> None:
     full = "".join(pieces)
     places = [(0, 1, None), (8, 1, "Part > One"), (10, 2, "Part > One"), (20, None, "Two")]
     with store.begin_document(
-        id=document_id(1), title="T", source="s", media_type="text/plain"
+        id=text_id(pieces), title="T", source="s", media_type="text/plain"
     ) as writer:
         writer.append(make_batch(INT8, [4] * 4), make_texts(pieces, page=3, section="Part > One"))
         row = writer.finish(places=places)
@@ -251,7 +252,7 @@ def test_threads_share_a_store(store: Store) -> None:
 
     def work(number: int) -> bool:
         if number % 4 == 0:
-            add_document(store, number + 2, ["more"])
+            add_document(store, number + 2, [f"more {number}"])
         batch = store.read_chunks([ids[number], ids[-1]])
         return len(batch.ids) == 2 and store.chunk_rows([ids[number]])[0].text == pieces[number]
 

@@ -27,6 +27,7 @@ from tests.engine.store.helpers import (
     make_texts,
     open_store,
     segment_files,
+    text_id,
 )
 
 SIZES = {
@@ -39,9 +40,9 @@ SIZES = {
 
 
 def write(store: Store, batch: ChunkBatch, *, number: int = 1) -> None:
-    pieces = [f"chunk {i} " for i in range(len(batch.lengths))]
+    pieces = [f"document {number} chunk {i} " for i in range(len(batch.lengths))]
     with store.begin_document(
-        id=document_id(number), title="T", source=f"s{number}", media_type="text/plain"
+        id=text_id(pieces), title="T", source=f"s{number}", media_type="text/plain"
     ) as writer:
         writer.append(batch, make_texts(pieces))
         writer.finish(places=[])
@@ -84,8 +85,9 @@ def test_reads_in_the_order_asked_for_across_documents(store: Store) -> None:
     first, second = make_batch(INT8, [4, 4, 2], seed=1), make_batch(INT8, [4] * 140, seed=2)
     write(store, first, number=1)
     write(store, second, number=2)
-    ids = store.chunk_ids([document_id(2)])
-    assert store.chunk_ids([document_id(2), document_id(1)]) == store.chunk_ids()
+    documents = [row.id for row in store.documents()]
+    ids = store.chunk_ids(documents[1:])
+    assert store.chunk_ids(documents[::-1]) == store.chunk_ids()
     mixed = store.read_chunks([ids[139], 1, ids[0], ids[139]])
     assert torch.equal(mixed.ids[0], second.ids[139])
     assert torch.equal(mixed.ids[1], first.ids[0])
@@ -104,7 +106,7 @@ def test_more_than_a_segment_is_split(store: Store, monkeypatch: pytest.MonkeyPa
 
 def test_small_documents_are_scanned_together(store: Store) -> None:
     for number in range(1, 13):
-        add_document(store, number, ["one ", "two "])
+        add_document(store, number, ["one ", f"two {number} "])
     assert [len(ids) for ids, _ in store.scan_landmarks()] == [24]
     kept = [document_id(3), document_id(9)]
     [(ids, landmarks)] = store.scan_landmarks(kept)
@@ -168,7 +170,7 @@ def test_numbers_that_are_not_finite_are_refused(
 def test_wrong_shapes_and_texts_are_refused(store: Store) -> None:
     batch = make_batch(INT8, [4, 4])
     with store.begin_document(
-        id=document_id(1), title="T", source="s", media_type="text/plain"
+        id=text_id(["a", "b"]), title="T", source="s", media_type="text/plain"
     ) as writer:
         with pytest.raises(ValueError, match="expected"):
             writer.append(batch, make_texts(["only one"]))

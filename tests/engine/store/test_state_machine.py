@@ -16,11 +16,11 @@ from drt_engine.store.margins import indexed_text
 from tests.engine.store.helpers import (
     INT8,
     add_document,
-    document_id,
     errors,
     make_batch,
     make_texts,
     open_store,
+    text_id,
 )
 
 PLACES = st.integers(0, 3)
@@ -58,15 +58,15 @@ class LibraryMachine(RuleBasedStateMachine):
         """A newer version that takes over the first chunks of the older one."""
         if place not in self.held:
             return
-        old, texts = self.held[place]
+        _, texts = self.held[place]
         number = self._number()
         new = texts[:keep] + [f"word{number} line {i}. " for i in range(size)]
         with self.store.begin_document(
-            id=document_id(number), title="A", source=f"/{place}", media_type="text/plain"
+            id=text_id(new), title="A", source=f"/{place}", media_type="text/plain"
         ) as writer:
             kept = len(texts[:keep])
             if kept:
-                writer.adopt(document_id(old), make_texts(new[:kept]))
+                writer.adopt(text_id(texts), make_texts(new[:kept]))
             start = sum(map(len, new[:kept]))
             writer.append(make_batch(INT8, [4] * size), make_texts(new[kept:], start=start))
             writer.finish(places=[(0, None, None)])
@@ -75,22 +75,22 @@ class LibraryMachine(RuleBasedStateMachine):
     @rule(place=PLACES, forget=st.booleans())
     def remove(self, place: int, forget: bool) -> None:
         if place in self.held:
-            number, _ = self.held.pop(place)
+            _, texts = self.held.pop(place)
             if forget:
-                self.store.forget_document(document_id(number))
+                self.store.forget_document(text_id(texts))
             else:
-                self.store.remove_document(document_id(number))
+                self.store.remove_document(text_id(texts))
 
     @rule(place=PLACES)
     def abandon(self, place: int) -> None:
         """A reading that stops after its first chunk, and is removed again."""
-        number = self._number()
+        id = text_id([f"unseen {self._number()} "])
         with self.store.begin_document(
-            id=document_id(number), title="P", source=f"/{place}", media_type="text/plain"
+            id=id, title="P", source=f"/{place}", media_type="text/plain"
         ) as writer:
             writer.append(make_batch(INT8, [4]), make_texts(["unseen "]))
         assert self.store.search_text("unseen") == []
-        self.store.remove_document(document_id(number))
+        self.store.remove_document(id)
 
     @rule()
     def compact(self) -> None:
@@ -127,7 +127,7 @@ class LibraryMachine(RuleBasedStateMachine):
         if place not in self.held:
             return
         number, texts = self.held[place]
-        ids = self.store.chunk_ids([document_id(number)])
+        ids = self.store.chunk_ids([text_id(texts)])
         found = {chunk for chunk, _ in self.store.search_text(f"word{number}")}
         around = zip(ids, ["", *texts], texts, [*texts[1:], ""], strict=False)
         expected = {chunk for chunk, *near in around if f"word{number} " in indexed_text(*near)}

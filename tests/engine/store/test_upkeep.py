@@ -25,6 +25,7 @@ from tests.engine.store.helpers import (
     make_texts,
     open_store,
     segment_files,
+    text_id,
 )
 from tests.engine.store.operations import TURN, held
 
@@ -190,7 +191,7 @@ with Store.open(Path(sys.argv[1])) as store, store.snapshot() as view:
 
 def test_a_snapshot_of_another_process_keeps_its_files(store: Store) -> None:
     for number in (1, 2):
-        add_document(store, number, ["text "] * 4)
+        add_document(store, number, [f"text {number} "] * 4)
     reader = subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", READER, str(store.path)],
         stdin=subprocess.PIPE,
@@ -225,13 +226,13 @@ def folder_bytes(path: Path) -> bytes:
 
 
 def test_forgetting_leaves_no_byte(many: Store) -> None:
-    id, kept = document_id(70), "a document that stays "
+    id, kept = text_id(["moonseed grows here. "]), "a document that stays "
     add_document(many, 50, [kept])
     with many.begin_document(id=id, title="Secret", source="/s", media_type="text/plain") as writer:
         writer.append(make_batch(INT8, [4], seed=99), make_texts(["moonseed grows here. "]))
         writer.finish(places=[(0, None, None)])
     for number in range(71, 90):  # until it is on a shelf
-        add_document(many, number, [kept])
+        add_document(many, number, [f"{kept}{number} "])
     many.save_session("talk", transcript=[{**TURN, "citations": []}], meta={}, state=b"kept")
     quoting = {"question": "moon?", "answer": "", "citations": [{"document": id}]}
     many.save_session("quotes it", transcript=[quoting], meta={}, state=b"wiped state")
@@ -318,14 +319,14 @@ def test_adopted_chunks_are_the_old_ones(store: Store) -> None:
     pieces = [f"line {i} of a log. " for i in range(10)]
     add_document(store, 1, pieces, source="/log", per_segment=4)
     with store.begin_document(
-        id=document_id(2), title="L", source="/log", media_type="text/plain"
+        id=text_id(pieces[:8]), title="L", source="/log", media_type="text/plain"
     ) as writer:
         writer.adopt(document_id(1), make_texts(pieces[:6]))
         writer.append(make_batch(INT8, [4] * 2), make_texts(pieces[6:8], start=102))
         old = store.read_chunks(store.chunk_ids([document_id(1)])[:6])
         row = writer.finish(places=[(0, None, None)])
-    assert (row.chunks, [d.id for d in store.documents()]) == (8, [document_id(2)])
-    new = store.read_chunks(store.chunk_ids([document_id(2)])[:6])
+    assert (row.chunks, [d.id for d in store.documents()]) == (8, [row.id])
+    new = store.read_chunks(store.chunk_ids([row.id])[:6])
     for name in ("ids", "starts", "ends", "lengths", "keys", "values", "landmarks"):
         assert torch.equal(getattr(new, name), getattr(old, name)), name
     assert store.check() == []
