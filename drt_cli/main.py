@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from ._environment import name_variables
-from ._errors import handle_errors
+from ._errors import CliError, handle_errors
 from ._options import with_global_options
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("train", "Train a model from a config file, or a tokenizer."),
     "eval": ("evaluate", "Measure a model beside its baselines."),
     "bench": ("bench", "Time the parts of the program: ingest, ask, decode, train, pdf and more."),
+    "doctor": ("doctor", "Check that drt works here; print what a bug report needs."),
     "config": ("config", "Get and set the defaults of options."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
     "completion": ("completion", "Print the completion script of a shell."),
@@ -96,9 +97,14 @@ def cli(ctx: click.Context) -> None:
     """
     # These must work where the settings file is broken, or does not matter.
     if ctx.invoked_subcommand not in WITHOUT_SETTINGS:
-        from ._settings import apply_settings
+        from ._settings import SETTINGS_PROBLEM, apply_settings
 
-        apply_settings(ctx)
+        try:
+            apply_settings(ctx)
+        except CliError as error:
+            if ctx.invoked_subcommand != "doctor":  # which reports what is broken
+                raise
+            ctx.meta[SETTINGS_PROBLEM] = str(error)
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ Cheap to import: the engine is opened on first use.
 import typing
 
 from ._assistant import Assistant
+from ._doctor import doctor
 from ._errors import (
     ConfigError,
     DocumentError,
@@ -39,6 +40,8 @@ from ._types import (
     AskProgress,
     Change,
     Citation,
+    DoctorCheck,
+    DoctorReport,
     DocumentInfo,
     Finding,
     FoundTurn,
@@ -77,6 +80,8 @@ __all__ = [
     "Change",
     "Citation",
     "ConfigError",
+    "DoctorCheck",
+    "DoctorReport",
     "DocumentError",
     "DocumentInfo",
     "DrtError",
@@ -118,6 +123,7 @@ __all__ = [
     "bench",
     "convert_model",
     "default_library",
+    "doctor",
     "evaluate",
     "formats",
     "model_info",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult, AskOptions
+    from drt_engine.diagnosis import Check
     from drt_engine.documents import Format, PathExpansion, Source
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.ingest.pipeline import IngestProgress
@@ -255,6 +256,13 @@ def convert(source: str | Path, out: Path, dtype: Literal["bf16", "fp32"]) -> Pa
     from drt_engine.convert import convert
 
     return convert(source, out, dtype=dtype)
+
+
+def diagnose(library: Path, **options: Any) -> Iterator[Check]:
+    """The checks of this machine, as they are made; what may crash runs in another process."""
+    from drt_engine.diagnosis import diagnose
+
+    return diagnose(library, **options)
 
 
 def weights_folder() -> Path:

@@ -201,6 +201,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask-line": _ask_line,
     "bench": lambda: _measured("bench"),
     "chat-line": _answer,
+    "doctor": lambda: _object({"ok": {"type": "boolean"}, "checks": _array(_types.DoctorCheck)}),
     "eval": lambda: _measured("eval"),
     "ingest": _report,
     "ingest-line": _result,

@@ -514,3 +514,36 @@ class ModelInfo:
         values = asdict(self)
         del values["card"]
         return values
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One line of a `DoctorReport`: what was looked at, what was seen, and what to do about it.
+
+    A "note" hinders nothing, a "problem" does; `remedy` is empty where nothing is to be done.
+    """
+
+    name: str
+    value: str
+    status: Literal["ok", "note", "problem"] = "ok"
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The check as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DoctorReport:
+    """Versions, processor, library and a self-test: what a bug report needs."""
+
+    checks: tuple[DoctorCheck, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check is a problem."""
+        return all(check.status != "problem" for check in self.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values."""
+        return {"ok": self.ok, "checks": [check.to_dict() for check in self.checks]}

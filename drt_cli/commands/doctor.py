@@ -1,0 +1,76 @@
+"""What a bug report contains: the machine, the packages, the library, and a self-test."""
+
+from __future__ import annotations
+
+import shutil
+import textwrap
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import click
+
+from drt_cli._errors import DONE, FAILED
+from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._output import print_json
+from drt_cli._settings import SETTINGS_PROBLEM, settings_path
+from drt_cli._text import one_line
+
+if TYPE_CHECKING:
+    from drt import DoctorCheck
+
+_NAME_WIDTH = 14
+_FEWEST_COLUMNS = 40
+
+
+@with_global_options()
+@click.command("doctor")
+@json_option
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool) -> int:
+    """Check that drt works here; print what a bug report needs.
+
+    Shows versions, the processor and its instruction sets, the type that is computed in and why,
+    the library, and which extras are missing; then reads a small text, asks it and compares the
+    quote. The exit code is 1 where something is broken.
+
+    \b
+    Example: drt doctor --json
+    """
+    from drt import doctor
+
+    settings = ctx.ensure_object(Settings)
+    report = doctor(settings.library, **settings.runtime())
+    report = replace(report, checks=(*report.checks, _settings_check(ctx)))
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        for check in report.checks:
+            _print(check)
+        click.secho("OK" if report.ok else "Not OK: see the lines marked with !", bold=True)
+    return DONE if report.ok else FAILED
+
+
+def _settings_check(ctx: click.Context) -> DoctorCheck:
+    """Return the state of the settings file, which only the command line reads."""
+    from drt import DoctorCheck
+
+    problem = ctx.meta.get(SETTINGS_PROBLEM)
+    if problem is not None:
+        return DoctorCheck("settings", str(problem), "problem")
+    path = settings_path()
+    return DoctorCheck("settings", str(path) if path.exists() else f"none, {path} is not there")
+
+
+def _print(check: DoctorCheck) -> None:
+    mark = {"ok": " ", "note": "-", "problem": "!"}[check.status]
+    text = one_line(check.value) + (f"; {one_line(check.remedy)}" if check.remedy else "")
+    width = max(shutil.get_terminal_size().columns, _FEWEST_COLUMNS) - 1
+    click.echo(
+        textwrap.fill(
+            text,
+            width,
+            initial_indent=f"{mark} {check.name:<{_NAME_WIDTH}}",
+            subsequent_indent=" " * (_NAME_WIDTH + 2),
+            break_on_hyphens=False,
+        )
+    )

@@ -1,0 +1,206 @@
+"""Checks that need no model: versions, processor, memory, library folder, extras.
+
+Imports neither torch nor any other package that may be broken: versions come from the metadata of
+the installed distributions. No check raises; what cannot be told is a line of the report.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from drt_engine.documents.formats import importable
+from drt_engine.errors import EngineError
+
+Status = Literal["ok", "note", "problem"]
+PACKAGES = ("torch", "tokenizers", "safetensors", "numpy", "triton")
+REQUIRED = ("torch", "tokenizers", "safetensors")
+# The module that each extra brings, and what can be done with it.
+EXTRAS = {
+    "pdf": ("pypdfium2", "PDF files"),
+    "encodings": ("charset_normalizer", "text that is not UTF-8"),
+    "plot": ("matplotlib", "drawings of training and calibration"),
+    "gpu": ("triton", "kernels for a GPU"),
+}
+# Variables of other programs that change what is computed, or how fast.
+VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "CUDA_VISIBLE_DEVICES",
+    "DNNL_MAX_CPU_ISA",
+    "MKL_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "ONEDNN_MAX_CPU_ISA",
+    "TMPDIR",
+)
+INSTRUCTION_SETS = {
+    "avx2": "AVX2",
+    "avx512f": "AVX512",
+    "avx512_bf16": "AVX512-BF16",
+    "amx_bf16": "AMX",
+    "asimd": "NEON",
+    "bf16": "BF16",
+}
+_LITTLE_SPACE = 1 << 30  # bytes: a library takes 300 for each token, so 3 million tokens fit
+
+
+@dataclass(frozen=True)
+class Check:
+    """One line of the report: what was looked at, what was seen, and what to do about it.
+
+    A ``note`` hinders nothing, a ``problem`` does; ``remedy`` is empty where nothing is to be done.
+    """
+
+    name: str
+    value: str
+    status: Status = "ok"
+    remedy: str = ""
+
+
+def machine_checks(version: str) -> Iterator[Check]:
+    """Yield versions, platform, processor and memory; ``version`` is drt's own."""
+    yield Check("drt", f"{version}, {Path(__file__).parents[2]}")
+    yield Check("Python", f"{platform.python_version()}, {sys.executable}")
+    yield _packages()
+    yield Check("platform", platform.platform())
+    name, flags = processor()
+    yield Check("processor", f"{name}, {os.cpu_count()} processors, {memory()}")
+    yield Check("instructions", ", ".join(flags) or "unknown on this platform")
+    names = [name for name in os.environ if name in VARIABLES or name.startswith("DRT_")]
+    yield Check("variables", ", ".join(f"{n}={os.environ[n]}" for n in sorted(names)) or "none")
+
+
+def _packages() -> Check:
+    versions = {name: package_version(name) for name in PACKAGES}
+    value = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    missing = [name for name in REQUIRED if versions[name] is None]
+    if missing:
+        return Check("packages", value, "problem", f"pip install {' '.join(missing)}")
+    return Check("packages", value)
+
+
+def package_version(name: str) -> str | None:
+    """Return the version of an installed distribution, without importing it."""
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def processor(processors: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]:
+    """Return the processor's name and those of its instruction sets that matter here."""
+    try:
+        text = processors.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    names = re.findall(r"(?mi)^(?:model name|cpu model)\s*:\s*(.+)$", text)
+    lines = re.findall(r"(?mi)^(?:flags|features)\s*:(.*)$", text)
+    flags = set(lines[0].split()) if lines else set()
+    name = names[0].strip() if names else platform.processor() or platform.machine()
+    return name, [label for flag, label in INSTRUCTION_SETS.items() if flag in flags]
+
+
+def memory() -> str:
+    """Return how much memory the machine has, in words."""
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (OSError, ValueError, AttributeError):
+        return "memory unknown"
+    return f"{size / 1e9:.1f} GB memory"
+
+
+def extra_checks() -> Iterator[Check]:
+    """Yield which extras are installed, and how to install the others."""
+    present = [name for name, (module, _) in EXTRAS.items() if importable(module)]
+    missing = [name for name in EXTRAS if name not in present]
+    value = f"{', '.join(present) or 'none'} present"
+    if not missing:
+        yield Check("extras", value)
+        return
+    absent = ", ".join(f"{name} ({EXTRAS[name][1]})" for name in missing)
+    remedy = f'pip install "drt-assistant[{",".join(missing)}]"'
+    yield Check("extras", f"{value}; missing: {absent}", "note", remedy)
+
+
+def library_checks(path: Path) -> Iterator[Check]:
+    """Yield the state of a library's folder, and of the folder for temporary files."""
+    yield _library(path)
+    yield _temporary_folder()
+
+
+def _library(path: Path) -> Check:
+    try:
+        free = _free_space(path)
+        if not path.exists():
+            return _absent_library(path, free)
+        state, documents = _library_state(path)
+    except EngineError as error:
+        return Check("library", f"{path}: {error}", "problem", "drt library check --repair")
+    except OSError as error:
+        remedy = "give your user access to this folder, or name another with --library"
+        return Check("library", f"{path} cannot be read ({error.strerror})", "problem", remedy)
+    except Exception as error:  # a report of what is broken must not break
+        remedy = "drt library check --repair"
+        return Check("library", f"{path}: {type(error).__name__}: {error}", "problem", remedy)
+    value = f"{path}: {documents}, {state}, {free / 1e9:.1f} GB free on its disk"
+    if state == "not writable":
+        remedy = "it can be asked; reading documents needs a folder that can be written to"
+        return Check("library", value, "note", remedy)
+    return _with_space(value, free)
+
+
+def _library_state(path: Path) -> tuple[str, str]:
+    """Return whether the folder can be written to, and what the library in it holds."""
+    from drt_engine.store import Store
+
+    state = "writable" if os.access(path, os.W_OK | os.X_OK) else "not writable"
+    if path.is_dir() and not any(path.iterdir()):
+        return state, "empty"
+    with Store.open(path, lock_timeout=1.0) as store:
+        stats = store.stats()
+    size = (stats["catalog_bytes"] + stats["segment_bytes"]) / 1e6
+    documents = stats["documents"]
+    plural = "" if documents == 1 else "s"
+    return state, f"{documents:,} document{plural}, {stats['tokens']:,} tokens, {size:.1f} MB"
+
+
+def _absent_library(path: Path, free: int) -> Check:
+    parent = _existing(path)
+    value = f"{path}: not there yet, {free / 1e9:.1f} GB free on its disk"
+    if not os.access(parent, os.W_OK | os.X_OK):
+        remedy = f"{parent} is not writable; name another folder with --library or DRT_LIBRARY"
+        return Check("library", value, "problem", remedy)
+    return _with_space(value, free)
+
+
+def _with_space(value: str, free: int) -> Check:
+    if free < _LITTLE_SPACE:
+        return Check("library", value, "note", "there is little room for documents on this disk")
+    return Check("library", value)
+
+
+def _temporary_folder() -> Check:
+    try:
+        folder = Path(tempfile.gettempdir())
+        return Check("temporary", f"{folder}, {_free_space(folder) / 1e9:.1f} GB free")
+    except OSError as error:
+        remedy = "set TMPDIR to a folder that can be written to"
+        return Check("temporary", f"no folder can be written to ({error})", "problem", remedy)
+
+
+def _existing(path: Path) -> Path:
+    """Return the nearest folder above ``path`` that exists, or ``path`` itself."""
+    absolute = path.absolute()
+    return next(one for one in (absolute, *absolute.parents) if one.exists())
+
+
+def _free_space(path: Path) -> int:
+    return shutil.disk_usage(_existing(path)).free

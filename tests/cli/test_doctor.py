@@ -1,0 +1,76 @@
+"""`drt doctor` prints a report on one screen, as JSON, and where things are broken."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import drt as sdk
+from drt import _engine
+from drt_engine.diagnosis import Check
+from tests.cli.conftest import Drt
+
+SOUND = [Check("drt", "0.1"), Check("extras", "none present", "note", "pip install more")]
+BROKEN = Check("self-test", "loading the model failed: it is \x1b[2Jdamaged", "problem", "get it")
+
+
+@pytest.fixture
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+    """What the engine finds; a test may add to it."""
+    made = list(SOUND)
+
+    def diagnose(library: Path, **options: Any) -> Iterator[Check]:
+        yield Check("library", str(library))
+        yield Check("options", repr(options))
+        yield from made
+
+    monkeypatch.setattr(_engine, "diagnose", diagnose)
+    return made
+
+
+def test_a_sound_machine(drt: Drt, checks: list[Check], tmp_path: Path) -> None:
+    result = drt("doctor", "--threads", 3)
+    assert result.code == 0
+    assert str(tmp_path / "library") in result.out.replace("\n" + " " * 16, "")
+    assert "'threads': 3" in " ".join(result.out.split())
+    assert "- extras        none present; pip install more\n" in result.out
+    assert result.out.endswith("OK\n")
+
+
+def test_a_broken_machine(drt: Drt, checks: list[Check]) -> None:
+    checks.append(BROKEN)
+    result = drt("doctor")
+    assert result.code == 1 and result.out.endswith("Not OK: see the lines marked with !\n")
+    assert "! self-test     loading the model failed: it is \\x1b[2Jdamaged; get it" in result.out
+
+
+def test_the_json_keeps_to_its_schema(drt: Drt, checks: list[Check]) -> None:
+    for expected in (True, False):
+        result = drt("doctor", "--json")
+        jsonschema.validate(result.json, sdk.schema("doctor"))
+        assert result.json["ok"] is expected and result.code == (0 if expected else 1)
+        checks.append(BROKEN)
+
+
+def test_broken_settings_are_a_line(drt: Drt, checks: list[Check], tmp_path: Path) -> None:
+    result = drt("doctor", "--json")
+    assert "config.toml is not there" in result.json["checks"][-1]["value"]
+    (tmp_path / "config.toml").write_text("threads = [")
+    result = drt("doctor", "--json")
+    check = result.json["checks"][-1]
+    assert result.code == 1 and check["status"] == "problem" and "is not TOML" in check["value"]
+    (tmp_path / "config.toml").write_text("no-such-setting = 1")
+    result = drt("doctor")
+    assert result.code == 1 and "! settings" in result.out and "no-such-setting" in result.out
+
+
+def test_narrow_terminals_wrap(
+    drt: Drt, checks: list[Check], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks.append(Check("packages", "torch 2.13.0, " * 20))
+    monkeypatch.setenv("COLUMNS", "50")
+    assert max(map(len, drt("doctor").out.splitlines()[2:])) < 50
