@@ -19,6 +19,7 @@ from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.layers import cast_weights
 from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.store import RecordLayout
 from drt_engine.store.types import Encoding as RecordEncoding
@@ -70,6 +71,7 @@ class Runtime:
         with ThreadPoolExecutor(1) as pool:  # hashing is a third of loading, and needs no Python
             hashed = pool.submit(fingerprint, folder)
             net, tokenizer = load_model(folder)
+        cast_weights(net, compute)
         config = net.config
         layout = RecordLayout(
             config.chunk, config.kv_heads, config.head_size, config.width, records
@@ -77,7 +79,7 @@ class Runtime:
         return cls(
             name=config.name,
             fingerprint=hashed.result(),
-            model=settle(net, compute).to(place),
+            model=net.to(place),
             tokenizer=tokenizer,
             layout=layout,
             dtype=compute,
@@ -92,11 +94,11 @@ class Runtime:
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """Inference without gradients, matrix products in the runtime's type."""
-        with (
-            torch.inference_mode(),
-            torch.autocast(self.device.type, torch.bfloat16, enabled=self.dtype == torch.bfloat16),
-        ):
+        """Inference: no gradients, and no autocast, whatever the caller has turned on."""
+        with contextlib.ExitStack() as modes:
+            modes.enter_context(torch.inference_mode())
+            for kind in {"cpu", self.device.type}:
+                modes.enter_context(torch.autocast(kind, enabled=False))
             yield
 
     @property
@@ -193,17 +195,6 @@ def fast_bf16(processors: Path = Path("/proc/cpuinfo")) -> bool:
         return "AuthenticAMD" in processors.read_text()
     except (OSError, ValueError):
         return False
-
-
-def settle(model: DRT, dtype: torch.dtype) -> DRT:
-    """Keep large weights in the type they are multiplied in; landmark scores stay in fp32."""
-    if dtype == torch.float32:
-        return model
-    scorer = set(model.scorer.modules())
-    for module in model.modules():
-        if isinstance(module, torch.nn.Linear | torch.nn.Embedding) and module not in scorer:
-            module.to(dtype)
-    return model
 
 
 def _calibration(folder: Path) -> dict[str, Calibration]:

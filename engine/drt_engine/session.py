@@ -18,6 +18,7 @@ from drt_engine.errors import SessionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.saved import expect_mask, expect_names, expect_numbers, read_tensors
+from drt_engine.model.weights import load_vectors
 from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -163,10 +164,10 @@ def model_fingerprint(runtime: Runtime) -> str:
     """Return a short hash that any other model has differently, the layers that answer included.
 
     A library's fingerprint leaves those out. One-dimensional weights stand for all of them: they
-    are few, and no training leaves them as they were.
+    are few, and no training leaves them as they were. They are taken from the file, so that the
+    hash is the same in every compute type.
     """
-    weights = runtime.model.state_dict()
-    few = {name: t.detach().cpu().contiguous() for name, t in weights.items() if t.dim() <= 1}
+    few = {name: t.float() for name, t in load_vectors(runtime.folder).items()}
     return hashlib.sha256(runtime.fingerprint.encode() + save(few)).hexdigest()[:16]
 
 

@@ -226,14 +226,12 @@ def candidates(
     Those that are no prose are left out, unless there are no others.
     """
     ids = store.chunk_ids([document.id])
-    with torch.autocast("cpu", enabled=False):  # which cannot join the store's fp16 under bf16
-        landmarks = torch.cat([part.float() for _, part in store.scan_landmarks([document.id])])
+    landmarks = torch.cat([part.float() for _, part in store.scan_landmarks([document.id])])
     wanted = None if focus is None else _focus_scores(runtime, store, document, focus, ids)
     out: list[Candidate] = []
     totals: list[float] = []
     for part in _parts(store, ids, spans):
-        with torch.autocast("cpu", enabled=False):
-            score = centrality(runtime, landmarks[part])
+        score = centrality(runtime, landmarks[part])
         near = torch.ones_like(score) if wanted is None else wanted[part]
         score = score * near
         totals.append(float(score.sum()))
@@ -395,9 +393,8 @@ def _sentence_centrality(sentences: Sequence[Candidate]) -> Tensor:
                 graph[i, j] = graph[j, i] = common / scale
     graph = graph / graph.sum(dim=1, keepdim=True).clamp(min=1e-6)
     rank = torch.full((count,), 1.0)
-    with torch.autocast("cpu", enabled=False):
-        for _ in range(30):
-            rank = 0.15 + 0.85 * (rank @ graph)
+    for _ in range(30):
+        rank = 0.15 + 0.85 * (rank @ graph)
     return rank
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load, save
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
 from drt_engine.errors import NotFound, QuestionError, SessionError
+from drt_engine.model.weights import load_model, save_model
 from drt_engine.retrieval.sources import StreamSource
 from drt_engine.runtime import Runtime
 from drt_engine.session import SessionState
@@ -147,9 +148,11 @@ def test_a_model_that_only_answers_otherwise_is_refused(
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)
     session.save()
-    other = Runtime.load(runtime().folder, device="cpu", threads=1, dtype="fp32")
+    model, tokenizer = load_model(runtime().folder)
     with torch.no_grad():
-        other.model.norm.weight.add_(0.01)
+        model.norm.weight.add_(0.01)
+    save_model(model, tokenizer, tmp_path / "other", dtype=torch.float32)
+    other = Runtime.load(tmp_path / "other", device="cpu", threads=1, dtype="fp32")
     assert other.fingerprint == runtime().fingerprint
     with pytest.raises(SessionError, match="another model"):
         SessionState.restore(other, store, "one")

@@ -251,13 +251,11 @@ def attention(layer: GroupedCrossAttention, states: Tensor, retrieved: Retrieved
     query = layer.query(layer.norm(states)).unflatten(-1, (layer.heads, layer.size))[0, 0]
     memory, index = retrieved.memory, retrieved.index[0, 0]
     normalise = softmax_off_by_one if layer.off_by_one else plain_softmax
-    with torch.autocast(query.device.type, enabled=False):
-        keys = memory.keys[index].to(query.dtype).float()
-        keys = keys.repeat_interleave(layer.heads // keys.shape[2], dim=2)  # [R, S, H, D]
-        scores = torch.einsum("thd,rshd->thrs", query.float(), keys) * layer.size**-0.5
-        scores = scores.masked_fill(~memory.mask[index][None, None], float("-inf"))
-        weights = normalise(scores) * retrieved.probabilities[0, 0].float()[None, None, :, None]
-    return weights
+    keys = memory.keys[index].to(query.dtype).float()
+    keys = keys.repeat_interleave(layer.heads // keys.shape[2], dim=2)  # [R, S, H, D]
+    scores = torch.einsum("thd,rshd->thrs", query.float(), keys) * layer.size**-0.5
+    scores = scores.masked_fill(~memory.mask[index][None, None], float("-inf"))
+    return normalise(scores) * retrieved.probabilities[0, 0].float()[None, None, :, None]
 
 
 @dataclass(frozen=True)
@@ -347,10 +345,9 @@ class _Full:
         scorer, store = self.runtime.model.scorer, self.store
         query = query.to(self.runtime.device)
         out: list[tuple[int, float]] = []
-        with torch.autocast("cpu", enabled=False):
-            for ids, landmarks in store.scan_landmarks(self.source.documents):
-                keys = landmarks.float().to(query.device)
-                out += zip(ids, scorer.scores(query[None], keys)[0].tolist(), strict=True)
+        for ids, landmarks in store.scan_landmarks(self.source.documents):
+            keys = landmarks.float().to(query.device)
+            out += zip(ids, scorer.scores(query[None], keys)[0].tolist(), strict=True)
         return out
 
     def _tokens(self) -> tuple[TraceToken, ...]:

@@ -7,7 +7,6 @@ one goes through does not depend on what it says. Logits over the vocabulary are
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Iterator
 
@@ -18,8 +17,9 @@ from drt_engine.evaluate.bench_timing import Clock, Work, in_turns
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.drt import DRT
+from drt_engine.model.layers import cast_weights
 from drt_engine.retrieval.sources import StreamSource
-from drt_engine.runtime import Runtime, settle
+from drt_engine.runtime import Runtime
 
 DECODE, PLAIN = "decode", "decode without GCA"
 GRAPH, GRAPH_PLAIN = "decode, CUDA graph", "decode without GCA, CUDA graph"
@@ -43,7 +43,7 @@ def bench_decode(options: BenchOptions) -> BenchReport:
     if torch.get_num_threads() > 1 and machine.device.type == "cpu":
         works[ALONE] = _on_one_thread(_Stream(model, machine).step)
     repetitions = max(20, 4 * options.repetitions)  # a token is short, and they are seldom alike
-    with _computing(machine):
+    with torch.inference_mode():
         timed = in_turns(
             works | {CALIBRATION: calibration.time},
             clock,
@@ -65,8 +65,9 @@ def _loaded(options: BenchOptions) -> tuple[Machine, DRT, str]:
         return Machine(runtime.device, runtime.dtype), runtime.model, runtime.name
     machine = options.machine()
     torch.manual_seed(0)
-    model = settle(DRT(options.config).eval(), machine.dtype).to(machine.device)
-    return machine, model, SHAPES[options.shape]
+    model = DRT(options.config).eval()
+    cast_weights(model, machine.dtype)
+    return machine, model.to(machine.device), SHAPES[options.shape]
 
 
 def read_bytes(model: DRT) -> int:
@@ -88,7 +89,7 @@ class _Stream:
         self._source, self._retrieve = StreamSource(config.retrieved), retrieve
         self._decoder = Decoder(model, self._source, dtype=machine.dtype, graph=graph)
         self._size, self._token = config.chunk, int(ids[0, 0])
-        with _computing(machine):
+        with torch.inference_mode():
             for chunk in ids.tolist():
                 self._decoder.feed(chunk)
                 self._decoder.close(retrieve=retrieve)
@@ -111,17 +112,6 @@ class _Stream:
         self._decoder.close(retrieve=self._retrieve)
         del self._source.chunks[CHUNKS:]
         self._decoder.feed([self._token])
-
-
-@contextlib.contextmanager
-def _computing(machine: Machine) -> Iterator[None]:
-    """As a Runtime computes."""
-    low = machine.dtype == torch.bfloat16
-    with (
-        torch.inference_mode(),
-        torch.autocast(machine.device.type, torch.bfloat16, enabled=low),
-    ):
-        yield
 
 
 def _on_one_thread(work: Work) -> Work:

@@ -121,25 +121,21 @@ class Decoder:
 
     def _both(self, ids: Tensor, read: Sequence[Read]) -> tuple[Tensor, Tensor]:
         """Token ids [1, 1] -> their states after the lower and the upper stack."""
-        with _as_stored(self.device):
-            lower = upper = self._through_lower(ids)
-            for group, found in enumerate(read):
-                upper = self._through_group(group, upper, found)
-            return lower, self.model.norm(upper)
+        lower = upper = self._through_lower(ids)
+        for group, found in enumerate(read):
+            upper = self._through_group(group, upper, found)
+        return lower, self.model.norm(upper)
 
     def _lower(self, ids: Sequence[int]) -> Tensor:
         self.window.begin(len(ids))
-        with _as_stored(self.device):
-            return self._through_lower(torch.tensor([ids], device=self.device))
+        return self._through_lower(torch.tensor([ids], device=self.device))
 
     def _upper(self, x: Tensor, look: Callable[[int, Tensor], None] | None) -> Tensor:
         for group, found in enumerate(self._read(x.shape[1])):
             if look is not None:
                 look(group, x)
-            with _as_stored(self.device):
-                x = self._through_group(group, x, found)
-        with _as_stored(self.device):
-            return self.model.norm(x)  # type: ignore[no-any-return]
+            x = self._through_group(group, x, found)
+        return self.model.norm(x)  # type: ignore[no-any-return]
 
     def _through_lower(self, ids: Tensor) -> Tensor:
         x = self.model.embed(ids)
@@ -203,7 +199,8 @@ class Decoder:
         self._check_open(state.get("open"), position)
         for name, layers in self._stacks.items():
             self.window.load(layers, parts[name], position)
-        self._states = [state["open"]] if "open" in state else []
+        weight = self.model.embedding.weight
+        self._states = [state["open"].to(weight)] if "open" in state else []
 
     def _check_open(self, states: Tensor | None, position: int) -> None:
         if states is None:
@@ -214,11 +211,6 @@ class Decoder:
             raise ValueError(
                 f"open holds {tokens} tokens of {position}, expected 1 to {config.chunk}"
             )
-
-
-def _as_stored(device: torch.device) -> torch.autocast:
-    """Compute in the type of the weights: with autocast on, every operation would ask about it."""
-    return torch.autocast(device.type, enabled=False)
 
 
 def _gathered(retrieved: Retrieved) -> Retrieved:

@@ -94,7 +94,7 @@ class ChunkEncoder(nn.Module):
         others = list(last or ())
         places = valid.long().cumsum(dim=1).clamp(max=self.positions.num_embeddings - 1)
         x = self.input_norm(states + self.positions(places).to(states.dtype))
-        if torch.is_autocast_enabled(x.device.type):
+        if torch.is_autocast_enabled(x.device.type):  # training on a GPU: norms give fp32 there
             x = x.to(torch.get_autocast_dtype(x.device.type))
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]

@@ -166,7 +166,7 @@ class DRT(nn.Module):
             self.quote_head = QuoteHead(config)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [..] -> [.., E], in the type of autocast where it is on."""
+        """Token ids [..] -> [.., E], in the compute type; in training, in that of autocast."""
         x = self.embedding(ids)
         kind = x.device.type
         return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x

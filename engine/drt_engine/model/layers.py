@@ -1,4 +1,20 @@
-"""Small parts of all stacks: norms, linear maps, the gated MLP."""
+"""Small parts of all stacks, and the types that they compute in.
+
+Types
+    A loaded model has one compute type, bf16 or fp32, and no autocast around it:
+
+    - ``cast_weights`` puts the weights of linear maps, embeddings and norms in the compute type.
+      The states that layers pass on have it too, and so have chunk keys and values.
+    - What is compared or summed across chunks is fp32, weights included: landmarks and their
+      products, late interaction, scores, probabilities, quote, null and relevance logits. Such a
+      module says ``keeps_fp32 = True``, and converts its inputs with ``.float()`` on entry.
+    - Norms and softmax take and return the compute type; PyTorch sums in fp32 inside them.
+    - Two types meet only where a module takes in what it did not compute: memory from a library,
+      a saved stream. The one who takes it in converts it, to the type of its own operand.
+
+    Training puts autocast around weights in fp32. A module written by these rules needs nothing
+    for it, unless it must stay fp32 there too: then it turns autocast off (``LandmarkScorer``).
+"""
 
 from __future__ import annotations
 
@@ -16,6 +32,16 @@ def linear(inputs: int, outputs: int, *, scale: float = 1.0, bias: bool = False)
     if bias:
         nn.init.zeros_(layer.bias)
     return layer
+
+
+def cast_weights(model: nn.Module, dtype: torch.dtype) -> None:
+    """Put the weights of a model in its compute type, in place; those that keep fp32 stay."""
+    if getattr(model, "keeps_fp32", False):
+        return
+    for parameter in model.parameters(recurse=False):
+        parameter.data = parameter.data.to(dtype)
+    for child in model.children():
+        cast_weights(child, dtype)
 
 
 class RMSNorm(nn.Module):

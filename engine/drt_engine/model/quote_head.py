@@ -42,7 +42,9 @@ class Reread:
 
 
 class QuoteHead(nn.Module):
-    """Pointer over retrieved tokens from the state of the ``<answer>`` token."""
+    """Pointer over retrieved tokens from the state of the ``<answer>`` token; fp32 throughout."""
+
+    keeps_fp32 = True
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -65,9 +67,9 @@ class QuoteHead(nn.Module):
         self, answer: Tensor, memory: ChunkMemory, index: Tensor, log_probability: Tensor
     ) -> QuoteLogits:
         """``answer`` [N, E], ``index`` and ``log_probability`` [N, R] -> logits over [N, R, S]."""
-        a = self.norm(answer)
+        a = self.norm(answer.float())
         stored = torch.cat([memory.keys.flatten(2), memory.values.flatten(2)], dim=-1)
-        stored = self.memory_norm(stored)[index]  # [N, R, S, 2 Hk D]
+        stored = self.memory_norm(stored.float())[index]  # [N, R, S, 2 Hk D]
         weight = log_probability[..., None]
         mask = memory.mask[index] & torch.isfinite(weight)
         return QuoteLogits(
@@ -81,7 +83,7 @@ class QuoteHead(nn.Module):
         ``probability`` [N, R].
         """
         assert self.reread_span is not None
-        span = self.reread_span(reread.states).float()
+        span = self.reread_span(reread.states.float()).float()
         null = self.absence(reread)
         judged = self.relevance(reread)[..., None]
         return QuoteLogits(
@@ -93,13 +95,13 @@ class QuoteHead(nn.Module):
     def absence(self, reread: Reread) -> Tensor:
         """What a chunk adds to the null logit once it has been read with the question, [N, R]."""
         assert self.reread_null is not None
-        return self.reread_null(reread.border).float()[..., 0]  # type: ignore[no-any-return]
+        return self.reread_null(reread.border.float()).float()[..., 0]  # type: ignore[no-any-return]
 
     def relevance(self, reread: Reread) -> Tensor:
         """What a chunk's score gains once it has been read with the question in front, [N, R]."""
         if self.reread_relevance is None:
             return reread.border.new_zeros(reread.border.shape[:2], dtype=torch.float32)
-        return self.reread_relevance(reread.border).float()[..., 0]  # type: ignore[no-any-return]
+        return self.reread_relevance(reread.border.float()).float()[..., 0]  # type: ignore[no-any-return]
 
 
 def _point(query: Tensor, stored: Tensor) -> Tensor:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
+from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from drt_engine.config.model import EncoderConfig, ModelConfig
@@ -88,6 +89,18 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
         raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {first}") from error
     _restore_buffers(model)
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
+
+
+def load_vectors(folder: Path) -> dict[str, Tensor]:
+    """Load the tensors of a model folder that have one dimension or none, as they are stored;
+    raises ``WeightsError``.
+    """
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as file:
+            names = [n for n in file.keys() if len(file.get_slice(n).get_shape()) <= 1]  # noqa: SIM118 (no mapping)
+            return {name: file.get_tensor(name) for name in names}
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
 
 
 def fingerprint(folder: Path) -> str:

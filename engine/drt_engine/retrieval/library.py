@@ -136,7 +136,7 @@ class LibrarySource:
             scores = dict(zip(chosen, found.scores[0][kept].tolist(), strict=True))
         wanted = sorted(c for c in scan.rows if c not in scores)
         if wanted:
-            rows = torch.stack([scan.rows[c] for c in wanted])  # scored as the scan scores
+            rows = torch.stack([scan.rows[c] for c in wanted])  # fp16, as the scan scores them
             scores.update(zip(wanted, exact_scores(query, rows).tolist(), strict=True))
         ids = sorted(scores)
         total = [scores[c] + weight * bonus.get(c, 0.0) for c in ids]

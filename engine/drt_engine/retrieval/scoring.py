@@ -15,8 +15,10 @@ class LandmarkScorer(nn.Module):
 
     Options: the query adds ``W_e l`` of the asking chunk's own landmark; vectors are normalised and
     scaled by a learnt temperature; a chunk's BM25 share is added with a learnt weight, and what
-    ``LateInteraction`` makes of its tokens.
+    ``LateInteraction`` makes of its tokens. fp32 throughout, in training too.
     """
+
+    keeps_fp32 = True
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()

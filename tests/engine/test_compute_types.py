@@ -1,0 +1,225 @@
+"""Inference in fp32 and in bf16: explicit types, no autocast, whatever was read in which type."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.evaluate.perplexity import stream_losses
+from drt_engine.evaluate.retrieval import ranked
+from drt_engine.retrieval.library import RetrieverName
+from drt_engine.runtime import Runtime
+from drt_engine.session import SessionState
+from drt_engine.store import Store
+from drt_engine.summarize import SummaryOptions, summarize
+from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
+
+TYPES = ("fp32", "bf16")
+RETRIEVERS: tuple[RetrieverName, ...] = ("hybrid", "landmark", "lexical")
+QUESTION = "Who keeps the key of the store?"
+THINGS = ("lamp", "boat", "bell", "coat", "gun", "plough", "net", "log", "lake", "school")
+RULES = [f"The {a} of the {b} costs forty crowns, and Anna pays." for a in THINGS for b in THINGS]
+SIZES = {
+    "one large": ["\n\n".join([MANUAL, *RULES, LETTERS])],
+    "many small": [MANUAL, LETTERS, *("\n\n".join(RULES[i::12]) for i in range(12))],
+}
+
+
+@cache
+def typed(dtype: str) -> Runtime:
+    return Runtime.load(model_folder(), device="cpu", threads=1, dtype=dtype)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
+    """Libraries by what they hold and the type in which it was read."""
+    made = {}
+    for size, texts in SIZES.items():
+        for dtype in TYPES:
+            folder = tmp_path_factory.mktemp("types")
+            with library(folder / "library", typed(dtype)) as store:
+                for number, text in enumerate(texts):
+                    file = folder / f"{number}.md"
+                    file.write_text(text, encoding="utf-8")
+                    read(store, file, typed(dtype))
+            made[size, dtype] = folder / "library"
+    return made
+
+
+@pytest.fixture(params=TYPES)
+def dtype(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=SIZES)
+def store(
+    request: pytest.FixtureRequest, folders: dict[tuple[str, str], Path], dtype: str
+) -> Iterator[Store]:
+    """A library read in the other type than that of the questions."""
+    other = TYPES[1 - TYPES.index(dtype)]
+    with library(folders[request.param, other], typed(dtype)) as opened:
+        yield opened
+
+
+def assert_whole(store: Store, answer: AnswerResult) -> None:
+    assert answer.text and answer.found and math.isfinite(answer.confidence)
+    assert answer.citations
+    for citation in answer.citations:
+        assert store.text(citation.document, citation.start, citation.end) == citation.quote
+        assert 0 <= citation.probability <= 1
+    for group in answer.trace.groups:
+        shares = [entry.probability for entry in group.entries]  # a session's own have the rest
+        assert all(share > 0 for share in shares) and sum(shares) < 1.001
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize("reread", [True, False], ids=["reread", "stored"])
+def test_asking_and_streaming(
+    store: Store, dtype: str, retriever: RetrieverName, reread: bool
+) -> None:
+    model = typed(dtype)
+    for mode in ("quote", "free"):
+        options = AskOptions(
+            mode=mode,  # type: ignore[arg-type]
+            retriever=retriever,
+            reread=reread,
+            threshold=0.0,
+            max_tokens=6,
+        )
+        answer = ask(model, store, QUESTION, options)
+        assert_whole(store, answer)
+        *_, result = stream(model, store, QUESTION, options)
+        assert result == answer
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_tracing(store: Store, dtype: str, retriever: RetrieverName) -> None:
+    options = AskOptions(retriever=retriever, threshold=0.0)
+    plain = ask(typed(dtype), store, QUESTION, options)
+    full = ask(typed(dtype), store, QUESTION, AskOptions(**vars(options) | {"record": True}))
+    assert_whole(store, full)
+    assert (full.text, full.citations) == (plain.text, plain.citations)
+    masses = [entry.mass for group in full.trace.groups for entry in group.entries]
+    assert all(mass is not None and 0 <= mass <= 1 for mass in masses)
+
+
+@pytest.mark.parametrize("retriever", RETRIEVERS)
+def test_a_session_goes_on_in_the_other_type(
+    store: Store, dtype: str, retriever: RetrieverName
+) -> None:
+    name, other = f"{dtype} {retriever}", TYPES[1 - TYPES.index(dtype)]
+    options = AskOptions(retriever=retriever, threshold=0.0, max_tokens=6)
+    free = AskOptions(**vars(options) | {"mode": "free"})
+    session = SessionState.new(typed(dtype), store, name)
+    for each in (options, free):
+        assert_whole(store, ask(typed(dtype), store, QUESTION, each, session=session))
+    session.save()
+    restored = SessionState.restore(typed(other), store, name)
+    for each in (options, free):
+        assert_whole(store, ask(typed(other), store, "And in fog?", each, session=restored))
+    restored.save()
+
+
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+@pytest.mark.parametrize("focus", [None, "What is the rule in fog?"], ids=["all", "focus"])
+def test_summarising(store: Store, dtype: str, mode: str, focus: str | None) -> None:
+    row = store.documents()[0]
+    options = SummaryOptions(mode=mode, focus=focus)  # type: ignore[arg-type]
+    summary = summarize(typed(dtype), store, row.id, options)
+    text = text_of(store, row)
+    assert summary.text
+    assert all(text[s.start : s.end] == s.quote for s in summary.sentences)
+
+
+def test_evaluating(store: Store, dtype: str) -> None:
+    model = typed(dtype)
+    for retriever in RETRIEVERS:
+        assert ranked(model, store, QUESTION, retriever)
+    ids = model.tokenizer.encode(MANUAL).ids
+    for retrieval in (True, False):
+        losses = stream_losses(model, ids, retrieval=retrieval)
+        assert losses.dtype == torch.float32 and bool(losses.isfinite().all())
+
+
+def test_weights_are_in_the_compute_type_and_scorers_in_fp32() -> None:
+    model = typed("bf16").model
+    for name, parameter in model.named_parameters():
+        precise = name.startswith(("scorer.", "quote_head."))
+        assert parameter.dtype == (torch.float32 if precise else torch.bfloat16), name
+    assert {p.dtype for p in typed("fp32").model.parameters()} == {torch.float32}
+
+
+def test_both_types_read_nearly_the_same(folders: dict[tuple[str, str], Path]) -> None:
+    batches = []
+    for dtype in TYPES:
+        with library(folders["one large", dtype], typed(dtype)) as store, store.snapshot() as view:
+            batches.append(view.read_chunks(view.chunk_ids([store.documents()[0].id])))
+    for name in ("keys", "values", "landmarks"):
+        exact, rounded = (getattr(batch, name) for batch in batches)
+        assert not torch.equal(exact, rounded)
+        assert float((rounded - exact).norm() / exact.norm()) < 0.03, name
+
+
+# autocast
+
+
+def everything(model: Runtime, store: Store) -> list[Any]:
+    """What each path of inference computes."""
+    out: list[Any] = []
+    for retriever in RETRIEVERS:
+        options = AskOptions(retriever=retriever, threshold=0.0, max_tokens=6)
+        out.append(ask(model, store, QUESTION, AskOptions(**vars(options) | {"record": True})))
+    out += stream(model, store, QUESTION, AskOptions(mode="free", threshold=0.0, max_tokens=6))
+    session = SessionState.new(model, store, "one")
+    out.append(ask(model, store, QUESTION, AskOptions(threshold=0.0), session=session))
+    for mode in ("extractive", "abstractive"):
+        options = SummaryOptions(mode=mode, focus=QUESTION)  # type: ignore[arg-type, assignment]
+        out.append(summarize(model, store, store.documents()[0].id, options))  # type: ignore[arg-type]
+    out.append(ranked(model, store, QUESTION, "hybrid"))
+    ids = torch.tensor(model.tokenizer.encode(MANUAL).ids)
+    out.append(stream_losses(model, ids.tolist(), retrieval=True).tolist())
+    chunks = ids[: len(ids) // 8 * 8].view(-1, 8)
+    memory = model.read(chunks, torch.ones_like(chunks, dtype=torch.bool), skip=1)
+    return [*out, *(tensor.tolist() for tensor in vars(memory).values())]
+
+
+def test_no_path_computes_under_autocast(
+    folders: dict[tuple[str, str], Path], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with library(folders["one large", "fp32"], typed(dtype)) as store:
+        refuse_autocast(typed(dtype), store, monkeypatch)
+
+
+def refuse_autocast(model: Runtime, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = everything(model, store)
+    modules: set[str] = set()
+
+    def look(module: nn.Module, given: object) -> None:
+        modules.add(type(module).__name__)
+        assert not torch.is_autocast_enabled("cpu"), type(module).__name__
+
+    hook = nn.modules.module.register_module_forward_pre_hook(look)
+    try:
+        with torch.autocast("cpu", torch.bfloat16):
+            enter = torch.autocast.__enter__
+            monkeypatch.setattr(torch.autocast, "__enter__", _only_off(enter))
+            assert everything(model, store) == alone
+    finally:
+        hook.remove()
+    assert {"Linear", "LayerNorm", "RMSNorm", "QuoteHead", "GroupedCrossAttention"} <= modules
+
+
+def _only_off(enter: Callable[[torch.autocast], Any]) -> Callable[[torch.autocast], Any]:
+    def checked(self: torch.autocast) -> Any:
+        assert not self._enabled, "inference turned autocast on"
+        return enter(self)
+
+    return checked
