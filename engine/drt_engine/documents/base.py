@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import unicodedata
 import weakref
 from bisect import bisect_left, bisect_right
@@ -52,6 +53,10 @@ class Block:
         """Where in the source the character at `offset` comes from; None where that is unknown."""
         span = source_span(self.origin, offset, offset + 1)
         return None if span is None else span[0]
+
+
+class PassedOver(Block):
+    """Text of the source that is left out; `regroup` counts its lines and characters."""
 
 
 def source_span(origin: Sequence[Run], start: int, end: int) -> tuple[int, int] | None:
@@ -103,7 +108,8 @@ class Notes:
     def skip(self, what: str, why: str, count: int = 1) -> None:
         """Count `what` (a singular noun, or a named thing) that was passed over because of `why`.
 
-        More than a few kinds are only counted, so that a file of nothing else stays small.
+        `why` must read well after one and after many. More than a few kinds are only counted, so
+        that a file of nothing else stays small.
         """
         known = (one_line(what), one_line(why))
         if known in self._counts or len(self._counts) < _NOTES:
@@ -123,9 +129,34 @@ class Notes:
         return (*found, f"{self._unnamed} more") if self._unnamed else tuple(found)
 
 
+_HEAD_NOUN = re.compile(r"(.*?)(\b(?: of| in| on| with| without| around| that)\b.*|)\Z")
+_NAME_SIGNS = re.compile(r"[^a-z -]", re.IGNORECASE)
+
+
 def _counted(what: str, why: str, count: int) -> str:
-    named = what if count == 1 else f"{count} {what}s"
+    named = what if count == 1 else f"{count} {_plural(what)}"
     return f"{named} ({why})" if why else named
+
+
+def _plural(what: str) -> str:
+    """More than one of a phrase: "ends of a result", "headers or footers", "attachments a.png"."""
+    match = _HEAD_NOUN.match(what)
+    noun, rest = (match[1], match[2]) if match else (what, "")
+    first, _, name = noun.partition(" ")
+    if _NAME_SIGNS.search(first):
+        return f"times {what}"  # a name alone
+    if _NAME_SIGNS.search(name):
+        return f"{_more(first)} {name}{rest}"
+    one, either, other = noun.partition(" or ")
+    if either and " " not in other:
+        return f"{_more(one)} or {_more(other)}{rest}"
+    return _more(noun) + rest
+
+
+def _more(noun: str) -> str:
+    if noun.endswith("s"):
+        return noun
+    return noun[:-1] + "ies" if re.search(r"[^aeiou]y\Z", noun) else noun + "s"
 
 
 @dataclass(frozen=True)
@@ -136,6 +167,8 @@ class OpenDocument:
     media_type: str
     blocks: Iterator[Block]
     notes: Notes = field(default_factory=Notes)
+    author: str = ""  # as the document names them; "" where it does not
+    date: str = ""  # YYYY-MM-DD where that is certain, else as it is written; "" without
 
     @property
     def skipped(self) -> tuple[str, ...]:
@@ -274,6 +307,31 @@ def one_line(text: str) -> str:
     return " ".join("".join(kept).split())[:TITLE_CHARACTERS].rstrip()
 
 
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_ISO_DATE = re.compile(r"D:(\d{4})(\d\d)(\d\d)|(\d{4})-(\d\d)-(\d\d)(?!\d)")
+_DAY_FIRST = re.compile(r"(?:[a-z]{3,9}, ?)?(\d{1,2})[- ]([a-z]{3,9})[- ,]+(\d{4})\b", re.I)
+_MONTH_FIRST = re.compile(r"([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b", re.I)
+
+
+def date_of(text: str) -> str:
+    """A date as YYYY-MM-DD where its day, month and year are certain; else as it is written."""
+    text = one_line(text)
+    if found := _ISO_DATE.match(text):
+        year, month, day = (int(part) for part in found.groups() if part)
+    elif found := _DAY_FIRST.match(text):
+        year, month, day = int(found[3]), _month(found[2]), int(found[1])
+    elif found := _MONTH_FIRST.match(text):
+        year, month, day = int(found[3]), _month(found[1]), int(found[2])
+    else:
+        return text
+    return f"{year:04}-{month:02}-{day:02}" if 0 < month < 13 and 0 < day < 32 else text
+
+
+def _month(name: str) -> int:
+    key = name[:3].lower()
+    return _MONTHS.index(key) + 1 if key in _MONTHS else 0
+
+
 def words(text: str) -> frozenset[str]:
     """The words of `text` as a set, to keep long tables of names readable."""
     return frozenset(text.split())
@@ -304,7 +362,8 @@ def regroup(
     """The same text with the same places in blocks of at most `limit` characters, few and large.
 
     Lines of a block follow each other without a gap. `verbatim` pieces are the whole of the
-    source's own text, so that their lines and characters need only be counted.
+    source's own text, those `PassedOver` among them, so that their lines and characters need only
+    be counted.
     """
     buffer, start = "", None
     runs: list[Run] = []
@@ -312,6 +371,13 @@ def regroup(
     following: int | None = 1
     position = 0
     for piece in pieces:
+        if isinstance(piece, PassedOver):
+            if buffer:
+                yield Block(buffer, *place, start, tuple(runs))
+                buffer, runs = "", []
+            following = _advanced(following, piece.text)
+            position += len(piece.text)
+            continue
         line = following if verbatim else piece.line
         origin: Origin = ((0, position),) if verbatim else piece.origin
         here = (piece.page, piece.section)

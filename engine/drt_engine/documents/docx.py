@@ -6,12 +6,14 @@ deleted and hidden text, headers, footers and comments are left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
-from drt_engine.documents.docx_parts import Parts, number
+from drt_engine.documents.contents import CONTENTS_LINE
+from drt_engine.documents.docx_parts import Parts, number, symbol
 from drt_engine.documents.writer import BlockWriter, tidy
 from drt_engine.documents.xml import parse
 from drt_engine.documents.zips import SafeZip
@@ -28,6 +30,9 @@ _MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
 _PASSED_OVER = frozenset(("Fallback", "moveFrom"))
 _SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
 _TITLE_BLOCKS = 4
+_TICKED, _UNTICKED = "\u2612", "\u2610"
+_BOX = re.compile("\\s*([\u2610-\u2612])\\s*")
+_CONTENTS_STYLE = re.compile(r"toc (?:\d|heading)|table of figures")
 _OLD_WORD = b"\xd0\xcf\x11\xe0"
 _LONGEST_HEADING = 200  # contracts give whole clauses the style of a heading
 _LONGEST_NOTE = 20_000
@@ -61,6 +66,8 @@ class _Body:
         self._passed = 0  # depth inside an element that is passed over
         self._in_text = False
         self._hidden = False
+        self._ticked = False
+        self.in_title = True
 
     def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
         if self._passed or name in _PASSED_OVER:
@@ -78,7 +85,7 @@ class _Body:
         elif name == "tc" and self._tables:
             self._tables[-1].cells.append([])
         elif name in ("drawing", "pict"):
-            self._skipped.skip("image", "pictures hold no text")
+            self._skipped.skip("image", "no text to read")
         elif self._paragraphs:
             self._start_inline(name, attributes, self._paragraphs[-1])
 
@@ -100,8 +107,22 @@ class _Body:
             within.list_id = value
         elif name == "ilvl":
             within.list_level = number(value)
+        elif name == "sym":
+            self._add_symbol(attributes, within)
+        elif name == "checkBox":
+            self._ticked = False
+        elif name in ("default", "checked"):  # of a tick box; the second has the last word
+            self._ticked = value not in ("0", "false")
         elif name in ("footnoteReference", "endnoteReference"):
             self._refer(name[: -len("Reference")] + attributes.get("id", ""), within)
+
+    def _add_symbol(self, attributes: dict[str, str], within: _Paragraph) -> None:
+        """A character of a picture font, whose numbers say nothing without it."""
+        sign = symbol(attributes.get("font", ""), attributes.get("char", ""))
+        if sign:
+            within.parts.append(sign)
+        else:
+            self._skipped.skip("symbol of a picture font", "without a name")
 
     def _refer(self, key: str, within: _Paragraph) -> None:
         if key in self._footnotes:
@@ -118,6 +139,8 @@ class _Body:
             self._passed -= 1
         elif name == "t":
             self._in_text = False
+        elif name == "checkBox" and self._paragraphs:
+            self._paragraphs[-1].parts.append(_TICKED if self._ticked else _UNTICKED)
         elif name == "p" and self._paragraphs:
             self._end_paragraph(self._paragraphs.pop())
         elif name == "tr" and self._tables:
@@ -138,7 +161,7 @@ class _Body:
             self.writer.write("row", " | ".join(cells))
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:
-        text = tidy("".join(paragraph.parts)).strip()
+        text = tidy(_BOX.sub(r" \1 ", "".join(paragraph.parts))).strip()
         cell = self._tables[-1].cells if self._tables else []
         if cell:
             cell[-1].extend([text, *paragraph.notes] if text else paragraph.notes)
@@ -153,8 +176,13 @@ class _Body:
         list_id = style.list_id if paragraph.list_id is None else paragraph.list_id
         depth = style.list_level if paragraph.list_level is None else paragraph.list_level
         label = self._parts.numbering.label(list_id, depth) if list_id else ""
-        if style.name.lower() == "title" and not self.title:
-            self.title = text
+        kind = style.name.lower()
+        if _CONTENTS_STYLE.fullmatch(kind):
+            self._skipped.skip(*CONTENTS_LINE)
+            return
+        if kind == "title" and self.in_title:
+            self.title = f"{self.title} {text}".strip()  # it may take several paragraphs
+        self.in_title = self.in_title and (kind == "title" or not self.title)
         text = f"{label} {text}" if label else text
         if level is not None and level <= 9 and len(text) <= _LONGEST_HEADING:
             self.writer.write("paragraph", text, level)
@@ -216,7 +244,7 @@ def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
             raise UnreadableDocument(
                 f"{source.name} holds no Word document (no {parts.main}); get or export it again."
             )
-        _note_parts(archive, notes)
+        _note_parts(archive, notes, source.name)
         body = _Body(parts, _footnotes(archive, parts, source.name), notes)
         for _ in parse(archive.pieces(parts.main), body, source.name):
             yield body, body.writer.take()
@@ -224,13 +252,41 @@ def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
         yield body, body.writer.take()
 
 
-def _note_parts(archive: SafeZip, notes: Notes) -> None:
+class _Counted:
+    """Counts comments, and whether a part holds any text."""
+
+    def __init__(self) -> None:
+        self.comments = 0
+        self.has_text = False
+
+    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+        self.comments += name == "comment"
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, data: str) -> None:
+        self.has_text = self.has_text or not data.isspace()
+
+
+def _note_parts(archive: SafeZip, notes: Notes, name: str) -> None:
+    """Note the parts beside the running text, unless nothing is in them."""
     for member in archive.members:
         leaf = member.rpartition("/")[2]
-        if leaf.startswith(("header", "footer")) and leaf.endswith(".xml"):
-            notes.skip("header or footer", "it stands beside the running text")
-        elif leaf == "comments.xml":
-            notes.skip("comments", "they stand beside the running text")
+        edge = leaf.startswith(("header", "footer")) and leaf.endswith(".xml")
+        if not edge and leaf != "comments.xml":
+            continue
+        counted = _Counted()
+        try:
+            for _ in parse(archive.pieces(member), counted, name):
+                pass
+        except UnreadableDocument:
+            notes.skip(member, "broken XML")
+            continue
+        if edge and counted.has_text:
+            notes.skip("header or footer", "beside the running text")
+        elif counted.comments:
+            notes.skip("comment", "beside the running text", counted.comments)
 
 
 def _title(source: Source, core: str) -> str:
@@ -238,8 +294,10 @@ def _title(source: Source, core: str) -> str:
         return core
     body: _Body | None = None
     for body, _ in islice(_read(source, Notes()), _TITLE_BLOCKS):
-        if body.title:
-            return one_line(body.title)
+        if body.title and not body.in_title:
+            break
+    if body is not None and body.title:
+        return one_line(body.title)
     heading = body.writer.path.first_title if body is not None else None
     return heading or one_line(source.file_name)
 
@@ -258,9 +316,11 @@ class DocxReader:
 
     def open(self, source: Source) -> OpenDocument:
         with _open(source) as archive:
-            title = _title(source, Parts.read(archive, source.name).title)
+            parts = Parts.read(archive, source.name)
+            title = _title(source, parts.metadata.title)
         if not any(block.text.strip() for block in _pieces(source, Notes())):
             raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
         notes = Notes()
         media = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-        return OpenDocument(title, media, regroup(_pieces(source, notes)), notes)
+        blocks, about = regroup(_pieces(source, notes)), parts.metadata
+        return OpenDocument(title, media, blocks, notes, about.author, about.date)

@@ -9,6 +9,8 @@ import re
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from drt_engine.documents.base import date_of, one_line
+from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.xml import parse
 from drt_engine.documents.zips import SafeZip
 
@@ -171,6 +173,31 @@ def number(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
 
 
+# Of the picture fonts the signs that people put into forms and lists.
+_SYMBOLS = {
+    "wingdings": {
+        0x6C: "\u25cf", 0x6E: "\u25a0", 0x6F: "\u2610", 0x71: "\u2610", 0xA7: "\u25aa",
+        0xA8: "\u2610", 0xD8: "\u27a2", 0xE0: "\u2192", 0xDF: "\u2190", 0xF0: "\u21e8",
+        0xFB: "\u2717", 0xFC: "\u2713", 0xFD: "\u2612", 0xFE: "\u2611",
+    },
+    "wingdings 2": {
+        0x50: "\u2713", 0x4F: "\u2717", 0x51: "\u2612", 0x52: "\u2611", 0x53: "\u2612",
+        0x54: "\u2612", 0xA3: "\u2610",
+    },
+    "symbol": {0xB0: "\u00b0", 0xB1: "\u00b1", 0xB7: "\u2022", 0xA3: "\u2264", 0xB3: "\u2265",
+               0xAE: "\u2192", 0xB4: "\u00d7", 0xD2: "\u00ae", 0xD3: "\u00a9", 0xD4: "\u2122"},
+}  # fmt: skip
+
+
+def symbol(font: str, code: str) -> str:
+    """The character that a picture font draws for a code; "" where that is not known."""
+    try:
+        number_of = int(code, 16)
+    except ValueError:
+        return ""
+    return _SYMBOLS.get(font.lower(), {}).get(number_of & 0xFF, "")
+
+
 class Texts:
     """Collects the text of elements by their name: the fields of docProps/core.xml."""
 
@@ -196,7 +223,7 @@ class Parts:
     main: str
     styles: Styles = field(default_factory=Styles)
     numbering: Numbering = field(default_factory=Numbering)
-    title: str = ""
+    metadata: Metadata = field(default_factory=Metadata)
 
     @classmethod
     def read(cls, archive: SafeZip, name: str) -> Parts:
@@ -211,7 +238,12 @@ class Parts:
             if member in archive:
                 for _ in parse(archive.pieces(member), handler, name):
                     pass
-        parts.title = texts.found.get("title", "")
+        found = texts.found
+        parts.metadata = Metadata(
+            one_line(found.get("title", "")),
+            one_line(found.get("creator", "")),
+            date_of(found.get("created", "")),
+        )
         return parts
 
 

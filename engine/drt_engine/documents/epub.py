@@ -10,8 +10,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from urllib.parse import unquote
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+    date_of,
+    one_line,
+    regroup,
+)
 from drt_engine.documents.html import HtmlReader
+from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.xml import parse
 from drt_engine.documents.zips import SafeZip
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
@@ -51,14 +60,19 @@ class _Package:
 
     def __init__(self) -> None:
         self.title = ""
+        self.creators: list[str] = []
+        self.date = ""
         self.items: dict[str, _Item] = {}
         self.spine: list[tuple[str, bool]] = []  # item id, whether it is in the main line
         self.toc = ""
-        self._in_title = False
+        self._field = ""  # the element of the metadata whose text is read
 
     def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        self._in_title = name == "title" and not self.title
-        if name == "item":
+        given = {"title": self.title, "creator": "", "date": self.date}
+        self._field = name if name in given and not given[name] else ""
+        if name == "creator":
+            self.creators.append("")
+        elif name == "item":
             self.items[attributes.get("id", "")] = _Item(
                 unquote(attributes.get("href", "")),
                 attributes.get("media-type", "").lower(),
@@ -71,11 +85,15 @@ class _Package:
             self.toc = attributes.get("toc", "")
 
     def end(self, name: str) -> None:
-        self._in_title = False
+        self._field = ""
 
     def text(self, data: str) -> None:
-        if self._in_title:
+        if self._field == "title":
             self.title += data
+        elif self._field == "creator":
+            self.creators[-1] += data
+        elif self._field == "date":
+            self.date += data
 
 
 class _Contents:
@@ -156,8 +174,10 @@ class _Book:
         self._zip.close()
 
     @property
-    def title(self) -> str:
-        return one_line(self._package.title)
+    def metadata(self) -> Metadata:
+        package = self._package
+        authors = one_line(", ".join(filter(None, map(one_line, package.creators))))
+        return Metadata(one_line(package.title), authors, date_of(package.date))
 
     def _parse(self, name: str, handler: _Container | _Package | _Contents | _Locked) -> None:
         if name not in self._zip:
@@ -209,7 +229,7 @@ class _Book:
                 started = True
         for item in self._package.items.values():
             if item.media_type.startswith(("image/", "audio/", "video/")):
-                notes.skip(item.media_type.partition("/")[0], "it holds no text")
+                notes.skip(f"{item.media_type.partition('/')[0]} file", "no text to read")
 
     def _chapter(self, member: str, notes: Notes) -> Iterator[Block]:
         if member in self._locked.files:
@@ -234,8 +254,10 @@ def _section(chapter: str, section: str | None) -> str | None:
     if not chapter or not section:
         return section or chapter or None
     first = section.partition(" > ")[0]
-    if _plain(chapter) in _plain(first) or _plain(first) in _plain(chapter):
+    if _plain(chapter) in _plain(first):
         return section
+    if _plain(first) in _plain(chapter):  # a number, whose name only the contents know
+        return chapter + section[len(first) :]
     return f"{chapter} > {section}"
 
 
@@ -257,8 +279,15 @@ class EpubReader:
 
     def open(self, source: Source) -> OpenDocument:
         with _Book(source) as book:
-            title = book.title or one_line(source.file_name)
+            about = book.metadata
             if next(book.chapters(Notes()), None) is None:
                 raise EmptyDocument(f"{source.name} holds no chapter with text.")
         notes = Notes()
-        return OpenDocument(title, "application/epub+zip", _blocks(source, notes), notes)
+        return OpenDocument(
+            about.title or one_line(source.file_name),
+            "application/epub+zip",
+            _blocks(source, notes),
+            notes,
+            about.author,
+            about.date,
+        )

@@ -58,6 +58,10 @@ _BLOCKS = _SOFT | _LISTS | _BOILERPLATE | _HEADINGS.keys() | words(
     "fieldset legend figure figcaption blockquote details summary pre hr hgroup dialog"
 )  # fmt: skip
 
+_PAGE_KINDS = frozenset(("pagebreak", "doc-pagebreak"))
+_PAGE_CLASSES = frozenset(("pagenum", "pageno", "page-number"))
+_PAGE_NUMBER = re.compile(r"[^0-9]*([1-9][0-9]{0,4})[^0-9]*")
+
 _SPACE = re.compile(r"[ \t\n\f\r]{2,}|[\t\n\f\r]")  # all but single spaces, for speed
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
 _XML_ENCODING = re.compile(rb"""^<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)""")
@@ -108,6 +112,21 @@ class _SafeParser(HTMLParser):
         self.close()
 
 
+def is_page_mark(attributes: dict[str, str | None]) -> bool:
+    """Whether an element only says where a page of the printed book begins."""
+    kinds = f"{attributes.get('epub:type') or ''} {attributes.get('role') or ''}"
+    classes = attributes.get("class") or ""
+    return bool(words(kinds) & _PAGE_KINDS or words(classes.lower()) & _PAGE_CLASSES)
+
+
+def page_of(attributes: dict[str, str | None]) -> int | None:
+    """The printed page that a mark names in its title, label or id."""
+    for name in ("title", "aria-label", "id"):
+        if found := _PAGE_NUMBER.fullmatch(attributes.get(name) or ""):
+            return int(found[1])
+    return None
+
+
 @dataclass(frozen=True)
 class _State:
     """What the open elements make of the text inside them."""
@@ -128,7 +147,7 @@ class _State:
             boilerplate = True
         return replace(
             self,
-            dropped=tag in _DROPPED or hidden or permalink,
+            dropped=tag in _DROPPED or hidden or permalink or is_page_mark(attributes),
             boilerplate=self.boilerplate or boilerplate,
             main=self.main or tag == "main" or role == "main",
             article=self.article or tag == "article",
@@ -248,25 +267,37 @@ class _Extractor(_SafeParser):
         self._lists: list[int | None] = []  # the next number of an ordered list
         self._bullet: str | None = None
         self._cells: list[str] | None = None
+        self._grouped = False  # in an hgroup, whose headings are one
+        self._page: int | None = None  # of the printed book
+        self._first_page: int | None = None  # where the collected text begins
+        self._reads_page = False
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
         if tag == "br":
-            self._add(" " if self._cells is not None else "\n")
+            self._add(" " if self._cells is not None or self._grouped else "\n")
         elif tag in _BLOCKS or tag in _CELLS:
             self._border(tag)
         if tag not in _VOID:
             self._elements.start(tag, attrs)
+        attributes = dict(attrs)
+        if is_page_mark(attributes):
+            self._page = page_of(attributes) or self._page
+            self._reads_page = page_of(attributes) is None
         if self._elements.state.within(self._part):
-            self._enter(tag, dict(attrs))
+            self._enter(tag, attributes)
 
     def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
         if tag in _VOID:
             self.handle_starttag(tag, attrs)
+        elif is_page_mark(attributes := dict(attrs)):  # <span epub:type="pagebreak" ... />
+            self._page = page_of(attributes) or self._page
 
     def handle_endtag(self, tag: str) -> None:
+        if tag == "hgroup":
+            self._grouped = False
         if tag in _BLOCKS and tag not in _CELLS:
             self._border(tag)
-        if tag in _HEADINGS:
+        if tag in _HEADINGS and not self._grouped:
             self._heading = None
         elif tag == "pre":
             self._pre = False
@@ -277,6 +308,8 @@ class _Extractor(_SafeParser):
         self._elements.end(tag)
 
     def handle_data(self, data: str) -> None:
+        if self._reads_page and (found := _PAGE_NUMBER.fullmatch(data)):
+            self._page, self._reads_page = int(found[1]), False
         if not self._elements.state.within(self._part):
             return
         self._add(data if self._pre else _SPACE.sub(" ", data))
@@ -285,7 +318,10 @@ class _Extractor(_SafeParser):
 
     def _enter(self, tag: str, attributes: dict[str, str | None]) -> None:
         if tag in _HEADINGS:
-            self._heading = _HEADINGS[tag]
+            first = self._heading if self._grouped else None
+            self._heading = _HEADINGS[tag] if first is None else min(first, _HEADINGS[tag])
+        elif tag == "hgroup":
+            self._grouped = True
         elif tag == "pre":
             self._pre = True
         elif tag in _CELLS:
@@ -306,7 +342,9 @@ class _Extractor(_SafeParser):
 
     def _border(self, tag: str) -> None:
         """A block begins or ends: write what came before it."""
-        if self._cells is None:
+        if self._grouped:
+            self._add(" ")
+        elif self._cells is None:
             self._flush()
         elif tag in _CELLS:
             self._cells.append(self._take())
@@ -316,6 +354,8 @@ class _Extractor(_SafeParser):
             self._flush()
 
     def _add(self, text: str) -> None:
+        if not self._size or not any(map(str.strip, self._inline)):
+            self._first_page = self._page
         self._inline.append(text)
         self._size += len(text)
 
@@ -334,6 +374,7 @@ class _Extractor(_SafeParser):
     def _flush(self, *, ends: bool = True) -> None:
         kind, text = self._piece(ends=ends)
         if text.strip() or (text and self._continues):
+            self.writer.page = self._first_page
             # A heading is one line: what follows an unclosed one is text again.
             self.writer.write(kind, text, self._heading)
             self._heading = None

@@ -14,7 +14,7 @@ from email.message import Message
 from email.parser import BytesParser
 from typing import Any
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, date_of, one_line, regroup
 from drt_engine.documents.html import HtmlReader
 from drt_engine.documents.mail_lines import PartLines, newlines
 from drt_engine.documents.text import codec_name, empty
@@ -243,4 +243,6 @@ class MailReader:
         media = "application/mbox" if mailbox else "message/rfc822"
         notes = Notes()
         blocks = regroup(_pieces(source, notes))
-        return OpenDocument(subject or one_line(source.file_name), media, blocks, notes)
+        author, date = ("", "") if mailbox else (_header(message, "From"), _header(message, "Date"))
+        title = subject or one_line(source.file_name)
+        return OpenDocument(title, media, blocks, notes, author, date_of(date))

@@ -11,14 +11,33 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+    date_of,
+    one_line,
+    regroup,
+)
+from drt_engine.documents.html import HtmlReader
 from drt_engine.documents.markdown import sections, split_lines
+from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.text import characters, empty, find_encoding
-from drt_engine.errors import UnreadableDocument
+from drt_engine.errors import DocumentError, UnreadableDocument
 
 _LONGEST_OUTPUT = 20_000
 _FENCE = re.compile(r"`{3,}")
 _ESCAPE_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+_REPR = re.compile(r"<[^<>]*>")  # <IPython.core.display.HTML object>
+_TAGS = re.compile(
+    r"(?P<code>^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)|\Z)|`[^`\n]*`)"
+    r"|(?P<table><table\b.*?</table\s*>)"
+    r"|<(?P<tag>/?(?:div|span|center|font|p|br|hr|i|b|u|em|strong|small|big|sub|sup|a|"
+    r"img|details|summary|left|right|blockquote|cite|mark|section|h[1-6]|ul|ol|li|tr|td|th|kbd))"
+    r"(?:\s[^<>]*)?/?>",
+    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+)
 _HEAD = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat)"')
 
 
@@ -90,9 +109,35 @@ def _markdown(notebook: dict[str, Any], source: Source, notes: Notes) -> Iterato
             depth = level if isinstance(level, int) and 1 <= level <= 6 else 1
             yield f"{'#' * depth} {one_line(text)}\n\n"
         elif text.strip():
-            yield text.rstrip() + "\n\n"
+            yield _without_tags(text, notes).strip("\n").rstrip() + "\n\n"
         for name in cell.get("attachments") or ():
-            notes.skip(f"attachment {name}", "a picture holds no text")
+            notes.skip(f"attachment {name}", "no text to read")
+
+
+def _without_tags(text: str, notes: Notes) -> str:
+    """Markdown without the HTML that only lays it out; tables of it as rows, code as it is."""
+
+    def plain(match: re.Match[str]) -> str:
+        if match["code"]:
+            return match["code"]
+        if match["table"]:
+            return f"\n\n{_html_text(match['table'])}\n\n"
+        name = match["tag"].lower()
+        if name == "img":
+            notes.skip("image", "no text to read")
+        return "\n" if name in ("br", "p", "/p", "/div", "/tr", "/li") else ""
+
+    return _TAGS.sub(plain, text)
+
+
+def _html_text(html: str) -> str:
+    """The text of a piece of HTML; "" where it has none."""
+    source = Source.from_bytes(html.encode("utf-8", "replace"), "HTML")
+    try:
+        with HtmlReader().open(source) as document:
+            return "".join(block.text for block in document.blocks).strip("\n")
+    except DocumentError:
+        return ""
 
 
 def _output(output: object, notes: Notes) -> Iterator[str]:
@@ -100,11 +145,11 @@ def _output(output: object, notes: Notes) -> Iterator[str]:
         return
     data = output.get("data")
     data = data if isinstance(data, dict) else output
-    text = _text(output.get("text") or data.get("text/plain"))
+    text = _text(output.get("text")) or _result(data)
     if output.get("output_type") in ("error", "pyerr"):
         text = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
     if any(kind.startswith(("image/", "video/", "audio/")) for kind in data) or "png" in data:
-        notes.skip("picture in a result", "it holds no text")
+        notes.skip("picture in a result", "no text to read")
         return  # its text only says that it is a picture
     text = _ESCAPE_CODES.sub("", text)
     if len(text) > _LONGEST_OUTPUT:
@@ -114,6 +159,18 @@ def _output(output: object, notes: Notes) -> Iterator[str]:
         yield _fenced(text)
 
 
+def _result(data: dict[str, Any]) -> str:
+    """A result in the form that says most: a table, prose, a formula, else what Python prints."""
+    printed = _text(data.get("text/plain"))
+    if prose := _text(data.get("text/markdown")):
+        return prose
+    html, formula = _text(data.get("text/html")), _text(data.get("text/latex"))
+    opaque = not printed.strip() or _REPR.fullmatch(printed.strip()) is not None
+    if html and (opaque or "<table" in html.lower()):
+        return _html_text(html) or printed
+    return formula if formula and opaque else printed
+
+
 def _lines(parts: Iterator[str]) -> Iterator[str]:
     for part in parts:
         yield from split_lines([part])
@@ -121,7 +178,22 @@ def _lines(parts: Iterator[str]) -> Iterator[str]:
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
     lines = _lines(_markdown(_load(source, encoding), source, notes))
-    yield from regroup(sections(lines))
+    yield from regroup(sections(lines, notes=notes))
+
+
+def _metadata(notebook: dict[str, Any]) -> Metadata:
+    """Title, authors and date of a notebook's own metadata, which few have."""
+    fields = notebook.get("metadata")
+    fields = fields if isinstance(fields, dict) else {}
+    people = _listed(fields.get("authors"))
+    names = [person.get("name") if isinstance(person, dict) else person for person in people]
+    authors = ", ".join(name for name in names if isinstance(name, str))
+    title, date = (fields.get(key) for key in ("title", "date"))
+    return Metadata(
+        one_line(title) if isinstance(title, str) else "",
+        one_line(authors),
+        date_of(date) if isinstance(date, str) else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -139,10 +211,14 @@ class NotebookReader:
             title = title or (block.section or "").partition(" > ")[0]
         if not found:
             raise empty(source)
-        notes = Notes()
-        blocks = _blocks(source, encoding, notes)
+        notes, about = Notes(), _metadata(_load(source, encoding))
         return OpenDocument(
-            title or one_line(source.file_name), "application/x-ipynb+json", blocks, notes
+            about.title or title or one_line(source.file_name),
+            "application/x-ipynb+json",
+            _blocks(source, encoding, notes),
+            notes,
+            about.author,
+            about.date,
         )
 
 

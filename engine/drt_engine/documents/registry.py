@@ -6,6 +6,7 @@ Knows which formats exist; knows nothing of what their readers do.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from drt_engine.documents.base import Block, OpenDocument, Source, unreadable
 from drt_engine.documents.formats import BUILT_IN, Format, all_formats, by_suffix, plugins
@@ -105,7 +106,7 @@ def open_here(chosen: Format, source: Source) -> OpenDocument:
     except (OSError, UnicodeError) as error:
         raise failure(source, error) from error
     blocks = _guarded(source, document.blocks)
-    return OpenDocument(document.title, document.media_type, blocks, document.notes)
+    return replace(document, blocks=blocks)
 
 
 def failure(source: Source, error: OSError | UnicodeError) -> UnreadableDocument:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from drt_engine.documents.base import Block, OpenDocument, SectionPath, Source, one_line, regroup
 from drt_engine.documents.markdown import split_lines
+from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
 from drt_engine.documents.text import characters, find_encoding
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*\n?")
@@ -18,6 +20,7 @@ _ROLE = re.compile(r":[\w:.+-]+:`([^`]*)`|``([^`]*)``|`([^`<]*?)\s*<[^>]*>`_{1,2
 _EMPHASIS = re.compile(r"\*\*([^*]+)\*\*|\*([^*]+)\*")
 _LONGEST_TITLE = 400
 _TITLE_LINES = 2000
+_HEAD_LINES = 60
 
 
 def plain_title(text: str) -> str:
@@ -95,6 +98,19 @@ def _title(source: Source, encoding: str) -> str:
     return titles.path.text or ""
 
 
+def _metadata(source: Source, encoding: str) -> Metadata:
+    """What the field list says that the file begins with, alone or below its title."""
+    lines = list(islice(split_lines(characters(source, encoding)), _HEAD_LINES))
+    for number, line in enumerate(lines):
+        below_title = number and (_adorns(lines[number - 1]) or not lines[number - 1].strip())
+        listed = line.startswith(":") and below_title
+        if listed or (number == 0 and line.strip()):
+            fields = header_fields(lines[number:])
+            if len(fields) > 1 or listed:
+                return metadata_of(fields)
+    return Metadata()
+
+
 def _blocks(source: Source, encoding: str) -> Iterator[Block]:
     lines = split_lines(characters(source, encoding))
     return regroup(_Titles().places(lines), verbatim=True)
@@ -109,5 +125,9 @@ class RstReader:
 
     def open(self, source: Source) -> OpenDocument:
         encoding = find_encoding(source)
-        title = one_line(_title(source, encoding)) or one_line(source.file_name)
-        return OpenDocument(title, "text/x-rst", _blocks(source, encoding))
+        about = _metadata(source, encoding)
+        title = about.title or one_line(_title(source, encoding)) or one_line(source.file_name)
+        blocks = _blocks(source, encoding)
+        return OpenDocument(
+            title, "text/x-rst", blocks, author=about.author, date=about.date
+        )

@@ -235,7 +235,8 @@ def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) 
         notes = Notes()
         blocks = _Blocks(child, notes, limits)
         title, media_type = str(opened.get("title")), str(opened.get("media_type"))
-        return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes)
+        author, date = (str(opened.get(key) or "")[:TITLE_CHARACTERS] for key in ("author", "date"))
+        return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes, author, date)
     except BaseException:
         child.close()
         raise

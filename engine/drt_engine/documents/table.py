@@ -31,6 +31,7 @@ _SAMPLE_LINES = 20
 _LONGEST_LINE = 1 << 20
 _LONGEST_ROW = 500  # characters that are still read at a glance
 _LONGEST_NAME = 80
+_LONGEST_KEY = 120
 _FIELD_LIMIT = "a field is longer than 128 kB, perhaps for a quote that is never closed"
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
 
@@ -38,21 +39,33 @@ Fields = Sequence[tuple[str, str]]
 
 
 def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -> Iterator[Block]:
-    """A row on one line, or with a line for each field when it is long or has lines of its own.
+    """A row on one line; on several when it is long, each of which begins with the row's key.
 
-    Each block is one line, since all of them stand on the same line of the source: the one where
-    the row begins. `span` is the row's place in the source, in characters.
+    So no part of a row is read without what it is about. A field with lines of its own keeps them.
+    Each block is one line, since all of them are on the same line of the source: the one where the
+    row begins. `span` is the row's place in the source, in characters.
     """
     origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
-    if sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts):
-        parts = [" | ".join(parts)] if parts else []
-        end = ""
-    else:
-        end = "\n"
-    written = "\n".join(parts).split("\n") if parts else []
-    for number, text in enumerate(written, 1):
+    fits = sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts)
+    written = "\n".join([" | ".join(parts)] if fits else _parted(parts)).split("\n")
+    end = "" if fits else "\n"
+    for number, text in enumerate(written if parts else (), 1):
         yield Block(text + "\n" + end * (number == len(written)), line=line, origin=origin)
+
+
+def _parted(parts: Sequence[str]) -> list[str]:
+    """Fields in lines of at most `_LONGEST_ROW` characters where they fit, the first repeated."""
+    key = parts[0] if len(parts[0]) <= _LONGEST_KEY and "\n" not in parts[0] else ""
+    lines: list[str] = []
+    line = key
+    for part in parts[bool(key) :]:
+        both = f"{line} | {part}" if line else part
+        if line != key and (len(both) > _LONGEST_ROW or "\n" in both):
+            lines.append(line)
+            both = f"{key} | {part}" if key else part
+        line = both
+    return [*lines, line]
 
 
 class _Lines:
@@ -201,7 +214,7 @@ def _record(line: str, number: int, position: int, notes: Notes) -> Iterator[Blo
         value = json.loads(line)
         fields = list(_flat(value))
     except (ValueError, RecursionError):
-        notes.skip("line", "no JSON; it is read as it stands")
+        notes.skip("line", "no JSON; read as written")
         fields = [("", line.rstrip("\n"))]
     for block in row_blocks(fields, number, span):
         # JSON can spell halves of characters, which no text holds.

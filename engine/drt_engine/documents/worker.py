@@ -92,7 +92,12 @@ def read(request: dict[str, Any], output: Output) -> None:
         send_members(source, output.send)
         return
     document = open_here(chosen, source)
-    output.send(title=document.title, media_type=document.media_type)
+    output.send(
+        title=document.title,
+        media_type=document.media_type,
+        author=document.author,
+        date=document.date,
+    )
     for block in document.blocks:
         output.send(**block_frame(block))
     output.send(skipped=document.skipped)

@@ -21,22 +21,23 @@ class BlockWriter:
         self.path = SectionPath()
         self.ready: list[Block] = []
         self.last_kind = ""
-        self._last_section: str | None = None
+        self.page: int | None = None  # of the next piece, where the source names pages
+        self._last_place: tuple[int | None, str | None] = (None, None)
 
     def write(self, kind: str, text: str, level: int | None = None) -> None:
         """Add a piece; `kind` "rest" continues the last one, `level` makes it a heading."""
         separator = "\n" if kind in _TIGHT and kind == self.last_kind else "\n\n"
         if self.last_kind and kind != "rest":
-            self.ready.append(Block(separator, section=self._last_section))
+            self.ready.append(Block(separator, *self._last_place))
         if level is not None:
             self.path.enter(level, text)
-        self._last_section = self.path.text
-        self.ready.append(Block(text, section=self._last_section))
+        self._last_place = (self.page, self.path.text)
+        self.ready.append(Block(text, *self._last_place))
         self.last_kind = self.last_kind if kind == "rest" else kind
 
     def finish(self) -> None:
         if self.last_kind:
-            self.ready.append(Block("\n", section=self._last_section))
+            self.ready.append(Block("\n", *self._last_place))
 
     def take(self) -> list[Block]:
         ready, self.ready = self.ready, []

@@ -37,7 +37,7 @@ from drt_engine.tokenizer import Tokenizer
 
 SEGMENT_CHUNKS = 256
 _KEPT_SEGMENTS = 4  # taken over together: as many chunks as a file may have
-_READERS = "2:"  # to be raised when a reader gives another text for the same bytes
+_READERS = "3:"  # to be raised when a reader gives another text for the same bytes
 
 Opened = Callable[[], AbstractContextManager[OpenDocument]]
 

@@ -120,7 +120,7 @@ def test_deep_records_are_flat_or_as_they_stand(tmp_path: Path) -> None:
     document, blocks = read(tmp_path / "a.jsonl", content)
     lines = joined(blocks).splitlines()
     assert lines[0] == "a.b: 1" and deep in lines and lines[-1] == "half: ?"
-    assert document.skipped == ("2 lines (no JSON; it is read as it stands)",)
+    assert document.skipped == ("2 lines (no JSON; read as written)",)
 
 
 def test_code_that_is_none_is_read_whole(tmp_path: Path) -> None:

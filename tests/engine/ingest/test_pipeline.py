@@ -274,7 +274,7 @@ def test_what_a_reader_passed_over_is_told(store: Store, tmp_path: Path) -> None
     file.write_text('{"tar": "six crowns"}\nno json at all\n', encoding="utf-8")
     told: list[tuple[str, ...]] = []
     ingest_source(runtime(), store, Source.from_path(file), skipped=told.append)
-    assert told == [("line (no JSON; it is read as it stands)",)]
+    assert told == [("line (no JSON; read as written)",)]
     ingest_source(runtime(), store, Source.from_path(file), skipped=told.append)
     assert len(told) == 1  # unchanged: the file was not parsed
 

@@ -1,0 +1,94 @@
+"""Title, author and date from the heads of text files: YAML front matter, header and field lists.
+
+Knows `key: value` lines in the forms that people write them; knows no format around them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from drt_engine.documents.base import date_of, one_line
+
+_KEY = re.compile(r"([A-Za-z][\w .-]{0,40}?)[ \t]*:(?:[ \t]+(.*)|)\Z")
+_FIELD = re.compile(r":?([A-Za-z][\w /-]{0,40}?):(?:[ \t]+(.*)|)\Z")
+_ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:[ \t]*)?(.*)")
+_NAME_KEY = re.compile(r"[ \t]+name[ \t]*:[ \t]*(.*)")
+_COMMENT = re.compile(r"[ \t]+#.*\Z")
+_BLOCK_SCALARS = frozenset(("|", "|-", "|+", ">", ">-", ">+"))
+_TITLES = ("title",)
+_AUTHORS = ("author", "authors", "by", "creator")
+_DATES = ("date", "created", "published", "publication date", "release date", "updated")
+
+
+@dataclass(frozen=True)
+class Metadata:
+    """What a document says of itself; "" where it is silent. `date` is as `date_of` gives it."""
+
+    title: str = ""
+    author: str = ""
+    date: str = ""
+
+
+def metadata_of(fields: Mapping[str, str]) -> Metadata:
+    """The metadata among fields with lower-case names."""
+
+    def first(names: Iterable[str]) -> str:
+        return next((one_line(fields[name]) for name in names if fields.get(name)), "")
+
+    return Metadata(first(_TITLES), first(_AUTHORS), date_of(first(_DATES)))
+
+
+def yaml_fields(text: str) -> dict[str, str]:
+    """The fields of YAML front matter: scalars, folded scalars, and lists joined by commas.
+
+    This is the part of YAML that front matter is written in; anything else is left as it is.
+    """
+    fields: dict[str, str] = {}
+    key, value, more = "", "", []  # type: str, str, list[str]
+    for line in [*text.split("\n"), "end:"]:
+        match = _KEY.match(line)
+        if match is None:
+            more += [line] if line[:1] in (" ", "\t", "-") else []  # neither comments nor blanks
+            continue
+        if key:
+            fields.setdefault(key, _yaml_value(value, more))
+        key, value, more = match[1].lower(), (match[2] or "").strip(), []
+    return fields
+
+
+def _yaml_value(value: str, more: list[str]) -> str:
+    if value in ("", *_BLOCK_SCALARS):
+        items = [match[1] for line in more if (match := _ITEM.match(line) or _NAME_KEY.match(line))]
+        return ", ".join(filter(None, map(_scalar, items))) or " ".join(" ".join(more).split())
+    if value.startswith("[") and value.endswith("]"):
+        return ", ".join(filter(None, map(_scalar, value[1:-1].split(","))))
+    return _scalar(" ".join([value, *(line.strip() for line in more)]))
+
+
+def _scalar(value: str) -> str:
+    value = value.strip()
+    if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+        return value[1:-1].strip()
+    return _COMMENT.sub("", value)
+
+
+def header_fields(lines: Iterable[str]) -> dict[str, str]:
+    """The fields that the lines begin with, as `Key: value` or `:Key: value`, up to another line.
+
+    Indented lines go on with the field above them.
+    """
+    fields: dict[str, str] = {}
+    key = ""
+    for line in lines:
+        bare = line.rstrip()
+        if key and bare[:1] in " \t" and bare:
+            fields[key] = f"{fields[key]} {bare.strip()}".strip()
+            continue
+        match = _FIELD.match(bare)
+        if match is None:
+            break
+        key = match[1].lower()
+        fields[key] = match[2] or ""
+    return fields

@@ -1,0 +1,183 @@
+"""Title, author and date that documents give of themselves, and the grammar of what was skipped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt_engine.documents import Source, open_document
+from drt_engine.documents.base import Notes, date_of
+from drt_engine.documents.metadata import header_fields, yaml_fields
+from tests.engine.documents.helpers import joined, read
+from tests.engine.documents.makers import make_docx, make_epub, paragraph
+
+PEP = """PEP: 8
+Title: Style Guide for
+ Python Code
+Author: Guido van Rossum <guido@python.org>,
+        Barry Warsaw <barry@python.org>
+Status: Active
+Created: 05-Jul-2001
+
+Abstract
+========
+
+Words.
+"""
+RST_BELOW = "The Book\n========\n\n:Author: Ann Lee\n:Date: 2024-03-01\n\nWords.\n"
+FRONT = """---
+title: "The: Book"
+# a comment
+author:
+  - name: Ann Lee
+  - Jo Hallbeck
+date: March 5, 2021
+tags: [a, b]
+---
+# First
+"""
+LETTER = "From: Ann <a@b.org>\nTo: Jo\nSubject: Oil\nDate: Tue, 5 Mar 2024 10:00:00 +0100\n\nHi.\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        (
+            "pep.rst",
+            PEP,
+            (
+                "Style Guide for Python Code",
+                "Guido van Rossum <guido@python.org>, Barry Warsaw <barry@python.org>",
+                "2001-07-05",
+            ),
+        ),
+        ("b.rst", RST_BELOW, ("The Book", "Ann Lee", "2024-03-01")),
+        ("c.rst", "Note: this is\ntext.\n", ("c.rst", "", "")),
+        ("a.md", FRONT, ("The: Book", "Ann Lee, Jo Hallbeck", "2021-03-05")),
+        ("a.eml", LETTER, ("Oil", "Ann <a@b.org>", "2024-03-05")),
+    ],
+)
+def test_text_files_give_title_author_and_date(
+    tmp_path: Path, name: str, text: str, expected: tuple[str, str, str]
+) -> None:
+    document, _ = read(tmp_path / name, text)
+    assert (document.title, document.author, document.date) == expected
+
+
+def test_a_book_names_all_its_authors(tmp_path: Path) -> None:
+    authors = "<dc:creator>Ann Lee</dc:creator><dc:creator>Jo</dc:creator>"
+    extra = f"{authors}<dc:date>2008-05-20</dc:date>"
+    full = make_epub({"a.xhtml": "<p>Words.</p>"}, title=f"Cold</dc:title>{extra}<dc:title>Two")
+    document, _ = read(tmp_path / "a.epub", full)
+    assert (document.title, document.author) == ("Cold", "Ann Lee, Jo")
+    assert document.date == "2008-05-20"
+
+
+def test_the_child_process_passes_author_and_date_on(tmp_path: Path) -> None:
+    (tmp_path / "a.eml").write_text(LETTER)
+    with open_document(Source.from_path(tmp_path / "a.eml")) as document:
+        assert (document.author, document.date) == ("Ann <a@b.org>", "2024-03-05")
+
+
+@pytest.mark.parametrize(
+    ("written", "date"),
+    [
+        ("D:20150319120000+01'00'", "2015-03-19"),
+        ("2015-03-19T10:00:00Z", "2015-03-19"),
+        ("13-Jun-2001", "2001-06-13"),
+        ("January 20th, 2023", "2023-01-20"),
+        ("Spring 1999", "Spring 1999"),
+        ("2015-19-03", "2015-19-03"),
+        ("12345678901", "12345678901"),
+        ("", ""),
+    ],
+)
+def test_dates(written: str, date: str) -> None:
+    assert date_of(written) == date
+
+
+def test_front_matter_of_other_forms() -> None:
+    text = "title: >-\n  Two\n  lines\nauthors: [\"Lee, A\", Jo]\nempty:\nx: y # why\n"
+    assert yaml_fields(text) == {
+        "title": "Two lines", "authors": "\"Lee, A\", Jo", "empty": "", "x": "y",
+    }  # fmt: skip
+    assert header_fields(["Title: A", "no field"]) == {"title": "A"}
+
+
+def test_notes_are_english() -> None:
+    notes = Notes()
+    for what in (
+        "header or footer", "header or footer line", "end of a result", "picture in a result",
+        "attachment map.png", "part of type image/png", "text/a.xhtml", "entry", "image",
+    ):  # fmt: skip
+        notes.skip(what, "why", 2)
+    assert notes.skipped == (
+        "2 headers or footers (why)",
+        "2 header or footer lines (why)",
+        "2 ends of a result (why)",
+        "2 pictures in a result (why)",
+        "2 attachments map.png (why)",
+        "2 parts of type image/png (why)",
+        "2 times text/a.xhtml (why)",
+        "2 entries (why)",
+        "2 images (why)",
+    )
+
+
+COMMENTS = "<w:comments SPACE>{}</w:comments>"
+
+
+@pytest.mark.parametrize(
+    ("inside", "skipped"),
+    [
+        ("", ()),
+        (
+            '<w:comment w:id="0"><w:p/></w:comment><w:comment w:id="1"/>',
+            ("2 comments (beside the running text)",),
+        ),
+    ],
+)
+def test_only_comments_that_are_there_are_noted(
+    tmp_path: Path, inside: str, skipped: tuple[str, ...]
+) -> None:
+    parts = {"comments.xml": COMMENTS.format(inside), "header1.xml": "<w:hdr SPACE><w:p/></w:hdr>"}
+    document, _ = read(tmp_path / "a.docx", make_docx(paragraph("Words."), parts))
+    assert document.skipped == skipped
+
+
+def test_a_title_of_several_paragraphs_is_one(tmp_path: Path) -> None:
+    lines = [paragraph(text, style="Title") for text in ("", "The Long", "Title")]
+    body = "".join([*lines, paragraph("Words."), paragraph("Later", style="Title")])
+    assert read(tmp_path / "a.docx", make_docx(body))[0].title == "The Long Title"
+
+
+def test_tables_of_contents_of_word_are_not_text(tmp_path: Path) -> None:
+    style = '<w:style w:styleId="T1"><w:name w:val="toc 1"/></w:style>'
+    body = paragraph("Camp 3", style="T1") + paragraph("Camp", style="H1") + paragraph("Words.")
+    styles = f'<w:styles SPACE>{style}<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>'
+    document, blocks = read(
+        tmp_path / "a.docx", make_docx(body, {"styles.xml": f"{styles}</w:styles>"})
+    )
+    assert joined(blocks) == "Camp\n\nWords.\n"
+    assert document.skipped == (
+        "line of a table of contents (the sections are read where they are)",
+    )
+
+
+def test_tick_boxes_are_parted_and_signs_of_picture_fonts_read(tmp_path: Path) -> None:
+    def run(inner: str) -> str:
+        return f"<w:r>{inner}</w:r>"
+
+    box = '<w:ffData><w:checkBox><w:default w:val="{}"/></w:checkBox></w:ffData>'
+    body = "<w:p>" + "".join(
+        [
+            run("<w:t>\u2610Yes\u2612No</w:t>"),
+            run('<w:sym w:font="Wingdings" w:char="F0FE"/>') + run("<w:t>Maybe</w:t>"),
+            run(box.format(1)) + run("<w:t>Never</w:t>") + run(box.format(0)),
+            run('<w:sym w:font="Odd" w:char="F0FE"/>'),
+        ]
+    ) + "</w:p>"
+    document, blocks = read(tmp_path / "a.docx", make_docx(body))
+    assert joined(blocks) == "\u2610 Yes \u2612 No \u2611 Maybe \u2612 Never \u2610\n"
+    assert document.skipped == ("symbol of a picture font (without a name)",)

@@ -1,0 +1,100 @@
+"""What people lose when a reader takes marks for text, or text for marks; one test a kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.engine.documents.helpers import joined, read, section_at
+from tests.engine.documents.makers import make_epub
+
+
+def notebook(*cells: dict[str, object]) -> str:
+    return json.dumps({"cells": list(cells), "metadata": {}, "nbformat": 4})
+
+
+def result(**data: str) -> dict[str, object]:
+    output = {"output_type": "execute_result", "data": data}
+    return {"cell_type": "code", "source": "f()", "outputs": [output]}
+
+
+def test_a_result_is_read_in_the_form_that_says_most(tmp_path: Path) -> None:
+    head = "<style>x</style><tr><th>Oil</th><th>Price</th></tr>"
+    table = f"<table>{head}<tr><td>a</td><td>3</td></tr></table>"
+    opaque = "<IPython.core.display.HTML object>"
+    text = notebook(
+        result(**{"text/html": table, "text/plain": opaque}),
+        result(**{"text/html": "<b>bold</b>", "text/plain": "plain"}),
+        result(**{"text/latex": "$x^2$", "text/plain": "<Math object>"}),
+        result(**{"text/markdown": "# no heading", "text/plain": "<M>"}),
+        result(**{"text/html": "<script>x</script>", "text/plain": opaque}),
+    )
+    read_text = joined(read(tmp_path / "a.ipynb", text)[1])
+    results = [part for part in read_text.split("```\n")[1::2] if part]
+    assert "Oil | Price\na | 3" in read_text
+    assert "```\nplain\n```" in read_text and "```\n$x^2$\n```" in read_text
+    assert "```\n# no heading\n```" in read_text and results
+
+
+def test_html_of_a_cell_is_no_text_but_code_stays(tmp_path: Path) -> None:
+    source = (
+        '<div align="right"><i>Ann<br>2024</i></div>\n\n# Head\n\n`<div>` a < b\n\n'
+        "```html\n<div>code</div>\n```\n<table><tr><td>x</td><td>y</td></tr></table>\n"
+    )
+    cell = {"cell_type": "markdown", "source": source}
+    document, blocks = read(tmp_path / "a.ipynb", notebook(cell))
+    assert joined(blocks) == (
+        "Ann\n2024\n\n\n# Head\n\n`<div>` a < b\n\n```html\n<div>code</div>\n```\n\n\nx | y\n\n"
+    )
+    assert document.title == "Head"
+
+
+def test_a_long_row_is_read_in_lines_that_repeat_its_key(tmp_path: Path) -> None:
+    cells = ["c" * 300, "d" * 300, "e"]
+    _, blocks = read(tmp_path / "a.csv", "Name,A,B,C\nOil," + ",".join(cells) + "\n")
+    lines = joined(blocks).splitlines()
+    assert lines[1:3] == [f"Name: Oil | A: {cells[0]}", f"Name: Oil | B: {cells[1]} | C: e"]
+    assert {block.line for block in blocks} == {1, 2}
+
+
+def test_page_marks_of_a_book_are_pages_not_text(tmp_path: Path) -> None:
+    page = (
+        '<p>One.</p><p>quite<span epub:type="pagebreak" id="p3" title="3">3</span> content '
+        '<span class="pagenum">[Pg 4]</span>at last.</p><p>Two.</p>'
+        '<span role="doc-pagebreak" aria-label="5"/><p>Three.</p>'
+    )
+    _, blocks = read(tmp_path / "a.epub", make_epub({"a.xhtml": page}))
+    assert joined(blocks) == "One.\n\nquite content at last.\n\nTwo.\n\nThree.\n"
+    assert [(block.page, block.text.strip()) for block in blocks] == [
+        (None, "One.\n\nquite content at last."),
+        (4, "Two."),
+        (5, "Three."),
+    ]
+
+
+def test_the_contents_name_what_a_chapter_only_numbers(tmp_path: Path) -> None:
+    chapters = {
+        "a.xhtml": "<h1>IV</h1><p>Snow.</p>",
+        "b.xhtml": "<hgroup><h1>V</h1><p>The Rope</p></hgroup><p>Ice.</p>",
+    }
+    _, blocks = read(
+        tmp_path / "a.epub", make_epub(chapters, contents={"a.xhtml": "IV. The Lamp"})
+    )
+    assert section_at(blocks, "Snow.") == "IV. The Lamp"
+    assert section_at(blocks, "Ice.") == "V The Rope"
+
+
+def test_comments_of_markdown_are_hidden_and_its_lines_still_count(tmp_path: Path) -> None:
+    hidden = "<!-- no\n# no -->\n"
+    text = f"One.\n{hidden}Two.\n:::{{note}}\nThree.\n:::\n<!-- a --> four\n<!-- open\nfive\n"
+    document, blocks = read(tmp_path / "a.md", text)
+    assert joined(blocks) == "One.\nTwo.\nThree.\n<!-- a --> four\n<!-- open\nfive\n"
+    lines = text.split("\n")
+    for block in blocks:
+        start = block.origin_at(0)
+        assert start is not None and text[start:].startswith(block.text)
+        assert block.line is not None and block.text.startswith(lines[block.line - 1])
+    assert document.skipped == (
+        "2 lines of comments (hidden from who reads the page)",
+        "2 fences of a directive (a mark for the page's layout)",
+    )
