@@ -68,7 +68,11 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write ``tokenizer.json``."""
-        path.write_text(self._inner.to_str(), encoding="utf-8")
+        path.write_text(self.to_json(), encoding="utf-8")
+
+    def to_json(self) -> str:
+        """Return what ``tokenizer.json`` holds."""
+        return str(self._inner.to_str())
 
     def encode(self, text: str) -> Encoding:
         """Return ids and character offsets of all tokens of ``text``."""

@@ -122,10 +122,15 @@ class ClozeConfig:
 
 @dataclass(frozen=True)
 class StreamConfig:
-    """Language modelling on packed streams of ``chunks`` chunks, ``batch`` of them at a time."""
+    """Language modelling on rows of ``chunks`` chunks from shuffled places, ``batch`` at a time.
+
+    The corpus is tokenised once, into ``tokens``, a folder that runs may share; named none, it is
+    the run's own.
+    """
 
     share: float = 0.0
     corpus: tuple[Path, ...] = ()
+    tokens: Path | None = None
     chunks: int = 32
     batch: int = 1
     loss: float = 1.0

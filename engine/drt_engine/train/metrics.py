@@ -44,8 +44,7 @@ class Metrics:
 
 
 def read_metrics(path: Path) -> list[dict[str, float]]:
-    """Return the rows of ``metrics.jsonl``, ``null`` as NaN; a line that a crash cut is left out.
-    """
+    """Return the rows of ``metrics.jsonl``, ``null`` as NaN, without lines that a crash cut."""
     rows = []
     for line in path.read_text(encoding="utf-8").splitlines():
         try:

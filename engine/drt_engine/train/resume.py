@@ -35,6 +35,7 @@ CHANGEABLE = frozenset(
         "needles.corpus",
         "cloze.corpus",
         "stream.corpus",
+        "stream.tokens",
     }
 )
 

@@ -1,89 +1,69 @@
-"""Packed token streams over corpus files, with a state that resumes at the very next token.
+"""Rows of a tokenised corpus in shuffled order, with a state that resumes at the very next row.
 
-Documents follow one another in file order, each closed by the end token; the stream starts over
-when the files end.
+An epoch cuts the corpus, from a place of its own on, into pieces as long as a row and takes each
+once, shuffled. Place and order depend on the seed and the number of the epoch alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+import random
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
 
 from drt_engine.errors import ConfigError
-from drt_engine.tokenizer import Tokenizer
-from drt_engine.train.questions import read_lines
+from drt_engine.train.shards import TokenShards
 
 
 @dataclass(frozen=True)
 class StreamState:
-    """Next token: file number, line in it, token of that line's document, and how often the files
-    have ended.
-    """
+    """Number of the next row in its epoch, and of the epoch, for the shards named ``corpus``."""
 
-    file: int = 0
-    line: int = 0
-    token: int = 0
+    corpus: str
     epoch: int = 0
+    row: int = 0
 
 
 class TokenStream:
-    """Takes fixed numbers of tokens from corpus files."""
+    """Takes rows of ``length`` tokens from shards, each row from another place.
 
-    def __init__(
-        self, files: Sequence[Path], tokenizer: Tokenizer, state: StreamState | None = None
-    ) -> None:
-        if not files:
-            raise ConfigError("stream.corpus names no files")
-        self._files, self._tokenizer = list(files), tokenizer
-        self._state = state or StreamState()
-        self._documents = self._read()
+    A row may hold the end of one document and the beginning of the next; the end token is between.
+    Tokens that do not fill a row are left to another epoch, which cuts elsewhere.
+    """
 
-    @property
-    def state(self) -> StreamState:
-        """What a new stream needs to continue with the next token."""
-        return self._state
+    def __init__(self, shards: TokenShards, length: int, *, seed: int) -> None:
+        self._shards, self._length, self._seed = shards, length, seed
+        self.state = StreamState(shards.name)
+        self._order = self._shuffled(0)
 
-    def take(self, count: int) -> list[int]:
-        """Return the next ``count`` token ids."""
-        out: list[int] = []
-        while len(out) < count:
-            ids, here = self._current()
-            piece = ids[here.token : here.token + count - len(out)]
-            out += piece
-            token = here.token + len(piece)
-            if token < len(ids):
-                self._state = StreamState(here.file, here.line, token, here.epoch)
-            else:
-                self._state = StreamState(here.file, here.line + 1, 0, here.epoch)
-                self._document: tuple[list[int], StreamState] | None = None
-        return out
-
-    _document: tuple[list[int], StreamState] | None = None
-
-    def _current(self) -> tuple[list[int], StreamState]:
-        if self._document is None:
-            ids, place = next(self._documents)
-            token = (
-                self._state.token
-                if (place.file, place.line) == (self._state.file, self._state.line)
-                else 0
+    def resume(self, state: StreamState) -> None:
+        """Continue from ``state``; raises ``ConfigError`` when it is of other tokens."""
+        if state.corpus != self._shards.name:
+            raise ConfigError(
+                f"stream.corpus holds other tokens ({self._shards.name}) than the run began with "
+                f"({state.corpus}); name the same files, or give the run another run.out"
             )
-            self._state = StreamState(place.file, place.line, token, place.epoch)
-            self._document = (ids, self._state)
-        return self._document[0], self._state
+        self.state = state
+        self._order = self._shuffled(state.epoch)
 
-    def _read(self) -> Iterator[tuple[list[int], StreamState]]:
-        first, epoch = self._state, self._state.epoch
-        while True:
-            empty = True
-            for file in range(first.file, len(self._files)):
-                for line, row in enumerate(read_lines(self._files[file])):
-                    if file == first.file and line < first.line:
-                        continue
-                    empty = False
-                    ids = self._tokenizer.encode(str(row["text"])).ids
-                    yield [*ids, self._tokenizer.end_id], StreamState(file, line, 0, epoch)
-            if empty and first == StreamState():
-                raise ConfigError("the corpus files hold no documents")
-            first, epoch = StreamState(), epoch + 1
+    def take(self, count: int) -> Tensor:
+        """Return the next rows, [count, length]."""
+        return torch.stack([self._next() for _ in range(count)])
+
+    def _next(self) -> Tensor:
+        offset, order = self._order
+        row = self._shards.read(offset + int(order[self.state.row]) * self._length, self._length)
+        self.state = replace(self.state, row=self.state.row + 1)
+        if self.state.row == len(order):
+            self.state = replace(self.state, epoch=self.state.epoch + 1, row=0)
+            self._order = self._shuffled(self.state.epoch)
+        return row
+
+    def _shuffled(self, epoch: int) -> tuple[int, Tensor]:
+        """Return where an epoch's first piece starts, and its pieces in the order of their rows."""
+        rng = random.Random(f"{self._seed}/{epoch}")
+        offset = rng.randrange(len(self._shards))
+        generator = torch.Generator().manual_seed(rng.getrandbits(62))
+        pieces = max(1, len(self._shards) // self._length)
+        return offset, torch.randperm(pieces, generator=generator)

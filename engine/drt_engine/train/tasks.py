@@ -21,6 +21,7 @@ from drt_engine.train.answering import answer_losses
 from drt_engine.train.cloze import ClozeSource
 from drt_engine.train.needles import NeedleSource
 from drt_engine.train.questions import QuestionBatch, QuestionSource, hide_evidence
+from drt_engine.train.shards import open_shards
 from drt_engine.train.stream import StreamState, TokenStream
 from drt_engine.train.teacher import LandmarkTeacher
 
@@ -86,7 +87,7 @@ class Tasks:
         if config.cloze.share > 0:
             self.cloze = ClozeSource(config.cloze.corpus, tokenizer=tokenizer, config=model)
         if config.stream.share > 0:
-            self.stream = TokenStream(config.stream.corpus, tokenizer)
+            self.stream = self._open_stream()
 
     def state(self) -> dict[str, Any]:
         """Return what resuming needs besides the step number."""
@@ -95,8 +96,7 @@ class Tasks:
     def load(self, state: dict[str, Any]) -> None:
         """Continue from ``state``."""
         if self.stream and "stream" in state:
-            start = StreamState(**state["stream"])
-            self.stream = TokenStream(self.config.stream.corpus, self.tokenizer, start)
+            self.stream.resume(StreamState(**state["stream"]))
 
     def loss(self, model: DRT, rng: random.Random) -> tuple[Tensor, dict[str, float]]:
         """Draw a task and return its loss and what to log."""
@@ -184,9 +184,12 @@ class Tasks:
 
     def _draw_stream(self, rng: random.Random) -> Tensor:
         assert self.stream is not None
-        config = self.config.stream
-        size = config.chunks * self.model_config.chunk
-        return torch.tensor([self.stream.take(size) for _ in range(config.batch)])
+        return self.stream.take(self.config.stream.batch)
+
+    def _open_stream(self) -> TokenStream:
+        config, run = self.config.stream, self.config.run
+        shards = open_shards(config.tokens or run.out / "tokens", config.corpus, self.tokenizer)
+        return TokenStream(shards, config.chunks * self.model_config.chunk, seed=run.seed)
 
     def _answer_loss(
         self,
@@ -196,9 +199,7 @@ class Tasks:
         generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, float]]:
         config = self.config.questions
-        parts = answer_losses(
-            model, batch, count=count, generator=generator, teacher=self.teacher
-        )
+        parts = answer_losses(model, batch, count=count, generator=generator, teacher=self.teacher)
         loss = parts.reread + config.stored_loss * parts.stored
         loss = loss + config.retrieval_loss * parts.retrieval + config.text_loss * parts.text
         loss = loss + config.relevance_loss * parts.relevance

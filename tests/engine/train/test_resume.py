@@ -185,6 +185,14 @@ def test_settings_that_may_change_do(config: TrainConfig, tmp_path: Path) -> Non
     assert (longer.step, len(longer.run())) == (3, 1)
 
 
+def test_another_corpus_cannot_be_resumed(config: TrainConfig) -> None:
+    before = (config.run.out / "config.json").read_bytes()
+    config.stream.corpus[0].write_text('{"text": "Something else."}\n')
+    with pytest.raises(ConfigError, match="stream.corpus holds other tokens"):
+        loop(with_setting(config, "optim.steps", 9))
+    assert (config.run.out / "config.json").read_bytes() == before
+
+
 def test_every_setting_that_may_change_is_one() -> None:
     stage = TrainConfig(questions=QuestionsConfig(share=1.0))
     assert settings_of(stage).keys() >= CHANGEABLE

@@ -1,70 +1,97 @@
-"""Packed streams: every token once, in order, and a resumed stream gives the very next one."""
+"""Shuffled rows of a corpus: each piece once an epoch, each row elsewhere, resumed at the next."""
 
 from __future__ import annotations
 
 import json
-import lzma
 from pathlib import Path
 
 import pytest
+import torch
+from torch import Tensor
 
 from drt_engine.errors import ConfigError
+from drt_engine.train.shards import open_shards
 from drt_engine.train.stream import StreamState, TokenStream
+from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
 
-TOKENIZER = byte_tokenizer()
-DOCUMENTS = [["one log", "", "é"], ["the second file 👍", "x"]]
+
+class Places:
+    """Shards whose tokens are the numbers of their own places."""
+
+    name = "places"
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def read(self, start: int, count: int) -> Tensor:
+        return torch.arange(start, start + count) % self._size
 
 
-@pytest.fixture
-def files(tmp_path: Path) -> list[Path]:
-    plain, packed = tmp_path / "a.jsonl", tmp_path / "b.jsonl.xz"
-    rows = ["".join(json.dumps({"text": t}) + "\n" for t in texts) for texts in DOCUMENTS]
-    plain.write_text(rows[0], encoding="utf-8")
-    packed.write_bytes(lzma.compress(rows[1].encode()))
-    return [plain, packed]
+def stream(size: int = 107, length: int = 5, *, seed: int = 0) -> TokenStream:
+    return TokenStream(Places(size), length, seed=seed)  # type: ignore[arg-type]
 
 
-def epoch() -> list[int]:
-    texts = [text for file in DOCUMENTS for text in file]
-    return [i for text in texts for i in [*TOKENIZER.encode(text).ids, TOKENIZER.end_id]]
+def test_an_epoch_takes_every_piece_once() -> None:
+    rows = stream()
+    for epoch in range(3):
+        taken = rows.take(21)  # of 107 tokens two are left over
+        assert rows.state == StreamState("places", epoch + 1, 0)
+        assert taken.flatten().unique().numel() == 21 * 5
+        assert ((taken[:, 1:] - taken[:, :-1]) % 107 == 1).all()  # each is a piece of the text
 
 
-def test_documents_follow_one_another_each_with_its_end(files: list[Path]) -> None:
-    stream = TokenStream(files, TOKENIZER)
-    assert stream.take(len(epoch())) == epoch()
-    assert stream.take(2 * len(epoch())) == epoch() * 2  # and again from the start
-    assert stream.state.epoch in (2, 3)  # the last document's end may or may not be turned over
+def test_rows_are_shuffled_and_every_epoch_cuts_elsewhere() -> None:
+    rows = stream()
+    first, second = rows.take(21)[:, 0], rows.take(21)[:, 0]
+    # Consecutive pieces would start five tokens apart; a shuffle leaves about one such pair.
+    assert int(((first[1:] - first[:-1]) % 107 == 5).sum()) < 5
+    assert not torch.equal(first.sort().values, second.sort().values)
+    assert not torch.equal(first, stream(seed=1).take(21)[:, 0])
+    assert torch.equal(first, stream().take(21)[:, 0])
 
 
-def test_the_split_of_what_is_taken_does_not_matter(files: list[Path]) -> None:
-    stream = TokenStream(files, TOKENIZER)
-    wanted = (epoch() * 6)[: sum(range(20))]
-    assert [i for n in range(20) for i in stream.take(n)] == wanted
+def test_every_row_of_a_batch_is_another_place() -> None:
+    rows = stream(size=10_000, length=8)
+    for _ in range(20):
+        starts = rows.take(4)[:, 0]
+        assert starts.unique().numel() == 4
+        assert ((starts[1:] - starts[:-1]) % 10_000 != 8).any()
 
 
-@pytest.mark.parametrize("taken", range(0, 60))
-def test_a_stream_resumes_at_the_very_next_token(files: list[Path], taken: int) -> None:
-    stream = TokenStream(files, TOKENIZER)
-    stream.take(taken)
-    state = StreamState(**json.loads(json.dumps(vars(stream.state))))
-    again = TokenStream(files, TOKENIZER, state)
+def test_a_corpus_shorter_than_a_row_goes_round() -> None:
+    taken = stream(size=3, length=8).take(5)
+    assert taken.shape == (5, 8)
+    assert ((taken[:, 1:] - taken[:, :-1]) % 3 == 1).all()
+
+
+@pytest.mark.parametrize("taken", range(0, 50, 7))
+def test_a_stream_resumes_at_the_very_next_row(taken: int) -> None:
+    rows = stream()
+    if taken:
+        rows.take(taken)
+    state = StreamState(**json.loads(json.dumps(vars(rows.state))))
+    again = stream()
+    again.resume(state)
     assert again.state == state
-    assert again.take(50) == stream.take(50) == (epoch() * 5)[taken : taken + 50]
-    assert again.state == stream.state
+    assert torch.equal(again.take(50), rows.take(50))
+    assert again.state == rows.state
 
 
-def test_no_corpus_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="names no files"):
-        TokenStream([], TOKENIZER)
-    empty = tmp_path / "empty.jsonl"
-    empty.write_text("")
-    with pytest.raises(ConfigError, match="hold no documents"):
-        TokenStream([empty], TOKENIZER).take(1)
-    with pytest.raises(ConfigError, match="hold no documents"):
-        TokenStream([empty], TOKENIZER, StreamState(0, 3, 1, 2)).take(1)
+def test_rows_of_a_real_corpus(tmp_path: Path) -> None:
+    tokenizer = byte_tokenizer()
+    corpus = write_corpus(tmp_path, ARTICLE, "x")
+    shards = open_shards(tmp_path / "tokens", [corpus], tokenizer)
+    text = [*tokenizer.encode(ARTICLE).ids, tokenizer.end_id]
+    text += [*tokenizer.encode("x").ids, tokenizer.end_id]
+    twice = text * 2
+    for row in TokenStream(shards, 16, seed=0).take(40).tolist():
+        assert any(twice[at : at + 16] == row for at in range(len(text)))
 
 
-def test_a_missing_corpus_file_is_a_sentence(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="none.jsonl"):
-        TokenStream([tmp_path / "none.jsonl"], TOKENIZER).take(1)
+def test_other_tokens_cannot_be_resumed() -> None:
+    with pytest.raises(ConfigError, match=r"other tokens \(places\) than .* \(others\)"):
+        stream().resume(StreamState("others", 1, 2))
