@@ -19,7 +19,6 @@ from drt_engine.documents.zips import DAMAGE, SafeZip
 from drt_engine.errors import UnreadableDocument, UnsupportedFormat
 
 _READ_BYTES = 1 << 18
-_MOST_MEMBERS = 100_000
 _TAR_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, *DAMAGE)
 
 Send = Callable[..., None]
@@ -38,10 +37,7 @@ def send_members(source: Source, send: Send) -> None:
     """Send every member: its name, its bytes in pieces, an empty piece; "" for `why` is success."""
     seen: set[str] = set()
     for entry in _entries(source):
-        if len(seen) >= _MOST_MEMBERS:
-            raise UnreadableDocument(
-                f"{source.name} holds more than {_MOST_MEMBERS} members; unpack it first."
-            )
+        # Systems differ in which of two they would unpack, so the second has to be told.
         why = entry.why or _unsafe(entry.name) or ("its name occurs twice" * (entry.name in seen))
         seen.add(entry.name)
         send(member=entry.name, why=why)
@@ -79,13 +75,13 @@ def _entries(source: Source) -> Iterator[_Entry]:
 
 def _zip_entries(source: Source) -> Iterator[_Entry]:
     with SafeZip(source, "zip") as archive:
-        for name, member in archive.members.items():
+        for member in archive.entries:
             if member.is_dir():
                 continue
             kind = stat.S_IFMT(member.external_attr >> 16)
             why = "a link" if stat.S_ISLNK(kind) else ""
             why = "protected by a password" if member.flag_bits & 1 else why
-            yield _Entry(printable_path(name), why, archive.pieces(name))
+            yield _Entry(printable_path(member.filename), why, archive.pieces_of(member))
 
 
 def _tar_entries(source: Source) -> Iterator[_Entry]:

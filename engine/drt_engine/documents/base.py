@@ -9,13 +9,14 @@ import io
 import os
 import re
 import unicodedata
-import weakref
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from drt_engine.documents.held import HeldFile
+from drt_engine.documents.limits import Budget
 from drt_engine.errors import UnreadableDocument
 
 BLOCK_CHARACTERS = 65536
@@ -192,15 +193,16 @@ class OpenDocument:
 class Source:
     """Bytes that can be opened more than once, and the name a user knows them by.
 
-    `path` is None for standard input, whose bytes lie in a temporary file until `close`. A member
-    of an archive lies in such a file too; its path is `ARCHIVE!/MEMBER`. Parts of a document that
+    `path` is None for standard input, whose bytes are in a temporary file until `close`. A member
+    of an archive is in such a file too; its path is `ARCHIVE!/MEMBER`. Parts of a document that
     is being read are held in memory.
     """
 
     path: Path | None
     name: str
-    _spooled: Path | None = field(default=None, repr=False)
+    _copy: HeldFile | None = field(default=None, repr=False)
     _held: bytes | None = field(default=None, repr=False)
+    budget: Budget | None = field(default=None, repr=False)  # of the archive that it is in
 
     @classmethod
     def from_path(cls, path: Path | str) -> Source:
@@ -213,24 +215,24 @@ class Source:
 
     @classmethod
     def from_stream(cls, stream: BinaryIO, name: str) -> Source:
-        """Copy `stream` to a temporary file, removed by `close` or at exit."""
+        """Copy `stream` to a temporary file without a name, given up by `close` or at exit."""
         return cls.from_pieces(iter(lambda: stream.read(1 << 16), b""), name)
 
     @classmethod
-    def from_pieces(cls, pieces: Iterable[bytes], name: str, path: Path | None = None) -> Source:
-        """Keep `pieces` in a temporary file, removed by `close` or at exit."""
-        import tempfile
+    def from_pieces(
+        cls,
+        pieces: Iterable[bytes],
+        name: str,
+        path: Path | None = None,
+        budget: Budget | None = None,
+    ) -> Source:
+        """Keep `pieces` in a temporary file without a name, given up by `close` or at exit."""
+        return cls(path, name, HeldFile.copy_of(pieces), budget=budget)
 
-        with tempfile.NamedTemporaryFile(prefix="drt-", delete=False) as file:
-            spooled = Path(file.name)
-            try:
-                file.writelines(pieces)
-            except BaseException:
-                spooled.unlink()
-                raise
-        source = cls(path, name, spooled)
-        weakref.finalize(source, spooled.unlink, missing_ok=True)
-        return source
+    @classmethod
+    def from_file(cls, file: HeldFile, name: str, path: Path | None) -> Source:
+        """Bytes of an open file; `path` says what it is called."""
+        return cls(path, name, file)
 
     @property
     def location(self) -> str:
@@ -248,20 +250,32 @@ class Source:
         return "" if self.path is None else self.path.suffix.lower()
 
     @property
-    def file(self) -> Path:
-        """The file that holds the bytes; raises FileNotFoundError where none does."""
-        found = self._spooled or self.path
-        if found is None:
-            raise FileNotFoundError(self.name)
-        return found
+    def size(self) -> int:
+        """How many bytes there are; raises OSError as it comes."""
+        if self._held is not None:
+            return len(self._held)
+        return self._copy.size if self._copy is not None else self._path().stat().st_size
 
     def open(self) -> BinaryIO:
-        return io.BytesIO(self._held) if self._held is not None else self.file.open("rb")
+        if self._held is not None:
+            return io.BytesIO(self._held)
+        return self._copy.open() if self._copy is not None else self._path().open("rb")
+
+    def descriptor(self) -> int:
+        """Open the bytes for another process; the caller closes the descriptor."""
+        if self._copy is not None:
+            return self._copy.duplicate()
+        return os.open(self._path(), os.O_RDONLY | os.O_CLOEXEC)
+
+    def _path(self) -> Path:
+        if self.path is None:
+            raise FileNotFoundError(self.name)
+        return self.path
 
     def close(self) -> None:
-        """Remove the temporary copy of standard input; a file on disk is left alone."""
-        if self._spooled is not None:
-            self._spooled.unlink(missing_ok=True)
+        """Give up the temporary copy of standard input; a file on disk is left alone."""
+        if self._copy is not None:
+            self._copy.close()
 
 
 class Reader(Protocol):

@@ -147,7 +147,7 @@ def _python_places(text: str) -> Iterator[Block]:
 
 
 def _blocks(source: Source, encoding: str) -> Iterator[Block]:
-    if source.suffix in _PYTHON and source.file.stat().st_size <= _LONGEST_PYTHON:
+    if source.suffix in _PYTHON and source.size <= _LONGEST_PYTHON:
         pieces = _python_places("".join(characters(source, encoding)))
     else:
         pieces = _other_places(split_lines(characters(source, encoding)), source.suffix)

@@ -10,11 +10,13 @@ import os
 import stat
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from drt_engine.documents.base import Notes, Source, printable_path, unreadable
 from drt_engine.documents.formats import Format
+from drt_engine.documents.limits import NESTED_ARCHIVES, Budget
 from drt_engine.documents.registry import find_format, unsupported
 from drt_engine.errors import DocumentError, UnreadableDocument
 
@@ -22,9 +24,9 @@ if TYPE_CHECKING:
     from drt_engine.documents.sandbox import Member
 
 STANDARD_INPUT = "standard input"
-_DEEPEST = 3
-_UNPACKED = 1 << 28  # bytes that any archive may unpack to, and as many times its own size
-_UNPACKED_RATIO = 50
+UNKNOWN = "no reader knows its type"
+HIDDEN = "hidden name"
+_HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
 
 Found = Source | DocumentError
 
@@ -33,7 +35,7 @@ class PathExpansion(Iterator[Found]):
     """The sources and errors in order; `skipped` counts files passed over so far.
 
     A file is passed over when it was found in a folder, an archive or by a glob and no reader knows
-    it. `notes` says what else of archives was passed over and why.
+    it. `notes` names these files, and says what else was passed over and why.
     """
 
     def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
@@ -56,6 +58,9 @@ class PathExpansion(Iterator[Found]):
                 yield unreadable(printable_path(argument).replace("\0", "\\0"), error)
 
     def _argument(self, argument: str) -> Iterator[Found]:
+        if not argument:  # a path of no name is the current folder, which nobody asked for
+            yield UnreadableDocument("a path is empty; name a file, a folder or -.")
+            return
         path = Path(argument)
         if not os.path.lexists(path) and glob.has_magic(argument):
             yield from self._glob(argument)
@@ -89,51 +94,58 @@ class PathExpansion(Iterator[Found]):
     def _opened(self, found: Found) -> Iterator[Found]:
         """What was found, or the members of it when it is an archive."""
         if isinstance(found, Source) and _is_archive(found):
-            yield from self._members(found, _Budget(found), depth=1)
-            found.close()
+            archive = replace(found, budget=Budget(found.name, found.size))
+            yield from self._members(archive, depth=1)
+            archive.close()
         else:
             yield found
 
-    def _members(self, archive: Source, budget: _Budget, *, depth: int) -> Iterator[Found]:
+    def _members(self, archive: Source, *, depth: int) -> Iterator[Found]:
         from drt_engine.documents.sandbox import archive_members
 
+        assert archive.budget is not None
         try:
             for member in archive_members(archive):
+                archive.budget.count_member()
                 if member.skipped:
                     self._pass_over(f"{archive.name}!/{member.name}", member.skipped)
                 else:
-                    yield from self._member(archive, member, budget, depth=depth)
+                    yield from self._member(archive, member, archive.budget, depth=depth)
         except DocumentError as error:
+            if depth > 1 and archive.budget.excess:
+                raise  # nothing more of the archive around it is read either
             yield error
 
     def _member(
-        self, archive: Source, member: Member, budget: _Budget, *, depth: int
+        self, archive: Source, member: Member, budget: Budget, *, depth: int
     ) -> Iterator[Found]:
         name = f"{archive.name}!/{member.name}"
         place = Path(f"{archive.path or archive.name}!") / member.name
         try:
-            source = Source.from_pieces(budget.counted(member.data, name), name, place)
+            source = Source.from_pieces(budget.counted(member.data), name, place, budget)
         except UnreadableDocument as error:
-            if budget.left < 0:
-                raise  # nothing more of this archive is unpacked
+            budget.check()
             yield error
             return
         chosen = _format(source)
-        if chosen is not None and not chosen.archive and source.file.stat().st_size:
+        if chosen is not None and not chosen.archive and source.size:
             yield source
             return
-        if not source.file.stat().st_size:
+        if not source.size:
             self.notes.skip("empty file in an archive", "it holds nothing")
         elif chosen is None:
+            self._pass_over(name, UNKNOWN)
             self.skipped += 1
-        elif depth < _DEEPEST:
-            yield from self._members(source, budget, depth=depth + 1)
+        elif depth < NESTED_ARCHIVES:
+            yield from self._members(source, depth=depth + 1)
         else:
             self._pass_over(name, "an archive in an archive in an archive")
         source.close()
 
     def _pass_over(self, name: str, why: str) -> None:
-        if why != "hidden":
+        if why == "hidden":
+            self.notes.skip(HIDDEN, _HIDDEN_WHY)
+        else:
             self.notes.skip(name, why)
 
     def _glob(self, pattern: str) -> Iterator[Found]:
@@ -172,40 +184,27 @@ class PathExpansion(Iterator[Found]):
                 if (status.st_dev, status.st_ino) in seen:
                     continue
                 seen.add((status.st_dev, status.st_ino))
-                names = sorted(name for name in os.listdir(path) if not name.startswith("."))
+                names = sorted(os.listdir(path))
             except OSError as error:
                 yield unreadable(printable_path(path), error)
                 continue
-            waiting.extend(path / name for name in reversed(names))
+            shown = [name for name in names if not name.startswith(".")]
+            if len(shown) < len(names):
+                self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(shown))
+            waiting.extend(path / name for name in reversed(shown))
 
     def _found(self, path: Path) -> Iterator[Found]:
         source = Source.from_path(path)
         try:
-            if not stat.S_ISREG(path.stat().st_mode) or not _format(source):
+            plain = stat.S_ISREG(path.stat().st_mode)
+            if not plain or not _format(source):
+                self._pass_over(source.name, UNKNOWN if plain else "a device or pipe")
                 self.skipped += 1
                 return
         except OSError as error:
             yield unreadable(source.name, error)
             return
         yield from self._opened(source)
-
-
-class _Budget:
-    """How many bytes may still be unpacked from one archive and the archives in it."""
-
-    def __init__(self, archive: Source) -> None:
-        self.left = _UNPACKED + _UNPACKED_RATIO * archive.file.stat().st_size
-
-    def counted(self, pieces: Iterator[bytes], name: str) -> Iterator[bytes]:
-        """`pieces`; raises UnreadableDocument when there are more than can be honest."""
-        for piece in pieces:
-            self.left -= len(piece)
-            if self.left < 0:
-                raise UnreadableDocument(
-                    f"{name} and what was before it unpack to far more than the archive's size; "
-                    "unpack it yourself if you trust it."
-                )
-            yield piece
 
 
 def _format(source: Source) -> Format | None:
@@ -215,7 +214,7 @@ def _format(source: Source) -> Format | None:
 
 
 def _is_archive(source: Source) -> bool:
-    if source.file.stat().st_size == 0:
+    if source.size == 0:
         return False
     chosen = _format(source)
     return chosen is not None and chosen.archive

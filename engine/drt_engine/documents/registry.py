@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from drt_engine.documents.base import Block, OpenDocument, Source, unreadable
+from drt_engine.documents.base import Block, OpenDocument, Reader, Source, unreadable
 from drt_engine.documents.formats import BUILT_IN, Format, all_formats, by_suffix, plugins
 from drt_engine.errors import (
     EmptyDocument,
@@ -94,13 +94,22 @@ def _check(chosen: Format, source: Source) -> None:
 
 def open_here(chosen: Format, source: Source) -> OpenDocument:
     """Open a document in this process, errors of the system as sentences."""
+    return open_with(load_reader(chosen, source), source)
+
+
+def load_reader(chosen: Format, source: Source) -> Reader:
+    """Import the reader of a format; raises UnreadableDocument where that fails."""
     try:
-        reader = chosen.load()
+        return chosen.load()
     except (ImportError, AttributeError) as error:
         raise UnreadableDocument(
             f"{source.name} cannot be read (the reader of {chosen.label} cannot be loaded: {error})"
             f"; install {chosen.distribution or 'drt-assistant'} again."
         ) from error
+
+
+def open_with(reader: Reader, source: Source) -> OpenDocument:
+    """Open a document with a reader, errors of the system as sentences."""
     try:
         document = reader.open(source)
     except (OSError, UnicodeError) as error:

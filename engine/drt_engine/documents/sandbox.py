@@ -3,6 +3,8 @@
 The parent's half: starts `worker`, checks every frame it sends, and ends it when it takes too
 long, says too much, or is no longer wanted. A crash, a hang or a memory blow-up of the child is a
 sentence here. Frames are 8 hexadecimal digits of length and a line of JSON; nothing is unpickled.
+The document goes in as an open descriptor, text comes out through a pipe; what `confinement` takes
+from the child, and where a system lacks it, is in docs/explanation.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -29,54 +32,44 @@ from drt_engine.documents.base import (
     OpenDocument,
     Source,
 )
+from drt_engine.documents.confinement import Confinement
 from drt_engine.documents.formats import Format
+from drt_engine.documents.limits import Limits
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 FRAME_BYTES = 1 << 22
-_MEGABYTE = 1 << 20
 _MOST_NOTES = 100
 _MOST = 1 << 60  # of lines and characters of a source
 _KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What one child may use; `silence` is the longest wait for its next word, in seconds."""
-
-    cpu_seconds: int = 60
-    memory_bytes: int = 1 << 30
-    characters: int = 1 << 25
-    silence: float = 300.0
-
-    @classmethod
-    def for_size(cls, size: int) -> Limits:
-        """Limits for a file of `size` bytes that honest documents keep."""
-        megabytes = size // _MEGABYTE + 1
-        cpu = min(60 + 10 * megabytes, 7200)
-        return cls(
-            cpu_seconds=cpu,
-            characters=(1 << 25) + 50 * size,
-            silence=300.0 + 2 * cpu,
-        )
-
-
 class Child:
     """A running worker; `frame` gives what it says, `close` ends it whatever it does."""
 
-    def __init__(self, request: dict[str, Any], *, name: str, limits: Limits) -> None:
-        self._name, self._limits = name, limits
+    def __init__(self, request: dict[str, Any], source: Source | None, limits: Limits) -> None:
+        """Start a worker for a request; `source` is the document that it is given to read."""
+        self._source, self._limits = source, limits
+        self._name = "the document" if source is None else source.name
         self._buffer = bytearray()
-        request = request | {"limits": asdict(limits)}
-        self._process = subprocess.Popen(
-            # -P keeps the current folder, which may hold a json.py, off the child's path.
-            [sys.executable, "-P", "-m", "drt_engine.documents.worker", json.dumps(request)],
-            # Never written to: the child ends itself when the parent's end of this pipe closes.
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env=_environment(),
-            bufsize=0,
-        )
+        self._start: float | None = None  # seconds of computing before the document was read
+        self.confinement = Confinement()
+        descriptor = None if source is None else source.descriptor()
+        request = request | {"limits": asdict(limits), "descriptor": descriptor}
+        try:
+            self._process = subprocess.Popen(
+                # -P keeps the current folder, which may hold a json.py, off the child's path.
+                [sys.executable, "-P", "-m", "drt_engine.documents.worker", json.dumps(request)],
+                # Never written to: the child ends itself when the parent's end of this pipe closes.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                bufsize=0,
+                pass_fds=() if descriptor is None else (descriptor,),
+            )
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
         assert self._process.stdout is not None
         self._output = self._process.stdout
         self._poll = select.poll()
@@ -84,6 +77,19 @@ class Child:
 
     def frame(self) -> dict[str, Any]:
         """The next frame; raises DocumentError for what the child reports or dies of."""
+        value = self._frame()
+        if self._start is None and "ready" in value:
+            # Sent before the document was looked at, so that it can be believed.
+            self._start = float(value["ready"])
+            limits = tuple(value["confinement"].pop("limits"))
+            self.confinement = Confinement(limits, **value["confinement"])
+            value = self._frame()
+        if "error" in value:
+            self.close()
+            raise _error_of(value)
+        return value
+
+    def _frame(self) -> dict[str, Any]:
         size = self._take(8)
         try:
             length = int(size, 16)
@@ -94,9 +100,6 @@ class Child:
                 raise ValueError(value)
         except (ValueError, RecursionError):
             raise self.refuse("its reader sent something that is no answer") from None
-        if "error" in value:
-            self.close()
-            raise _error_of(value)
         return value
 
     def _take(self, count: int) -> bytes:
@@ -114,15 +117,28 @@ class Child:
         return taken
 
     def _cause_of_death(self) -> str:
-        try:
-            code = self._process.wait(timeout=10)
-        except subprocess.TimeoutExpired:
-            return "its reader stopped without an answer"
+        deadline = time.monotonic() + 10
+        while (code := self._ended(os.WNOHANG)) is None:
+            if time.monotonic() > deadline:
+                return "its reader stopped without an answer"
+            time.sleep(0.002)
         if code == -signal.SIGXCPU:
             return f"reading it took more than {self._limits.cpu_seconds} s of computing"
         if code < 0:
             return f"its reader crashed ({signal.Signals(-code).name})"
         return f"its reader ended without an answer (exit code {code})"
+
+    def _ended(self, options: int = 0) -> int | None:
+        """Wait for the end of the process and count what it used; its exit code, None so far."""
+        if self._process.returncode is None:
+            pid, status, usage = os.wait4(self._process.pid, options)
+            if not pid:
+                return None
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            if self._source is not None and self._source.budget is not None:
+                computed = usage.ru_utime + usage.ru_stime - (self._start or 0.0)
+                self._source.budget.spend(self._name, cpu_seconds=max(0.0, computed))
+        return int(self._process.returncode)
 
     def refuse(self, why: str) -> UnreadableDocument:
         """End the child; the error to raise."""
@@ -134,8 +150,9 @@ class Child:
 
     def close(self) -> None:
         """Kill the child and wait for it."""
-        self._process.kill()
-        self._process.wait()
+        if self._process.returncode is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._ended()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -159,9 +176,10 @@ def _environment() -> dict[str, str]:
 class _Blocks(Iterator[Block]):
     """The blocks a child sends; it ends with its last block, its consumer or this object."""
 
-    def __init__(self, child: Child, notes: Notes, limits: Limits) -> None:
+    def __init__(self, child: Child, source: Source, notes: Notes, limits: Limits) -> None:
         self._child: Child | None = child
-        self._notes, self._left = notes, limits.characters
+        self._source, self._notes, self._limits = source, notes, limits
+        self._characters = 0
 
     def __next__(self) -> Block:
         if self._child is None:
@@ -175,8 +193,8 @@ class _Blocks(Iterator[Block]):
             block = block_of(frame)
         except ValueError as error:
             raise self._child.refuse(f"its reader sent {error}") from None
-        self._left -= len(block.text)
-        if self._left < 0:
+        self._characters += len(block.text)
+        if self._characters > self._limits.characters:
             raise self._child.refuse("it holds far more text than a file of its size should")
         return block
 
@@ -184,6 +202,8 @@ class _Blocks(Iterator[Block]):
         if self._child is not None:
             self._child.close()
             self._child = None
+            if self._source.budget is not None:
+                self._source.budget.spend(self._source.name, characters=self._characters)
 
     def __del__(self) -> None:
         self.close()
@@ -228,12 +248,12 @@ def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) 
 
     Raises DocumentError for what the reader says or dies of, OSError where no process can start.
     """
-    limits = limits or Limits.for_size(source.file.stat().st_size)
-    child = Child(_request(source) | {"format": chosen.name}, name=source.name, limits=limits)
+    limits = limits or _limits(source)
+    child = Child(_request(source, chosen.name), source, limits)
     try:
         opened = child.frame()
         notes = Notes()
-        blocks = _Blocks(child, notes, limits)
+        blocks = _Blocks(child, source, notes, limits)
         title, media_type = str(opened.get("title")), str(opened.get("media_type"))
         author, date = (str(opened.get(key) or "")[:TITLE_CHARACTERS] for key in ("author", "date"))
         return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes, author, date)
@@ -242,12 +262,28 @@ def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) 
         raise
 
 
-def _request(source: Source) -> dict[str, Any]:
-    return {
-        "path": None if source.path is None else os.fspath(source.path),
-        "file": os.fspath(source.file.absolute()),
-        "name": source.name,
-    }
+def _limits(source: Source) -> Limits:
+    """The limits of a document, within what is left to the archive that it is in."""
+    limits = Limits.for_size(source.size)
+    return limits if source.budget is None else source.budget.limits(limits)
+
+
+def _request(source: Source, format: str) -> dict[str, Any]:
+    path = None if source.path is None else os.fspath(source.path)
+    return {"path": path, "name": source.name, "format": format}
+
+
+def confinement() -> Confinement:
+    """Return what confines the reader processes on this system, by starting one."""
+    request = {"path": None, "name": "nothing", "format": None}
+    try:
+        child = Child(request, None, Limits())
+    except OSError:
+        return Confinement()
+    with suppress(DocumentError):
+        child.frame()
+    child.close()
+    return child.confinement
 
 
 @dataclass(frozen=True)
@@ -267,8 +303,7 @@ def archive_members(source: Source, limits: Limits | None = None) -> Iterator[Me
 
     Raises DocumentError where the archive cannot be opened or read on.
     """
-    limits = limits or Limits.for_size(source.file.stat().st_size)
-    child = Child(_request(source) | {"format": "archive"}, name=source.name, limits=limits)
+    child = Child(_request(source, "archive"), source, limits or _limits(source))
     try:
         child.frame()
         frame = child.frame()

@@ -1,26 +1,34 @@
-"""The child process of `sandbox`: limits itself, reads one document, and says it in frames.
+"""The child process of `sandbox`: confines itself, reads one document, and says it in frames.
 
-Started as `python -m drt_engine.documents.worker REQUEST`, a JSON object; the end of standard input
-means that the parent is gone.
+Started as `python -m drt_engine.documents.worker REQUEST`, a JSON object that names the open
+descriptor of the document; the end of standard input means that the parent is gone. All that
+reading needs is imported before its reader looks at the first byte of the document.
 """
 
 from __future__ import annotations
 
 import _thread
+import codecs
+import importlib
 import json
 import os
-import resource
+import re
 import signal
 import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from drt_engine.documents.base import Block, Source
+from drt_engine.documents.confinement import confine, limit_resources
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.registry import open_here
+from drt_engine.documents.held import HeldFile
+from drt_engine.documents.registry import load_reader, open_with
+from drt_engine.documents.text import codec_name, find_encoding, read_bytes
 from drt_engine.errors import DocumentError, UnreadableDocument
-
-_OPEN_FILES = 64
 
 
 class Output:
@@ -38,29 +46,6 @@ class Output:
         message = memoryview(b"%08x" % len(payload) + payload)
         while message:
             message = message[os.write(self._fd, message) :]
-
-
-def limit(limits: dict[str, Any]) -> None:
-    """Take from this process what reading one document does not need."""
-    cpu, memory = int(limits["cpu_seconds"]), int(limits["memory_bytes"])
-    wanted = {
-        # At the first a signal says why the process ends; at the second it is killed.
-        resource.RLIMIT_CPU: (cpu, cpu + 2),
-        resource.RLIMIT_AS: (memory, memory),
-        resource.RLIMIT_FSIZE: (0, 0),
-        resource.RLIMIT_CORE: (0, 0),
-        resource.RLIMIT_NOFILE: (_OPEN_FILES, _OPEN_FILES),
-    }
-    for kind, (soft, hard) in wanted.items():
-        ceiling = resource.getrlimit(kind)[1]
-        if ceiling != resource.RLIM_INFINITY:
-            soft, hard = min(soft, ceiling), min(hard, ceiling)
-        try:
-            resource.setrlimit(kind, (soft, hard))
-        except ValueError:
-            # macOS knows no limit of the address space; the others hold there too.
-            if kind != resource.RLIMIT_AS or sys.platform != "darwin":
-                raise
 
 
 def watch_parent() -> None:
@@ -82,16 +67,29 @@ def block_frame(block: Block) -> dict[str, Any]:
 
 def read(request: dict[str, Any], output: Output) -> None:
     """Read the document of a request; raises DocumentError."""
-    path = request["path"]
-    source = Source(None if path is None else Path(path), request["name"], Path(request["file"]))
+    if request["format"] is None:  # asked only what confines this process
+        confine_reader(request, output)
+        return
+    path, file = request["path"], HeldFile(request["descriptor"])
+    source = Source.from_file(file, request["name"], None if path is None else Path(path))
     chosen = format_named(request["format"])
     if chosen.archive:
         from drt_engine.documents.archive import send_members
 
+        load_codecs(_CODECS)
+        confine_reader(request, output)
         output.send(title=source.name, media_type="archive")
         send_members(source, output.send)
         return
-    document = open_here(chosen, source)
+    reader = load_reader(chosen, source)
+    for module in _IMPORTED_LATE.get(chosen.name, ()):
+        importlib.import_module(module)
+    load_codecs(_CODECS)
+    if chosen.name in _ANY_CODEC:
+        load_codecs(_BOOK_CODECS if chosen.name == "epub" else ())
+        load_codecs_of(source)
+    confine_reader(request, output, readable=() if chosen.distribution is None else module_files())
+    document = open_with(reader, source)
     output.send(
         title=document.title,
         media_type=document.media_type,
@@ -103,14 +101,83 @@ def read(request: dict[str, Any], output: Output) -> None:
     output.send(skipped=document.skipped)
 
 
+def confine_reader(
+    request: dict[str, Any], output: Output, readable: Sequence[str] = ()
+) -> None:
+    """Take from this process what reading does not need, and say what was taken."""
+    limits: tuple[str, ...] = ()
+
+    def prepare() -> None:
+        nonlocal limits
+        _thread.start_new_thread(watch_parent, ())
+        allowed = request["limits"]
+        limits = limit_resources(
+            cpu_seconds=int(allowed["cpu_seconds"]), memory_bytes=int(allowed["memory_bytes"])
+        )
+
+    confinement = replace(confine(readable, before_seccomp=prepare), limits=limits)
+    output.send(ready=time.process_time(), confinement=asdict(confinement))
+
+
+# Modules that readers import when they are called: afterwards nothing can be imported.
+_IMPORTED_LATE = {"pdf": ("pypdfium2", "pypdfium2.raw")}
+_CODECS = (
+    "ascii", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp437",
+    "cp1252", "raw-unicode-escape",
+)  # fmt: skip
+_ANY_CODEC = frozenset(("html", "email", "epub"))
+# Books should be UTF-8, and what they declare is compressed: the encodings seen in old ones.
+_BOOK_CODECS = (
+    "cp1250", "cp1251", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "shift_jis", "euc-jp",
+    "gb2312", "gbk", "gb18030", "big5", "euc-kr",
+)  # fmt: skip
+_MOST_CODECS = 100
+_DECLARED = re.compile(
+    rb"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]{1,40})|=\?([\w.:-]{1,40})[?*]""",
+    re.IGNORECASE,
+)
+
+
+def load_codecs(names: Iterable[str]) -> None:
+    """Import the codecs of these encodings, as far as there are such."""
+    for name in names:
+        with suppress(LookupError):
+            codecs.lookup(name)
+
+
+def load_codecs_of(source: Source) -> None:
+    """Import every codec that a document names, or that finding its encoding takes."""
+    decoder, utf8, rest = codecs.getincrementaldecoder("utf-8")(), True, b""
+    names: set[bytes] = set()
+    with source.open() as file:
+        for data in read_bytes(file):
+            if utf8:
+                try:
+                    decoder.decode(data)
+                except UnicodeDecodeError:
+                    utf8 = False
+            if len(names) < _MOST_CODECS:
+                names.update(one or two for one, two in _DECLARED.findall(rest + data))
+            rest = data[-128:]
+    for name in sorted(names)[:_MOST_CODECS]:
+        codec_name(name.decode("ascii", "replace"))
+    if not utf8:
+        with suppress(DocumentError):
+            find_encoding(source)
+
+
+def module_files() -> list[str]:
+    """The folders and files that an import by a plug-in may read."""
+    system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
+    return [*filter(None, sys.path), sys.prefix, sys.base_prefix, *system]
+
+
 def main() -> None:
     """Answer one request, and report whatever goes wrong in a sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     output = Output()
     request = json.loads(sys.argv[1])
-    _thread.start_new_thread(watch_parent, ())
-    limit(request["limits"])
     name = request["name"]
     reserve = bytearray(1 << 20)  # freed to have room for the sentence about memory
     try:

@@ -12,13 +12,10 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from drt_engine.documents.base import Source, one_line
+from drt_engine.documents.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBERS, ZIP_RATIO
 from drt_engine.errors import UnreadableDocument
 
 _READ_BYTES = 1 << 16
-# Text and markup shrink to a tenth, seldom to a fiftieth; a bomb to a thousandth.
-_RATIO = 200
-_ALWAYS_ALLOWED = 16 << 20
-_MOST_MEMBERS = 100_000
 
 # What zipfile was seen to raise for files that are broken or lie about themselves.
 DAMAGE = (
@@ -35,13 +32,19 @@ class SafeZip:
         self._file = source.open()
         try:
             self._zip = zipfile.ZipFile(self._file)
-            self._members = {one.filename: one for one in self._zip.infolist()}
+            self.entries = self._zip.infolist()
         except DAMAGE as error:
             self._file.close()
             raise self._damaged(str(error)) from error
-        if len(self._members) > _MOST_MEMBERS:
+        if len(self.entries) > ZIP_MEMBERS:
             self.close()
-            raise self._damaged(f"it lists {len(self._members)} members")
+            raise self._damaged(f"it lists {len(self.entries):,} members")
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._doubled: set[str] = set()
+        for entry in self.entries:
+            if entry.filename in self._members:
+                self._doubled.add(entry.filename)
+            self._members.setdefault(entry.filename, entry)
 
     def __enter__(self) -> SafeZip:
         return self
@@ -60,20 +63,30 @@ class SafeZip:
 
     @property
     def members(self) -> dict[str, zipfile.ZipInfo]:
-        """Every member by its name, in the order of the file."""
+        """The first member of each name, in the order of the file."""
         return self._members
 
     def __contains__(self, name: str) -> bool:
         return name in self._members
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of a member, which must exist, in pieces of constant size."""
-        member = self._members[name]
+        """The bytes of a member, which must exist, in pieces of constant size.
+
+        Raises UnreadableDocument also where two members have this name: programs differ in which
+        of them they show.
+        """
+        if name in self._doubled:
+            raise self._damaged(f"it holds two parts called {name}")
+        return self.pieces_of(self._members[name])
+
+    def pieces_of(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        """The bytes of one of `entries`, in pieces of constant size."""
         if member.flag_bits & 1:
             raise UnreadableDocument(
                 f"{self._name} is protected by a password; save a copy without one."
             )
-        left = _ALWAYS_ALLOWED + _RATIO * member.compress_size
+        name = member.filename
+        left = ZIP_MEMBER_BYTES + ZIP_RATIO * member.compress_size
         try:
             with self._zip.open(member) as file:
                 while data := file.read(_READ_BYTES):
@@ -84,7 +97,7 @@ class SafeZip:
         except DAMAGE as error:
             raise self._damaged(f"{name}: {error}") from error
 
-    def read(self, name: str, limit: int = 64 << 20) -> bytes:
+    def read(self, name: str, limit: int = PART_BYTES) -> bytes:
         """The whole of a member, which must exist, refused when larger than `limit` bytes."""
         data = bytearray()
         for piece in self.pieces(name):

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.documents import PathExpansion, Source, expand_paths, open_document
-from drt_engine.documents import paths as paths_module
+from drt_engine.documents import PathExpansion, Source, expand_paths, limits, open_document
 from drt_engine.errors import DocumentError, UnreadableDocument, UnsupportedFormat
 from tests.engine.documents.helpers import joined
-from tests.engine.documents.makers import make_tar, make_zip
+from tests.engine.documents.makers import make_docx, make_tar, make_zip, paragraph
 
 MEMBERS = {
     "notes/one.txt": "The first note.\n",
@@ -59,19 +58,21 @@ def test_members_are_documents(name: str, tmp_path: Path) -> None:
         f"{place}/notes/one.txt": "The first note.\n",
         f"{place}/two.md": "# Two\n\nText.\n",
     }
-    assert (expansion.skipped, expansion.notes.skipped) == (1, ())
+    assert expansion.skipped == 1
+    assert sorted(expansion.notes.skipped) == [
+        f"{place}/image.png (no reader knows its type)",
+        "2 hidden names (files and folders that begin with a dot, or that systems make)",
+    ]
 
 
-def test_the_temporary_file_of_a_member_goes_with_its_source(tmp_path: Path) -> None:
+def test_a_member_cannot_be_read_once_its_source_is_closed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     path.write_bytes(PACKED["a.zip"])
-    expansion = expand_paths([str(path)])
-    member = next(expansion)
-    assert isinstance(member, Source) and member.file.exists()
-    assert member.file.stat().st_mode & 0o077 == 0
-    held = member.file
+    member = next(expand_paths([str(path)]))
+    assert isinstance(member, Source) and member.size == len("The first note.\n")
     member.close()
-    assert not held.exists()
+    with pytest.raises(FileNotFoundError):
+        member.open()
 
 
 def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> None:
@@ -144,16 +145,31 @@ def test_what_leads_out_is_passed_over(
     assert sorted(path.name for path in tmp_path.rglob("*")) == [name]
 
 
-def test_a_name_that_occurs_twice_is_read_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["tar", "zip"])
+def test_a_name_that_occurs_twice_is_read_once_and_told(kind: str, tmp_path: Path) -> None:
     data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w") as archive:
-        for content in (b"first", b"second"):
-            entry = tarfile.TarInfo("a.txt")
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    found, expansion = expanded(tmp_path / "a.tar", data.getvalue())
+    if kind == "tar":
+        with tarfile.open(fileobj=data, mode="w") as tar:
+            for content in (b"first", b"second"):
+                entry = tarfile.TarInfo("a.txt")
+                entry.size = len(content)
+                tar.addfile(entry, io.BytesIO(content))
+    else:
+        with zipfile.ZipFile(data, "w") as archive, pytest.warns(UserWarning, match="Duplicate"):
+            for text in ("first", "second"):
+                archive.writestr(zipfile.ZipInfo("a.txt"), text)
+    found, expansion = expanded(tmp_path / f"a.{kind}", data.getvalue())
     assert list(texts(found).values()) == ["first"]
-    assert "its name occurs twice" in expansion.notes.skipped[0]
+    assert "a.txt (its name occurs twice)" in expansion.notes.skipped[0]
+
+
+def test_a_document_of_two_parts_with_one_name_is_refused(tmp_path: Path) -> None:
+    data = io.BytesIO(make_docx(paragraph("The first text.")))
+    with zipfile.ZipFile(data, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
+        archive.writestr("word/document.xml", "<w/>")
+    (tmp_path / "a.docx").write_bytes(data.getvalue())
+    with pytest.raises(UnreadableDocument, match="it holds two parts called word/document.xml"):
+        open_document(Source.from_path(tmp_path / "a.docx"), isolate=False)
 
 
 def test_archives_in_archives(tmp_path: Path) -> None:
@@ -174,12 +190,86 @@ def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     found, _ = expanded(tmp_path / "a.zip", bomb)
     assert isinstance(found[0], UnreadableDocument) and "unpacks to far too much" in str(found[0])
     assert [one.file_name for one in found[1:] if isinstance(one, Source)] == ["b.txt"]
-    monkeypatch.setattr(paths_module, "_UNPACKED", 100_000)
-    monkeypatch.setattr(paths_module, "_UNPACKED_RATIO", 0)
+    monkeypatch.setattr(limits, "CHARACTERS", 100_000)
+    monkeypatch.setattr(limits, "CHARACTERS_PER_BYTE", 0)
     many = make_tar({f"{n}.txt": b"word " * 10_000 for n in range(6)})
     found, _ = expanded(tmp_path / "a.tar", many)
     assert [type(one) for one in found] == [Source, Source, UnreadableDocument]
-    assert "far more than the archive's size" in str(found[2])
+    assert "unpacks to far more than" in str(found[2])
+
+
+def pages(count: int) -> dict[str, str]:
+    return {f"{n}.html": "<p>" + "word " * 1000 for n in range(count)}
+
+
+def read_all(found: list[Source | DocumentError]) -> list[str]:
+    """What each source or error comes to: the start of its text or sentence."""
+    endings = []
+    for one in found:
+        if not isinstance(one, Source):
+            endings.append(str(one))
+            continue
+        try:
+            endings.append(joined(list(open_document(one).blocks))[:4])
+        except DocumentError as error:
+            endings.append(str(error))
+    return endings
+
+
+def test_an_archive_has_one_budget_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "MEMBERS", 5)
+    inner = make_zip({f"{n}.txt": f"text {n}" for n in range(3)})
+    content = make_zip({"1.zip": inner, "2.zip": inner, "3.zip": inner})
+    found, _ = expanded(tmp_path / "a.zip", content)
+    *documents, error = found
+    assert [one.file_name for one in documents if isinstance(one, Source)] == [
+        "0.txt", "1.txt", "2.txt"
+    ]
+    assert str(error).startswith(f"{tmp_path}/a.zip holds more than 5 files; its other files")
+
+
+def test_an_archive_has_one_budget_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "CHARACTERS", 20_000)
+    monkeypatch.setattr(limits, "CHARACTERS_PER_BYTE", 0)
+    (tmp_path / "a.zip").write_bytes(make_zip(pages(3)))
+    for source in (found := expand_paths([str(tmp_path / "a.zip")])):
+        # Each is read twice, as reading into a library does, but is one text.
+        assert read_all([source, source]) == ["word", "word"]
+    assert found.notes.skipped == ()
+    monkeypatch.setattr(limits, "CHARACTERS", 15_200)
+    (tmp_path / "b.zip").write_bytes(make_zip(pages(6)))
+    endings = [read_all([one])[0] for one in expand_paths([str(tmp_path / "b.zip")])]
+    assert endings[:3] == ["word"] * 3 and len(endings) == 4
+    assert "unpacks to far more" in endings[3]
+
+
+def test_an_archive_has_one_budget_of_computing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "ARCHIVE_CPU_SECONDS", 0)
+    monkeypatch.setattr(limits, "CPU_SECONDS_PER_MEGABYTE", 0)
+    found, _ = expanded(tmp_path / "a.zip", make_zip(pages(3)))
+    (ending,) = read_all(found)
+    assert "takes more than 0 s of computing; its other files are not read" in ending
+
+
+def test_a_budget_counts_what_is_spent() -> None:
+    budget = limits.Budget("a.zip", 1)
+    allowed = budget.limits(limits.Limits.for_size(1))
+    assert allowed == limits.Limits.for_size(1)
+    budget.spend("a", cpu_seconds=600.5, characters=limits.CHARACTERS)
+    budget.spend("a", characters=limits.CHARACTERS)  # the same document again
+    left = budget.limits(limits.Limits.for_size(1))
+    assert (left.cpu_seconds, left.characters) == (10, limits.CHARACTERS_PER_BYTE)
+    budget.spend("b", characters=51)
+    with pytest.raises(UnreadableDocument, match="a.zip holds far more text than"):
+        budget.check()
+    budget = limits.Budget("a.zip", 1)
+    budget.spend("a", cpu_seconds=610)
+    with pytest.raises(UnreadableDocument, match="takes more than 610 s of computing"):
+        budget.limits(limits.Limits())
 
 
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from drt_engine.errors import (
     UnsupportedFormat,
 )
 from tests.engine.documents.helpers import joined
+from tests.engine.documents.makers import make_zip
 
 BINARY = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"
 
@@ -68,10 +70,14 @@ def test_folders_are_walked_in_order(folder: Path) -> None:
     assert names(folder, str(folder)) == ["a.md", "b.txt", "sub/c.html", "sub/deep/d.txt"]
 
 
-def test_unknown_files_of_a_folder_are_counted(folder: Path) -> None:
+def test_files_passed_over_are_counted_and_named(folder: Path) -> None:
     expansion = expand_paths([str(folder)])
     assert len(list(expansion)) == 4
     assert expansion.skipped == 1
+    assert expansion.notes.skipped == (
+        "2 hidden names (files and folders that begin with a dot, or that systems make)",
+        f"{folder}/image.png (no reader knows its type)",
+    )
 
 
 def test_what_is_named_may_be_hidden(folder: Path) -> None:
@@ -195,14 +201,24 @@ def test_standard_input_is_recognised_by_its_content() -> None:
     assert open_document(source).title == "Piped"
 
 
-def test_the_copy_of_standard_input_goes_with_its_source() -> None:
-    (source,) = expand_paths(["-"], stdin=io.BytesIO(b"text"))
-    assert isinstance(source, Source)
-    with source.open() as file:
-        copy = Path(file.name)
-    assert copy.stat().st_mode & 0o077 == 0
-    del source
-    assert not copy.exists()
+def test_copies_have_no_name_that_could_stay_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    (tmp_path / "a.zip").write_bytes(make_zip({"a.txt": "text of a", "b.html": "<p>text of b"}))
+    piped = list(expand_paths(["-"], stdin=io.BytesIO(b"text")))
+    members = list(expand_paths([str(tmp_path / "a.zip")]))
+    texts = [joined(list(open_document(one).blocks)) for one in piped + members]
+    assert texts == ["text", "text of a", "text of b\n"]
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_an_empty_path_is_not_the_current_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert "a path is empty" in str(failure(""))
 
 
 def test_bad_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
