@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from ._layout import columns, wrapped
 from ._text import printable
 
 DONE, FAILED, USAGE, PARTLY, INTERRUPTED = 0, 1, 2, 3, 130
@@ -39,7 +40,7 @@ def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
 
 def report(sentence: str) -> None:
     """Prints an error as the one line every error has."""
-    click.echo(f"drt: {printable(sentence)}", err=True)
+    click.echo(wrapped(f"drt: {printable(sentence)}", columns(sys.stderr)), err=True)
 
 
 def _sentence(error: Exception) -> str:

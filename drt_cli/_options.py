@@ -6,11 +6,14 @@ the later one counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from ._layout import columns
 
 if TYPE_CHECKING:
     from drt import Assistant, Library
@@ -101,11 +104,31 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
     ]
 
 
+class _HelpFormatter(click.HelpFormatter):
+    """Help that leaves room for its words on a narrow terminal, too."""
+
+    def write_dl(
+        self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2
+    ) -> None:
+        super().write_dl(list(rows), min(col_max, self.width // 3), col_spacing)
+
+
+class _Context(click.Context):
+    formatter_class = _HelpFormatter
+
+    def make_formatter(self) -> click.HelpFormatter:
+        """click's own formatter is never narrower than 50 columns."""
+        screen = columns(sys.stdout)
+        width = self.terminal_width or (screen - 2 if screen and screen < 52 else None)
+        return self.formatter_class(width=width, max_width=self.max_content_width)
+
+
 def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
     """Gives a command the global options; hidden ones are left out of its help."""
 
     def decorate(command: Command) -> Command:
         command.params.extend(_global_options(hidden=hidden))
+        command.context_class = _Context
         if not hidden:
             command.params.append(
                 click.Option(

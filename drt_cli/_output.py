@@ -1,34 +1,43 @@
 """Printing: results on stdout as text or JSON, notes and progress on stderr.
 
-Everything that comes from a document goes through `_text.py` on its way to a reader.
+Everything that comes from a document goes through `_text.py` on its way to a reader, and on a
+terminal through `_layout.py`, which wraps it.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ._errors import report
+from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
 from ._text import marked, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from drt import Answer, Assistant, Citation, DocumentInfo, IngestProgress, IngestReport
+    from drt import (
+        Answer,
+        Assistant,
+        Citation,
+        DocumentInfo,
+        IngestProgress,
+        IngestReport,
+        IngestResult,
+    )
 
 NOT_FOUND = "The document does not say."
-BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}, {remaining} left"
+BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
-READING_CONTINUES = (
-    "drt: interrupted; what was read is kept, and reading the same file again continues there."
-)
+READING_CONTINUES = "what was read is kept, and reading the same file again continues there"
 
 
 def print_json(value: Any) -> None:
@@ -48,22 +57,47 @@ def styled() -> bool:
     return sys.stdout.isatty() and (ctx is None or ctx.color is not False)
 
 
+def say(text: str, *, bold: bool = False, hanging: int | None = None) -> None:
+    """Prints text as a result, wrapped where standard output is a terminal."""
+    click.secho(wrapped(text, columns(sys.stdout), hanging=hanging), bold=bold)
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: 1 document, 2,000 documents."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def note(settings: Settings, text: str) -> None:
     """Prints a remark on stderr unless the user wants quiet."""
     if not settings.quiet:
-        click.echo(printable(text), err=True)
+        click.echo(wrapped(printable(text), columns(sys.stderr)), err=True)
 
 
 def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> None:
     """Prints rows in columns; the columns in `right` are right-aligned numbers."""
-    if not rows:
-        return
-    numbers = set(right)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    cells = [f"{{:{'>' if i in numbers else '<'}{width}}}" for i, width in enumerate(widths)]
-    line = "  ".join(cells).format
-    # at once: thousands of rows are a table, too
-    click.echo("\n".join([line(*row).rstrip() for row in rows]))
+    if rows:
+        # at once: thousands of rows are a table, too
+        click.echo("\n".join(table(rows, columns(sys.stdout), right=frozenset(right))))
+
+
+def print_fields(values: Mapping[str, Any]) -> None:
+    """Prints names and values for a reader: numbers with commas, lists item by item."""
+    rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
+    print_table(rows)
+
+
+def _shown(value: Any) -> str:
+    if value is None or value == [] or value == {}:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{one_line(str(name))} {_shown(one)}" for name, one in value.items())
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_shown, value))
+    return one_line(str(value))
 
 
 def place(citation: Citation, *, share: bool = True) -> str:
@@ -85,14 +119,14 @@ def place(citation: Citation, *, share: bool = True) -> str:
 
 def print_citation(citation: Citation, number: int | None = None) -> None:
     """Prints a quote, its place, and the sentence around it with the quote marked."""
-    click.secho(f'"{one_line(citation.quote)}"', bold=True)
+    say(f'"{one_line(citation.quote)}"', bold=True)
     label = "" if number is None else f"[{number}] "
-    click.echo(f"  {label}{place(citation)}")
+    say(f"  {label}{place(citation)}")
     if one_line(citation.context) != one_line(citation.quote):
         begin, end = marks()
         sentence = marked(citation.context, citation.quote, begin=begin, end=end)
         if sentence:
-            click.echo(f"  {sentence}")
+            say(f"  {sentence}", hanging=2)
 
 
 def marks() -> tuple[str, str]:
@@ -105,7 +139,7 @@ def print_answer(answer: Answer) -> None:
     if not answer.found:
         click.secho(NOT_FOUND, bold=True)
     elif answer.mode != "quote":
-        click.echo(printable(answer.text))
+        say(printable(answer.text))
     print_evidence(answer)
 
 
@@ -120,18 +154,52 @@ def print_evidence(answer: Answer) -> None:
     click.echo(f"\nconfidence {answer.confidence:.2f}")
 
 
-def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
-    """Reads paths with progress on a terminal; says on stderr what was not read and why."""
+def read_paths(
+    assistant: Assistant,
+    paths: Sequence[str],
+    settings: Settings,
+    *,
+    each: Callable[[DocumentInfo], None] | None = None,
+) -> IngestReport:
+    """Reads paths with progress on a terminal; says on stderr what was not read and why.
+
+    `each` gets every document as soon as it is read. What was read until an interruption is in
+    the `report` of the `Interrupted` that is raised then.
+    """
+    from drt import IngestReport
+
+    results: list[IngestResult] = []
     try:
         with progress_bar(settings) as progress:
-            result = assistant.ingest_many(paths, progress=progress)
+            for result in assistant.ingest_each(paths, progress=progress):
+                results.append(result)
+                if progress is not None:
+                    progress.clear()
+                if result.error is not None:
+                    report(str(result.error))
+                elif result.document is not None and each is not None:
+                    each(result.document)
     except KeyboardInterrupt:
-        note(settings, READING_CONTINUES)
-        raise
-    for _, message in result.failures:
-        report(message)
-    note_skipped(settings, result.documents, result.notes)
-    return result
+        read = sum(result.document is not None for result in results)
+        note_interrupted(settings, read)
+        raise Interrupted(IngestReport.of(results)) from None
+    total = IngestReport.of(results)
+    note_skipped(settings, total.documents, total.notes)
+    return total
+
+
+def note_interrupted(settings: Settings, read: int) -> None:
+    """Says that reading was interrupted, and what of it stays."""
+    done = f"{counted(read, 'document')} {'was' if read == 1 else 'were'} read; " if read else ""
+    note(settings, f"drt: interrupted; {done}{READING_CONTINUES}.")
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C while documents were read; `report` is what was read until then."""
+
+    def __init__(self, report: IngestReport) -> None:
+        super().__init__()
+        self.report = report
 
 
 def note_skipped(
@@ -148,27 +216,55 @@ def note_skipped(
         note(settings, f"... and {left} more remarks; drt ingest --json lists them.")
 
 
+class Progress:
+    """A bar that shows how far a document is read, with tokens per second and time left."""
+
+    def __init__(self) -> None:
+        from tqdm import tqdm
+
+        self._bar = tqdm(bar_format=BAR, leave=False, dynamic_ncols=True)
+        self._source: str | None = None
+
+    def __call__(self, step: IngestProgress) -> None:
+        bar, screen = self._bar, columns(sys.stderr) or NARROWEST
+        if step.source != self._source:
+            self._source = step.source
+            bar.reset(total=step.total_characters)
+            name = shortened(PurePath(step.source).name, max(10, min(40, screen // 3)))
+            bar.set_description_str(name, refresh=False)
+            bar.initial = 0
+        if step.tokens == 0:
+            # Time left is judged by what this reading adds, not by what an earlier one left.
+            bar.initial = step.characters
+        rate = f"{step.tokens_per_second:,.0f} tokens/s"
+        bar.set_postfix_str(f"{rate}{self._left(step)}", refresh=False)
+        bar.n = step.characters
+        bar.refresh()
+
+    def _left(self, step: IngestProgress) -> str:
+        """The time left, where it is known and there is any."""
+        read, left = step.characters - self._bar.initial, step.total_characters - step.characters
+        if read <= 0 or left <= 0 or step.seconds <= 0:
+            return ""
+        return f", {self._bar.format_interval(left * step.seconds / read)} left"
+
+    def clear(self) -> None:
+        """Takes the bar off the screen until the next step."""
+        self._bar.clear()
+
+    def close(self) -> None:
+        """Takes the bar off the screen for good."""
+        self._bar.close()
+
+
 @contextmanager
-def progress_bar(settings: Settings) -> Iterator[Callable[[IngestProgress], None] | None]:
-    """A callback that draws a bar with tokens per second and time left; None off a terminal."""
+def progress_bar(settings: Settings) -> Iterator[Progress | None]:
+    """A callback that draws a bar; None off a terminal."""
     if settings.quiet or not sys.stderr.isatty():
         yield None
         return
-    from tqdm import tqdm
-
-    with tqdm(bar_format=BAR, leave=False, dynamic_ncols=True) as bar:
-        source: str | None = None
-
-        def draw(step: IngestProgress) -> None:
-            nonlocal source
-            if step.source != source:
-                source = step.source
-                bar.reset(total=step.total_characters)
-                bar.set_description_str(shortened(source, 30), refresh=False)
-                # Time left is judged by what this reading adds, not by what an earlier one left.
-                bar.initial = step.characters
-            bar.set_postfix_str(f"{step.tokens_per_second:,.0f} tokens/s", refresh=False)
-            bar.n = step.characters
-            bar.refresh()
-
-        yield draw
+    progress = Progress()
+    try:
+        yield progress
+    finally:
+        progress.close()

@@ -56,6 +56,7 @@ def test_help_imports_no_command_and_no_sdk(tmp_path: Path) -> None:
         "drt_cli",
         "drt_cli._environment",
         "drt_cli._errors",
+        "drt_cli._layout",
         "drt_cli._options",
         "drt_cli._text",
         "drt_cli.main",

@@ -8,7 +8,7 @@ import click
 
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
-from drt_cli._text import printable
+from drt_cli._report import print_report
 
 Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
 
@@ -56,10 +56,10 @@ def command(
     new model) or pdf (pages of PDF files, with the place of every character).
     What cannot run on this machine is left out and said on stderr.
     """
-    from drt import bench, report_table
+    from drt import bench
 
     result = bench(name, **options, **settings.runtime())
     if as_json:
         print_json(result)
     else:
-        click.echo(printable(report_table(result)))
+        print_report(result)

@@ -23,7 +23,7 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import NOT_FOUND, marks, note, place, print_answer, print_line
+from drt_cli._output import NOT_FOUND, marks, note, place, print_answer, print_line, say
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
 
@@ -122,7 +122,7 @@ class _Chat:
     def _run(self, text: str) -> None:
         name, _, argument = text.partition(" ")
         commands: dict[str, Callable[[str], None]] = {
-            "/help": lambda _: click.echo(HELP),
+            "/help": lambda _: say(HELP),
             "/sources": self._sources,
             "/show": self._show,
             "/quote": self._show,
@@ -141,7 +141,7 @@ class _Chat:
 
     def _sources(self, _: str) -> None:
         for number, citation in enumerate(self._answered().citations, start=1):
-            click.echo(f"[{number}] {place(citation)}\n  {printable(citation.source)}")
+            say(f"[{number}] {place(citation)}\n  {printable(citation.source)}")
 
     def _show(self, argument: str) -> None:
         from drt import passage
@@ -157,7 +157,7 @@ class _Chat:
         for citation in citations:
             found = passage(self.assistant.library, citation)
             before, quote, after = map(printable, (found.before, found.quote, found.after))
-            click.echo(f"{place(citation)}\n{before.lstrip()}{begin}{quote}{end}{after.rstrip()}\n")
+            say(f"{place(citation)}\n{before.lstrip()}{begin}{quote}{end}{after.rstrip()}\n")
 
     def _document(self, argument: str) -> None:
         if argument:

@@ -9,7 +9,7 @@ import click
 
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
-from drt_cli._text import printable
+from drt_cli._report import print_report
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 FILE = click.Path(exists=True, dir_okay=False)
@@ -156,10 +156,10 @@ def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
 
 
 def _run(task: Any, settings: Settings, options: dict[str, Any], *, as_json: bool) -> None:
-    from drt import evaluate, report_table
+    from drt import evaluate
 
     result = evaluate(task, **settings.runtime(), **options)
     if as_json:
         print_json(result)
     else:
-        click.echo(printable(report_table(result)))
+        print_report(result)

@@ -11,13 +11,16 @@ import click
 from drt_cli._errors import DONE, FAILED, PARTLY, report
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
 from drt_cli._output import (
-    READING_CONTINUES,
+    Interrupted,
+    counted,
     note,
+    note_interrupted,
     note_skipped,
     print_json,
     print_line,
     progress_bar,
     read_paths,
+    say,
 )
 from drt_cli._text import one_line
 
@@ -69,11 +72,16 @@ def command(
             _watch(assistant, paths, settings, interval=interval, as_lines=as_lines)
         if as_lines:
             return _print_lines(assistant, paths, settings)
-        result = read_paths(assistant, paths, settings)
+        try:
+            result = read_paths(assistant, paths, settings, each=None if as_json else _print_read)
+        except Interrupted as interrupted:
+            if as_json:
+                print_json(interrupted.report.to_dict())
+            raise
     if as_json:
         print_json(result.to_dict())
     else:
-        _print(result, settings)
+        _print_remarks(result, settings)
     return _code(len(result.documents), len(result.failures))
 
 
@@ -83,19 +91,23 @@ def _code(documents: int, failures: int) -> int:
     return PARTLY if documents else FAILED
 
 
-def _print(result: IngestReport, settings: Settings) -> None:
-    for document in result.documents:
-        _print_document("read" if document.new else "unchanged", document)
+def _print_read(document: DocumentInfo) -> None:
+    _print_document("read" if document.new else "unchanged", document)
+
+
+def _print_remarks(result: IngestReport, settings: Settings) -> None:
     if result.skipped:
-        note(settings, f"Passed over, of types no reader knows: {result.skipped} file(s).")
+        note(settings, f"Passed over, of types no reader knows: {counted(result.skipped, 'file')}.")
     if result.tokens:
         rate = result.tokens / max(result.seconds, 1e-9)
         note(settings, f"{result.tokens:,} tokens in {result.seconds:.1f} s, {rate:,.0f}/s")
 
 
 def _print_document(state: str, document: DocumentInfo) -> None:
+    """Prints a line at once, whoever reads it."""
     title = one_line(document.title)
-    click.echo(f"{state}  {document.id}  {title}  ({document.tokens:,} tokens)")
+    say(f"{state}  {document.id}  {title}  ({document.tokens:,} tokens)", hanging=2)
+    sys.stdout.flush()
 
 
 def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Settings) -> int:
@@ -108,7 +120,7 @@ def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Setting
                 documents += result.document is not None
                 failures += result.error is not None
     except KeyboardInterrupt:
-        note(settings, READING_CONTINUES)
+        note_interrupted(settings, documents)
         raise
     return _code(documents, failures)
 
@@ -132,5 +144,4 @@ def _watch(
                 report(event.message)
             else:
                 _print_document(event.kind, event.document)
-                sys.stdout.flush()
                 note_skipped(settings, [event.document])

@@ -9,7 +9,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import note, print_json, print_table, progress_bar
+from drt_cli._output import note, print_fields, print_json, print_table, progress_bar
 from drt_cli._text import one_line, printable
 
 
@@ -65,9 +65,7 @@ def show(
     if as_json:
         print_json(found.to_dict())
         return
-    for name, value in found.to_dict().items():
-        if name != "new":
-            click.echo(f"{name:<10}  {one_line(str(value))}")
+    print_fields({name: value for name, value in found.to_dict().items() if name != "new"})
 
 
 @with_global_options()
@@ -122,9 +120,7 @@ def stats(settings: Settings, /, as_json: bool) -> None:
     if as_json:
         print_json(values)
         return
-    for name, value in values.items():
-        shown = f"{value:,}" if isinstance(value, int) else one_line(str(value))
-        click.echo(f"{name:<20}  {shown}")
+    print_fields(values)
 
 
 @with_global_options()

@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import print_json, print_table
+from drt_cli._output import print_json, print_table, say
 from drt_cli._text import printable
 
 
@@ -46,7 +46,7 @@ def info(settings: Settings, /, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(printable(found.card or f"{found.path} has no model card."))
+        say(printable(found.card or f"{found.path} has no model card."))
 
 
 @with_global_options()
@@ -62,7 +62,7 @@ def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        click.echo(
+        say(
             f"{found.name} is sound: {found.parameters:,} parameters, "
             f"fingerprint {found.fingerprint}"
         )

@@ -9,7 +9,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import NOT_FOUND, note, place, print_json, print_table
+from drt_cli._output import NOT_FOUND, note, place, print_json, print_table, say
 from drt_cli._text import one_line, printable
 
 
@@ -48,10 +48,10 @@ def show(settings: Settings, /, name: str, as_json: bool) -> None:
         print_json({"session": name, "turns": [turn.to_dict() for turn in turns]})
         return
     for turn in turns:
-        click.secho(f"> {printable(turn.question)}", bold=True)
-        click.echo(printable(turn.answer) if turn.found else NOT_FOUND)
+        say(f"> {printable(turn.question)}", bold=True)
+        say(printable(turn.answer) if turn.found else NOT_FOUND)
         for citation in turn.citations:
-            click.echo(f"  {place(citation)}")
+            say(f"  {place(citation)}")
 
 
 @with_global_options()
@@ -117,6 +117,6 @@ def search(settings: Settings, /, words: tuple[str, ...], as_json: bool) -> None
     if not found:
         note(settings, "No conversation holds these words.")
     for turn in found:
-        click.secho(f"{one_line(turn.session)}, turn {turn.turn}", bold=True)
-        click.echo(f"  > {one_line(turn.question)}")
-        click.echo(f"  {one_line(turn.answer) or NOT_FOUND}")
+        say(f"{one_line(turn.session)}, turn {turn.turn}", bold=True)
+        say(f"  > {one_line(turn.question)}", hanging=4)
+        say(f"  {one_line(turn.answer) or NOT_FOUND}", hanging=2)

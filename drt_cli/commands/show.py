@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import marks, place, print_json
+from drt_cli._output import marks, place, print_json, say
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
@@ -68,6 +68,6 @@ def _print(found: Passage) -> None:
     begin, end = marks()
     # Once the text is made harmless the marks may be put in: only they can style it.
     parts = [printable(part) for part in (found.before, found.quote, found.after)]
-    click.echo(place(found.citation, share=False))
-    click.echo(printable(found.citation.source) + _characters(found.citation))
-    click.echo(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")
+    say(place(found.citation, share=False))
+    say(printable(found.citation.source) + _characters(found.citation))
+    say(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

@@ -11,7 +11,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
-from drt_cli._output import place, print_json, print_line, read_paths
+from drt_cli._output import place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
 from drt_cli._text import one_line, printable
 
@@ -111,17 +111,17 @@ def _lines(summary: Summary) -> Iterator[dict[str, Any]]:
 
 def _print(summary: Summary, *, cite: bool) -> None:
     if summary.text:
-        click.echo(printable(_numbered(summary) if cite else summary.text))
+        say(printable(_numbered(summary) if cite else summary.text))
     if summary.changes_omitted:
         total = len(summary.changes) + summary.changes_omitted
-        click.echo(
+        say(
             f"... and {summary.changes_omitted} more of {total} changes; without --length and"
             " --words all are listed."
         )
     if cite and summary.sentences:
         click.echo()
         for number, sentence in enumerate(summary.sentences, start=1):
-            click.echo(f"[{number}] {place(sentence, share=False)}")
+            say(f"[{number}] {place(sentence, share=False)}")
 
 
 def _numbered(summary: Summary) -> str:

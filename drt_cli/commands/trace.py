@@ -15,7 +15,7 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import note, print_json, read_paths
+from drt_cli._output import note, print_json, read_paths, say
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
@@ -67,5 +67,5 @@ def command(
     if as_json:
         print_json(trace.to_dict())
     elif page is None:
-        click.echo(printable(trace.as_text()))
+        say(printable(trace.as_text()))
     return PARTLY if report is not None and report.failures else DONE

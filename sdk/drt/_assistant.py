@@ -130,30 +130,7 @@ class Assistant:
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
         """Reads files, folders and patterns; a document that cannot be read stops no other."""
-        seconds, tokens = 0.0, 0
-        documents: list[DocumentInfo] = []
-        failures: list[tuple[str, str]] = []
-        skipped = 0
-        notes: list[str] = []
-        for path in _listed(paths):
-            expansion = _engine.expand(os.fspath(path))
-            for result in self._each(expansion, os.fspath(path), progress):
-                seconds += result.seconds
-                tokens += result.tokens
-                if result.document is not None:
-                    documents.append(result.document)
-                elif result.error is not None:
-                    failures.append((result.source, str(result.error)))
-                skipped += result.skipped
-                notes += result.notes
-        return IngestReport(
-            documents=tuple(documents),
-            failures=tuple(failures),
-            tokens=tokens,
-            seconds=seconds,
-            skipped=skipped,
-            notes=tuple(dict.fromkeys(notes)),  # an archive may be named twice
-        )
+        return IngestReport.of(self.ingest_each(paths, progress=progress))
 
     def ingest_each(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None

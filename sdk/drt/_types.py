@@ -5,7 +5,7 @@ Knows nothing of the engine; `_convert.py` fills these in.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypedDict
 
@@ -99,6 +99,20 @@ class IngestReport:
     seconds: float
     skipped: int = 0
     notes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, results: Iterable[IngestResult]) -> IngestReport:
+        """The report of what `Assistant.ingest_each` gave, all of it or as far as it came."""
+        listed = list(results)
+        return cls(
+            documents=tuple(one.document for one in listed if one.document is not None),
+            failures=tuple((one.source, str(one.error)) for one in listed if one.error is not None),
+            tokens=sum(one.tokens for one in listed),
+            seconds=sum(one.seconds for one in listed),
+            skipped=sum(one.skipped for one in listed),
+            # an archive may be named twice
+            notes=tuple(dict.fromkeys(note for one in listed for note in one.notes)),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""

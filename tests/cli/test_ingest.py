@@ -7,11 +7,14 @@ import json
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
 
-from drt import schema
+from drt import IngestProgress, _engine, schema
+from drt_cli._options import Settings
+from drt_cli._output import progress_bar
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -55,7 +58,7 @@ def test_files_passed_over_are_counted(drt: Drt, handbook: Path) -> None:
     handbook.with_name("picture.bin").write_bytes(bytes(range(256)))
     result = drt("ingest", handbook.parent)
     assert result.code == 0
-    assert "Passed over, of types no reader knows: 1 file(s)." in result.err
+    assert "Passed over, of types no reader knows: 1 file." in result.err
 
 
 def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> None:
@@ -180,7 +183,74 @@ def test_a_terminal_sees_progress_with_rate_and_time_left(
     monkeypatch.setattr(sys, "stderr", screen)
     drt("ingest", handbook)
     drawn = screen.getvalue()
-    assert "50%" in drawn and "4 tokens/s" in drawn and "left" in drawn
+    assert "50%" in drawn and "4 tokens/s" in drawn and "00:03 left" in drawn
     screen.truncate(0)
     drt("ingest", "--quiet", handbook.rename(handbook.with_name("moved.txt")))
     assert "left" not in screen.getvalue()
+
+
+def test_progress_knows_the_time_left_or_says_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    steps = [(500, 0, 0.1), (750, 100, 10.0), (1000, 200, 20.0)]  # half is known from before
+    drawn: list[str] = []
+    with progress_bar(Settings()) as progress:
+        assert progress is not None
+        for characters, tokens, seconds in steps:
+            screen.seek(0)
+            screen.truncate()
+            progress(IngestProgress("/a/book.txt", characters, 1000, tokens, seconds))
+            drawn.append(screen.getvalue())
+    assert "50%" in drawn[0] and "left" not in drawn[0]
+    assert "75%" in drawn[1] and "10 tokens/s, 00:10 left" in drawn[1] and "book.txt" in drawn[1]
+    assert "100%" in drawn[2] and "left" not in drawn[2]
+    assert not any("?" in one for one in drawn)
+
+
+def test_each_document_is_printed_when_it_is_read(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = handbook.with_name("second.txt")
+    second.write_text("The bell rings.")
+    printed: list[str] = []
+
+    class Output(io.StringIO):
+        def flush(self) -> None:
+            printed.append(self.getvalue())
+
+    monkeypatch.setattr(sys, "stdout", Output())
+    read = engine.ingest
+
+    def noting(runtime: Any, store: Any, source: Any, **options: Any) -> Any:
+        printed.append(f"reading {source.name}")
+        return read(runtime, store, source, **options)
+
+    monkeypatch.setattr(_engine, "ingest", noting)
+    drt("ingest", handbook, second)
+    begin = next(n for n, one in enumerate(printed) if one.endswith("second.txt"))
+    assert any(one.startswith("read  ") and "handbook.txt" in one for one in printed[:begin])
+
+
+@pytest.mark.parametrize("words", [(), ("--json",), ("--jsonl",)])
+def test_an_interruption_lists_what_was_read(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+) -> None:
+    read = engine.ingest
+
+    def interrupted(runtime: Any, store: Any, source: Any, **options: Any) -> Any:
+        if source.name.endswith("second.txt"):
+            raise KeyboardInterrupt
+        return read(runtime, store, source, **options)
+
+    monkeypatch.setattr(_engine, "ingest", interrupted)
+    second = handbook.with_name("second.txt")
+    second.write_text("The bell rings.")
+    result = drt("ingest", handbook, second, *words)
+    assert result.code == 130
+    assert "1 document was read" in result.err and "continues there" in result.err
+    assert "handbook.txt" in result.out and "second.txt" not in result.out
+    if words == ("--json",):
+        assert [one["title"] for one in result.json["documents"]] == ["handbook.txt"]
