@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._errors import DONE, FAILED, PARTLY
+from drt_cli._errors import DONE, FAILED, PARTLY, report
 from drt_cli._options import (
     Settings,
     answer_options,
@@ -62,23 +62,28 @@ def command(
     many = question == "-"
     _check(stream=stream, many=many, as_json=as_json, as_lines=as_lines)
     with settings.assistant() as assistant:
-        report = read_paths(assistant, paths, settings) if paths else None
-        if report is not None and not report.documents:
+        reading = read_paths(assistant, paths, settings) if paths else None
+        if reading is not None and not reading.documents:
             return FAILED
-        chosen: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
+        chosen: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
         asked = assistant.session(session) if session else assistant
+        unsaved: str | None = None
         options["documents"] = chosen or None
         for number, one in enumerate(_lines() if many else [question]):
             if many and not as_lines:
                 click.secho(f"{'' if number == 0 else chr(10)}> {printable(one)}", bold=True)
             if stream:
-                answer = _print_stream(asked.stream(one, **options), as_lines=as_lines)
+                pieces = asked.stream(one, **options)
+                answer, unsaved = _print_stream(pieces, as_lines=as_lines)
             else:
-                answer = _ask(asked, one, as_json=as_json, as_lines=as_lines, **options)
+                answer, unsaved = _ask(asked, one, as_json=as_json, as_lines=as_lines, **options)
+            if unsaved is not None:
+                report(unsaved)
             remember(assistant.library.path, answer.citations)
             if explain and answer.trace is not None:
                 click.echo("\n" + printable(answer.trace.as_text()), err=as_json or as_lines)
-    return PARTLY if report is not None and report.failures else DONE
+    unread = reading is not None and reading.failures
+    return PARTLY if unread or unsaved is not None else DONE
 
 
 def _check(*, stream: bool, many: bool, as_json: bool, as_lines: bool) -> None:
@@ -97,33 +102,46 @@ def _lines() -> Iterator[str]:
 
 def _ask(
     asked: Assistant | Session, question: str, *, as_json: bool, as_lines: bool, **options: Any
-) -> Answer:
-    answer = asked.ask(question, **options)
+) -> tuple[Answer, str | None]:
+    """Prints the answer; returns it, and why its conversation was not saved."""
+    from drt import SessionNotSavedError
+
+    unsaved = None
+    try:
+        answer = asked.ask(question, **options)
+    except SessionNotSavedError as error:
+        answer, unsaved = error.answer, str(error)
     if as_json:
         print_json(answer.to_dict())
     elif as_lines:
         print_line({"type": "answer", **answer.to_dict()})
     else:
         print_answer(answer)
-    return answer
+    return answer, unsaved
 
 
-def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
-    """Prints pieces as they come, then the evidence."""
-    for piece in pieces:
-        if as_lines:
-            print_line({"type": "piece", "text": piece})
-        else:
-            click.echo(printable(piece), nl=False)
-            sys.stdout.flush()
+def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> tuple[Answer, str | None]:
+    """Prints pieces as they come, then the evidence; returns what `_ask` returns."""
+    from drt import SessionNotSavedError
+
+    unsaved = None
+    try:
+        for piece in pieces:
+            if as_lines:
+                print_line({"type": "piece", "text": piece})
+            else:
+                click.echo(printable(piece), nl=False)
+                sys.stdout.flush()
+    except SessionNotSavedError as error:
+        unsaved = str(error)
     answer = pieces.answer
     assert answer is not None
     if as_lines:
         print_line({"type": "answer", **answer.to_dict()})
-        return answer
+        return answer, unsaved
     click.echo()
     if answer.found:
         print_evidence(answer)
     else:
         print_answer(answer)
-    return answer
+    return answer, unsaved

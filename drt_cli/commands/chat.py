@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._errors import CliError, report
+from drt_cli._errors import DONE, PARTLY, CliError, report
 from drt_cli._interrupt import forgive
 from drt_cli._options import (
     Settings,
@@ -58,7 +58,7 @@ def command(
     documents: tuple[str, ...],
     as_lines: bool,
     **options: Any,
-) -> None:
+) -> int:
     """Ask question after question at a prompt.
 
     A question that leans on the one before, such as "And who signs it?", is understood. Without
@@ -76,8 +76,9 @@ def command(
         chat = _Chat(assistant, conversation, options, as_lines)
         for text in _inputs():
             if text == "/quit":
-                return
+                break
             chat.take(text)
+    return PARTLY if chat.unsaved else DONE
 
 
 @dataclass
@@ -90,6 +91,7 @@ class _Chat:
     as_lines: bool
     last: Answer | None = None
     said: list[tuple[str, Answer]] = field(default_factory=list)
+    unsaved: bool = False  # whether the last turn could not be stored
 
     def take(self, text: str) -> None:
         """Does what a line says; what cannot be done is a sentence, and the chat goes on."""
@@ -111,13 +113,22 @@ class _Chat:
             click.echo()
 
     def _ask(self, question: str) -> None:
-        self.last = self.session.ask(question, **self.options)
+        from drt import SessionNotSavedError
+
+        problem = None
+        try:
+            self.last = self.session.ask(question, **self.options)
+        except SessionNotSavedError as error:
+            self.last, problem = error.answer, str(error)
+        self.unsaved = problem is not None
         self.said.append((question, self.last))
         remember(self.assistant.library.path, self.last.citations)
         if self.as_lines:
             print_line(self.last.to_dict())
         else:
             print_answer(self.last)
+        if problem is not None:
+            report(problem)
 
     def _run(self, text: str) -> None:
         name, _, argument = text.partition(" ")

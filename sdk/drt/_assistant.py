@@ -287,7 +287,7 @@ class Assistant:
         options: AskOptions,
         *,
         session: SessionState | None = None,
-        finished: Callable[[], None] | None = None,
+        finished: Callable[[Answer], None] | None = None,
     ) -> AnswerStream:
         self._expect_library()
         with self._working() as (runtime, store):

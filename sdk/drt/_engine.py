@@ -6,7 +6,6 @@ Tests replace these functions.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 def load_runtime(model: str | Path, *, device: str, threads: int | None) -> Runtime:
     """A loaded model, by name or folder."""
-    _import_torch()
     from drt_engine.runtime import Runtime
 
     return Runtime.load(model, device=device, threads=threads)
@@ -212,7 +210,6 @@ def session_turns(store: Store, name: str) -> list[dict[str, Any]]:
 
 def train(config: Path, overrides: Sequence[str]) -> Path:
     """Trains from a config file; returns the run folder."""
-    _import_torch()
     from drt_engine.train.run import train
 
     return train(config, overrides)
@@ -234,7 +231,6 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
 
 def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
     """Runs one benchmark; returns its documented JSON."""
-    _import_torch()
     from drt_engine.evaluate.bench import bench
 
     return bench(name, options)
@@ -252,7 +248,6 @@ def report_table(result: dict[str, Any]) -> str:
 
 def convert(source: str | Path, out: Path, dtype: Literal["bf16", "fp32"]) -> Path:
     """Converts a model into drt's form or out of it; returns the new folder."""
-    _import_torch()
     from drt_engine.convert import convert
 
     return convert(source, out, dtype=dtype)
@@ -270,10 +265,3 @@ def weights_folder() -> Path:
     import drt_engine
 
     return Path(drt_engine.__path__[0]) / "weights"
-
-
-def _import_torch() -> None:
-    """Imports torch without its warning that NumPy, which drt does not need, is not there."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-        import torch  # noqa: F401  (only so that the warning falls here)

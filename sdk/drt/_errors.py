@@ -15,6 +15,7 @@
     |   `-- UnreadableDocumentError  it is missing, unreadable, or not what its name says
     |-- QuestionError                a question cannot be asked as it stands
     |-- SessionError                 a session cannot be restored or continued
+    |   `-- SessionNotSavedError     a turn was answered, but could not be stored
     `-- NotFoundError                no document or session has this name
 
 Every message is one sentence: what was seen, what was expected, what to do.
@@ -24,8 +25,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from drt_engine import errors as engine
+
+if TYPE_CHECKING:
+    from ._types import Answer
 
 
 class DrtError(Exception):
@@ -86,6 +91,18 @@ class QuestionError(DrtError):
 
 class SessionError(DrtError):
     """A session cannot be restored or continued."""
+
+
+class SessionNotSavedError(SessionError):
+    """A question was answered, but the conversation could not be stored; its cause says why.
+
+    `answer` is the whole answer. The turn is part of the open conversation, and is stored with the
+    next one that can be.
+    """
+
+    def __init__(self, message: str, answer: Answer) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class NotFoundError(DrtError):

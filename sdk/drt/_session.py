@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Unpack
 
 from . import _convert
-from ._errors import SessionError
+from ._errors import SessionError, SessionNotSavedError
 from ._stream import AnswerStream
 from ._types import Answer, AskOptions, Turn
 
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A conversation, made by `Assistant.session`; a named one is saved after every turn."""
+    """A conversation, made by `Assistant.session`; a named one is saved after every turn.
+
+    Where that fails, `SessionNotSavedError` has the answer, and the conversation can go on.
+    """
 
     def __init__(self, assistant: Assistant, state: SessionState, *, name: str | None) -> None:
         self._assistant = assistant
@@ -43,7 +46,7 @@ class Session:
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Asks as `Assistant.ask` does, remembering the turns before."""
         answer = self._assistant._ask(question, options, session=self._state)
-        self._autosave()
+        self._autosave(answer)
         return answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
@@ -66,6 +69,13 @@ class Session:
         self._name = name
         self.save()
 
-    def _autosave(self) -> None:
-        if self._name is not None:
+    def _autosave(self, answer: Answer) -> None:
+        if self._name is None:
+            return
+        try:
             self.save()
+        except Exception as error:  # whatever it is, the answer was made and must not be lost
+            why = str(error) or type(error).__name__
+            raise SessionNotSavedError(
+                f"the question was answered, but the conversation was not saved: {why}", answer
+            ) from error

@@ -22,7 +22,7 @@ class AnswerStream:
         *,
         question: str,
         model: str,
-        finished: Callable[[], None] | None = None,
+        finished: Callable[[Answer], None] | None = None,
     ) -> None:
         self._pieces = pieces
         self._question = question
@@ -43,5 +43,5 @@ class AnswerStream:
                 piece, question=self._question, seconds=seconds, model=self._model
             )
             if self._finished is not None:
-                self._finished()
+                self._finished(self.answer)
         raise StopIteration

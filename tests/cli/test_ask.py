@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine import errors
+from drt_engine.store import Store
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -197,3 +199,40 @@ def test_a_terminal_shows_the_quote_underlined(
     monkeypatch.setattr(sys, "stdout", screen)
     drt("ask", "Which period?", handbook)
     assert "The notice \x1b[4mperiod\x1b[24m is thirty days." in screen.getvalue()
+
+
+UNSAVED = "drt: the question was answered, but the conversation was not saved: the disk is full.\n"
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise errors.StorageFull("the disk is full.")
+
+    monkeypatch.setattr(Store, "save_session", refuse)
+
+
+@pytest.mark.parametrize("options", [[], ["--stream"], ["--json"], ["--jsonl"]], ids=str)
+def test_an_answer_outlives_a_conversation_that_cannot_be_saved(
+    drt: Drt, handbook: Path, full_disk: None, options: list[str]
+) -> None:
+    alone = drt("ask", *options, "Which period?", handbook)
+    result = drt("ask", "--session", "review", *options, "Which period?")
+    assert (result.code, result.err) == (3, UNSAVED)
+    if options == ["--json"]:
+        assert {**result.json, "seconds": 0} == {**alone.json, "seconds": 0}
+    elif options == ["--jsonl"]:
+        assert json.loads(result.out)["citations"] == json.loads(alone.out)["citations"]
+    else:
+        assert result.out == alone.out and '"period"' in result.out
+
+
+def test_all_questions_are_answered_where_none_can_be_saved(
+    drt: Drt, handbook: Path, full_disk: None
+) -> None:
+    lines = "Which period?\nWhich keeper?\n"
+    drt("ingest", handbook)
+    result = drt("ask", "--session", "review", "--jsonl", "-", stdin=lines)
+    assert (result.code, result.err) == (3, UNSAVED * 2)
+    answers = [json.loads(line)["answer"] for line in result.out.splitlines()]
+    assert answers == ["period", "keeper"]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from drt_engine import errors
+from drt_engine.store import Store
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -88,3 +91,23 @@ def test_a_conversation_is_saved(chat: Drt, tmp_path: Path, name: str) -> None:
 def test_what_cannot_be_saved_is_a_sentence(chat: Drt, tmp_path: Path) -> None:
     result = chat("/save", "/save talk.exe", f"/save {tmp_path / 'no' / 'folder.md'}")
     assert result.code == 0 and result.err.count("drt: ") == 3
+
+
+def test_the_answers_outlive_a_conversation_that_cannot_be_saved(
+    chat: Drt, drt: Drt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save, failing = Store.save_session, [True, False, True]
+
+    def refuse(store: Store, *arguments: Any, **options: Any) -> None:
+        if failing.pop(0):
+            raise errors.StorageFull("the disk is full.")
+        save(store, *arguments, **options)
+
+    monkeypatch.setattr(Store, "save_session", refuse)
+    result = chat("Which period?", "Which keeper?", options=("--session", "review"))
+    assert result.code == 0 and result.err.count("the conversation was not saved") == 1
+    assert '"period"' in result.out and '"keeper"' in result.out
+    turns = drt("session", "show", "--json", "review").json["turns"]
+    assert [turn["answer"] for turn in turns] == ["period", "keeper"]
+    last = chat("Which period?", options=("--session", "review"))
+    assert last.code == 3 and '"period"' in last.out

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
 
-from drt import Assistant, NotFoundError, SessionError
+from drt import (
+    Assistant,
+    LibraryBusyError,
+    NotFoundError,
+    SessionError,
+    SessionNotSavedError,
+    StorageFullError,
+)
+from drt_engine import errors
+from drt_engine.store import Store
 
 
 def test_a_named_session_is_kept_and_continued(assistant: Assistant, handbook: Path) -> None:
@@ -59,3 +69,60 @@ def test_the_library_renames_and_deletes(assistant: Assistant, handbook: Path) -
     assert [one.name for one in assistant.library.sessions()] == ["audit"]
     with pytest.raises(NotFoundError, match="review"):
         assistant.library.session_turns("review")
+
+
+FAILURES = {
+    "disk full": errors.StorageFull("the disk is full."),
+    "file system": OSError(30, "Read-only file system"),
+    "package": ModuleNotFoundError("No module named 'numpy'"),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+@pytest.mark.parametrize("streamed", [False, True], ids=["ask", "stream"])
+def test_an_answer_outlives_a_conversation_that_cannot_be_saved(
+    assistant: Assistant,
+    handbook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    failure: Exception,
+    streamed: bool,
+) -> None:
+    assistant.ingest(handbook)
+    session = assistant.session("review")
+
+    def refuse(*_: object, **__: object) -> None:
+        raise failure
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "save_session", refuse)
+        with pytest.raises(SessionNotSavedError, match="was answered, but") as caught:
+            if streamed:
+                pieces = session.stream("Which period?")
+                list(pieces)
+            else:
+                session.ask("Which period?")
+    assert str(failure) in str(caught.value) and caught.value.__cause__ is not None
+    assert caught.value.answer.text == "period" and caught.value.answer.citations
+    if streamed:
+        assert pieces.answer == caught.value.answer
+    if isinstance(failure, errors.StorageFull):
+        assert isinstance(caught.value.__cause__, StorageFullError)
+    assert assistant.library.sessions() == []
+    session.ask("Which keeper?")  # goes on, and both turns are stored
+    turns = assistant.library.session_turns("review")
+    assert [turn.answer for turn in turns] == ["period", "keeper"]
+
+
+def test_an_answer_outlives_another_writer(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    with Assistant(assistant.library.path, lock_timeout=0.05) as waiting:
+        session = waiting.session("review")
+        writer = sqlite3.connect(assistant.library.path / "catalog.db")
+        writer.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SessionNotSavedError) as caught:
+            session.ask("Which period?")
+        writer.close()
+        assert isinstance(caught.value.__cause__, LibraryBusyError)
+        assert caught.value.answer.text == "period"
+        session.save()
+    assert assistant.library.session_turns("review")[0].answer == "period"

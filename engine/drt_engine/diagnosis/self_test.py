@@ -11,7 +11,6 @@ import json
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,9 +54,7 @@ def main(request: dict[str, Any]) -> None:
 
 
 def _import_torch(state: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
-        import torch
+    import torch
 
     capability = torch.backends.cpu.get_cpu_capability()
     _print(check="PyTorch", value=f"{torch.__version__}, its kernels use {capability}")
