@@ -14,6 +14,7 @@ pytest.importorskip("triton")
 
 from drt_kernels import gca
 from drt_kernels.gca.reference import gca_reference
+from drt_kernels.gca.tiles import _MEASURED, TAIL, Problem, candidates, rule, tiles_for
 from drt_kernels.interpreter import interpreting
 from drt_kernels.testing import assert_close, poisoned_memory, relative_error
 from tests.kernels.gca_cases import LEAVES, Case, check_triton, make_case
@@ -69,9 +70,27 @@ def test_half_precision() -> None:
     check_triton(small_case(t=5, s=12, r=2), torch.float16)
 
 
-@pytest.mark.parametrize(("t", "s"), [(65, 20), (3, 150)], ids=["tail", "long-chunk"])
-def test_gradients_by_atomics(t: int, s: int) -> None:
-    check_triton(small_case(t=t, s=s, r=3), torch.float32, backend="triton-atomics")
+def test_gradients_by_atomics_of_a_long_chunk() -> None:
+    check_triton(small_case(t=3, s=150, r=3), torch.float32, backend="triton-atomics")
+
+
+@TYPES
+@pytest.mark.parametrize("backend", ["triton", "triton-atomics"])
+def test_gradients_of_a_tail(
+    backend: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """65 rows in one tile of 64 and a tail, in fp32 too, where the rule gives none: only there is
+    the comparison exact.
+    """
+    from drt_kernels.gca.forward import problem_of
+
+    problem = Problem(rows=65, keys=20, size=32, bytes=dtype.itemsize)
+    for kernel in ("forward", "query", "memory"):
+        with_tail = replace(rule(kernel, problem), rows=64, tail=TAIL)
+        monkeypatch.setitem(_MEASURED, (kernel, problem), with_tail)
+    case = small_case(t=65, s=20, r=3)
+    assert problem_of(case.query.flatten(0, 1).to(dtype), case.keys.to(dtype)) == problem
+    check_triton(case, dtype, backend=backend)
 
 
 @BOTH
@@ -327,7 +346,6 @@ def test_an_index_outside_the_pool_is_named() -> None:
 
 
 def test_tiles_are_timed_where_asked() -> None:
-    from drt_kernels.gca.tiles import _MEASURED, candidates, rule, tiles_for
     from drt_kernels.gca.tuning import tune_gca
 
     case = small_case(t=65, s=16, r=1, chunks=1).to(torch.bfloat16)
