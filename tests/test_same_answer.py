@@ -93,7 +93,7 @@ def streamed(case: Case, folder: Path) -> list[Answer]:
 def small_caches(case: Case, folder: Path) -> list[Answer]:
     """As little of the library in memory as it can do with."""
     limits = {
-        **{"MAX_MAPPED": 1, "MAX_COPIED_BYTES": 0, "SMALL_CHUNKS": 1},
+        **{"MAX_OPEN": 1, "MAX_COPIED_BYTES": 0, "SMALL_CHUNKS": 1},
         **{"SCAN_ROWS": 3, "_JOINED_ROWS": 2},
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -1,25 +1,26 @@
 """Compares catalogue, segment files, shelves and full-text index; reports, and changes nothing.
 
-Knows nothing of tensors: every chunk's checksum is verified on mapped bytes.
+Knows nothing of tensors: every chunk's checksum is verified on bytes that were read.
 """
 
 from __future__ import annotations
 
-import contextlib
+import zlib
 from collections.abc import Generator, Iterator
 
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.files import CATALOG_NAME, OUR_SUFFIXES, REBUILD_NAME, Folder
-from drt_engine.store.format import chunk_is_intact, expected_header, gaps, tokens_fit
-from drt_engine.store.identity import TextHash
-from drt_engine.store.records import (
-    MappedRecords,
-    chunk_lengths,
-    landmark_bytes,
-    map_records,
-    verify_landmarks,
+from drt_engine.store.format import (
+    Section,
+    chunk_is_intact,
+    expected_header,
+    gaps,
+    plan,
+    tokens_fit,
 )
+from drt_engine.store.identity import TextHash
+from drt_engine.store.records import OpenRecords, landmark_bytes, landmarks_damaged, open_file
 from drt_engine.store.rows import (
     document_seal,
     segment_seal,
@@ -28,9 +29,10 @@ from drt_engine.store.rows import (
     setting_seal,
 )
 from drt_engine.store.seals import unpack_text
-from drt_engine.store.shelves import map_shelf
+from drt_engine.store.shelves import open_shelf
 from drt_engine.store.types import Finding, RecordLayout, SegmentRow, ShelfRow
 
+_TOGETHER = 16 << 20  # bytes of a segment that are read at once
 Texts = list[int | None]  # of a segment's chunks: characters, None where the text is damaged
 
 
@@ -221,7 +223,7 @@ def _segment_findings(
     texts: Texts,
 ) -> Iterator[Finding]:
     try:
-        records = map_records(folder, row.name)
+        records = open_file(folder, row.name)
     except FileNotFoundError:
         yield Finding("missing", row.name, f"segment of document {row.document_id} is missing")
         return
@@ -236,33 +238,65 @@ def _segment_findings(
         "SELECT tokens FROM chunks WHERE id >= ? AND id < ? ORDER BY id",
         (row.first_chunk, row.first_chunk + row.chunks),
     )
-    with contextlib.closing(records.data):
-        yield from _content_findings(records, row=row, texts=texts)
-        if chunk_lengths(records.data, header) != [n for (n,) in tokens]:
-            yield Finding("lengths", row.name, "its chunks' lengths are not the catalogue's")
+    try:
+        lengths = yield from _content_findings(records, row=row, texts=texts)
+    except StoreError as error:
+        yield Finding("segment", row.name, str(error))
+        return
+    finally:
+        records.close()
+    if lengths != [n for (n,) in tokens]:
+        yield Finding("lengths", row.name, "its chunks' lengths are not the catalogue's")
 
 
 def _content_findings(
-    records: MappedRecords, *, row: SegmentRow, texts: Texts
+    records: OpenRecords, *, row: SegmentRow, texts: Texts
+) -> Generator[Finding, None, list[int]]:
+    """Findings in a segment's bytes; returns how many tokens each chunk has."""
+    header, lengths, crc = records.header, [], 0
+    step = max(1, _TOGETHER * header.chunks // header.file_size)
+    for first in range(0, header.chunks, step):
+        chunks = range(first, min(first + step, header.chunks))
+        sections, size = plan(header.layout, len(chunks))
+        buffer = bytearray(size)  # a segment of just these chunks
+        with memoryview(buffer) as data:
+            records.copy(chunks, data, sections, slot=0)
+            findings = list(_chunk_findings(data, sections, chunks, row=row, texts=texts))
+            lengths += _section(data, sections, "lengths", len(chunks)).cast("i").tolist()
+            crc = zlib.crc32(_section(data, sections, "landmarks", len(chunks)), crc)
+        yield from findings
+    for begin, end in gaps(header):
+        if any(records.read(begin, end - begin)):
+            yield Finding("gap", row.name, f"bytes {begin} to {end} are not zero")
+    if row.landmarks_crc not in (None, crc):
+        yield Finding("landmarks", row.name, str(landmarks_damaged(row)))
+    return lengths
+
+
+def _chunk_findings(
+    data: memoryview,
+    sections: dict[str, Section],
+    chunks: range,
+    *,
+    row: SegmentRow,
+    texts: Texts,
 ) -> Iterator[Finding]:
-    header, sections = records.header, records.header.sections
-    with memoryview(records.data) as data:
-        for index in range(header.chunks):
-            where = f"{row.name}, chunk {row.first_chunk + index}"
-            if not chunk_is_intact(data, sections, index):
-                yield Finding("crc", where, "its bytes are not those that were written")
-                continue
-            length = texts[index] if index < len(texts) else None
-            if length is not None and not tokens_fit(data, sections, index, length):
-                yield Finding("offsets", where, f"its tokens leave its {length} characters")
-        for begin, end in gaps(header):
-            if any(data[begin:end]):
-                yield Finding("gap", row.name, f"bytes {begin} to {end} are not zero")
-        begin = sections["landmarks"].offset
-        try:
-            verify_landmarks(data[begin : sections["landmarks"].span(header.chunks)[0]], row)
-        except CorruptStore as error:
-            yield Finding("landmarks", row.name, str(error))
+    """Findings in some of a segment's chunks, whose bytes are `data`."""
+    for slot, index in enumerate(chunks):
+        where = f"{row.name}, chunk {row.first_chunk + index}"
+        if not chunk_is_intact(data, sections, slot):
+            yield Finding("crc", where, "its bytes are not those that were written")
+            continue
+        length = texts[index] if index < len(texts) else None
+        if length is not None and not tokens_fit(data, sections, slot, length):
+            yield Finding("offsets", where, f"its tokens leave its {length} characters")
+
+
+def _section(
+    data: memoryview, sections: dict[str, Section], name: str, chunks: int
+) -> memoryview:
+    section = sections[name]
+    return data[section.offset : section.offset + section.stride * chunks]
 
 
 def _check_shelves(
@@ -289,21 +323,20 @@ def _check_shelves(
 def _shelf_findings(
     folder: Folder, shelf: ShelfRow, *, layout: RecordLayout, rows: list[SegmentRow]
 ) -> Iterator[Finding]:
-    mapped = map_shelf(folder, shelf, layout)
-    size = 2 * layout.landmark_size
-    for row in rows:
-        at = row.shelf_row if row.shelf_row is not None else -1
-        chunks = list(range(row.first_chunk, row.first_chunk + row.chunks))
-        if at < 0 or list(mapped.ids[at : at + row.chunks]) != chunks:
-            yield Finding("shelf", shelf.name, f"it does not hold {row.name} at {at}")
-            continue
-        begin = mapped.offset + at * size
-        try:
-            expected = landmark_bytes(folder, row, layout)
-        except (CorruptStore, OSError):
-            continue  # found with the segment
-        if mapped.data[begin : begin + row.chunks * size] != expected:
-            yield Finding("shelf", shelf.name, f"its landmarks are not those of {row.name}")
+    with open_shelf(folder, shelf, layout) as file:
+        for row in rows:
+            at = row.shelf_row if row.shelf_row is not None else -1
+            chunks = list(range(row.first_chunk, row.first_chunk + row.chunks))
+            inside = 0 <= at <= shelf.chunks - row.chunks
+            if not inside or file.ids(at, row.chunks) != chunks:
+                yield Finding("shelf", shelf.name, f"it does not hold {row.name} at {at}")
+                continue
+            try:
+                expected = landmark_bytes(folder, row, layout)
+            except (StoreError, OSError):
+                continue  # found with the segment
+            if file.landmarks(at, row.chunks) != expected:
+                yield Finding("shelf", shelf.name, f"its landmarks are not those of {row.name}")
 
 
 def _check_sessions(catalog: Catalog) -> Iterator[Finding]:

@@ -41,13 +41,18 @@ def file_errors(library: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
-            raise StorageFull(full_message(library)) from error
-        name = error.filename or library
-        raise StoreError(
-            f"cannot use {name} in the library at {library} ({error.strerror}): check the folder"
-            " and its permissions"
-        ) from error
+        raise file_error(error, library) from error
+
+
+def file_error(error: OSError, library: Path) -> StoreError:
+    """The store's own error for an operating system's."""
+    if error.errno in _FULL:
+        return StorageFull(full_message(library))
+    name = error.filename or library
+    return StoreError(
+        f"cannot use {name} in the library at {library} ({error.strerror}): check the folder"
+        " and its permissions"
+    )
 
 
 class Folder:

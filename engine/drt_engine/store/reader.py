@@ -1,11 +1,10 @@
-"""Maps chunk memory and landmarks from segment files and shelves into tensors.
+"""Reads chunk memory and landmarks from segment files and shelves into tensors.
 
 Knows nothing of models, text or SQL: it is given rows and returns numbers.
 """
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,23 +15,16 @@ from torch import Tensor
 from drt_engine.errors import CorruptStore
 from drt_engine.store.files import Folder
 from drt_engine.store.format import Section, plan
-from drt_engine.store.records import (
-    MappedRecords,
-    landmark_bytes,
-    open_records,
-    verify_landmarks,
-)
+from drt_engine.store.records import OpenRecords, landmark_bytes, open_records
 from drt_engine.store.shelves import MappedShelf, map_shelf
 from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
 from drt_kernels.scan import Landmarks
 from drt_kernels.scan.landmarks import Codes, codes_of, codes_pay, join_codes
 
-# a mapping holds a file descriptor
-MAX_MAPPED = 256
+MAX_OPEN = 256  # segment files
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
-_MANY = 64  # chunks read from a segment at once: it is gone through, and not needed again soon
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
 CODED_ROWS = 8_192  # coded in one scan, so that no question waits long for it
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
@@ -47,7 +39,7 @@ DTYPES = {
 }
 
 
-def section_tensor(data: mmap.mmap | bytearray, section: Section, chunks: int) -> Tensor:
+def section_tensor(data: bytearray, section: Section, chunks: int) -> Tensor:
     """A view [C, ...] of one section of a segment's bytes."""
     dtype = DTYPES[section.kind]
     count = chunks * section.stride // dtype.itemsize
@@ -57,19 +49,13 @@ def section_tensor(data: mmap.mmap | bytearray, section: Section, chunks: int) -
     return flat.view(chunks, *section.shape)
 
 
-def tensor(records: MappedRecords, name: str) -> Tensor:
-    """Section `name` of a segment as a mapped view [C, ...]."""
-    return section_tensor(records.data, records.header.sections[name], records.header.chunks)
-
-
 class SegmentReader:
     """Opens segments on demand and keeps a bounded number of them open."""
 
     def __init__(self, folder: Folder, layout: RecordLayout) -> None:
         self._folder = folder
         self._layout = layout
-        self._mapped: OrderedDict[str, MappedRecords] = OrderedDict()
-        self._verified: set[str] = set()  # segments whose landmarks were
+        self._files: OrderedDict[str, OpenRecords] = OrderedDict()
         self._shelves: dict[str, _Shelf] = {}
         self._copied: OrderedDict[str, Tensor] = OrderedDict()
         self._copied_bytes = 0
@@ -86,7 +72,9 @@ class SegmentReader:
         if code:
             with self._guard:
                 shelf.code()
-        yield from zip(shelf.ids, tuple(shelf.parts), strict=True)
+        for ids, part in zip(shelf.ids, tuple(shelf.parts), strict=True):
+            shelf.mapped.expect_whole()
+            yield ids, part
 
     def scan(
         self,
@@ -135,26 +123,23 @@ class SegmentReader:
     def _gather(
         self, places: Sequence[tuple[SegmentRow, int]], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Sections [n, ...] of verified chunks, those of them that the layout has.
-
-        Chunks are copied byte by byte: the best of a long document lie in as many segments, and a
-        tensor of each section of each would take longer than the copy.
-        """
+        """Sections [n, ...] of verified chunks, those of them that the layout has."""
         sections, size = plan(self._layout, len(places))
-        sections = {name: section for name, section in sections.items() if name in names}
         buffer = bytearray(size)  # a segment of just these chunks
-        for row, slots in _by_segment(places):
-            records = self._open(row)
-            stored = records.header.sections
-            with memoryview(records.data) as data:
-                for slot, index in slots:
-                    records.verify(index)
-                    for name, section in sections.items():
-                        to, at = section.span(slot), stored[name].span(index)
-                        buffer[slice(*to)] = data[slice(*at)]
-            if len(slots) >= _MANY:
-                _let_go(records)
-        return {n: section_tensor(buffer, s, len(places)) for n, s in sections.items()}
+        with memoryview(buffer) as out:
+            for row, runs in _by_segment(places):
+                records = self._open(row)
+                for slot, chunks in runs:
+                    records.copy_verified(chunks, out, sections, slot=slot)
+        rows = {
+            name: section_tensor(buffer, section, len(places))
+            for name, section in sections.items()
+            if name in names
+        }
+        if "keys" in rows:
+            return rows
+        # tokens are a hundredth of the buffer, which would live as long as views of it
+        return {name: numbers.clone() for name, numbers in rows.items()}
 
     def _landmarks(
         self,
@@ -167,8 +152,6 @@ class SegmentReader:
             if shelf is not None and row.shelf_row is not None:
                 at = row.shelf_row
                 return self._shelf(shelf).landmarks[at : at + row.chunks]
-            if row.chunks >= SMALL_CHUNKS:
-                return self._mapped_landmarks(row)
             return self._copied_landmarks(row)
         except CorruptStore:
             if is_gone(row):
@@ -182,6 +165,7 @@ class SegmentReader:
                 mapped = map_shelf(self._folder, row, self._layout)
                 shelf = _Shelf(mapped, self._layout.landmark_size)
                 self._shelves[row.name] = shelf
+            shelf.mapped.expect_whole()
             return shelf
 
     def keep_shelves(self, rows: Iterable[ShelfRow]) -> None:
@@ -190,25 +174,15 @@ class SegmentReader:
             names = {row.name for row in rows}
             self._shelves = {n: shelf for n, shelf in self._shelves.items() if n in names}
 
-    def _mapped_landmarks(self, row: SegmentRow) -> Tensor:
-        records = self._open(row)
-        if row.name not in self._verified:
-            section = records.header.sections["landmarks"]
-            with memoryview(records.data) as view:
-                end = section.offset + section.stride * row.chunks
-                verify_landmarks(view[section.offset : end], row)
-            self._verified.add(row.name)
-        return tensor(records, "landmarks")
-
-    def _open(self, row: SegmentRow) -> MappedRecords:
+    def _open(self, row: SegmentRow) -> OpenRecords:
         with self._guard:
-            records = self._mapped.get(row.name)
+            records = self._files.get(row.name)
             if records is None:
                 records = open_records(self._folder, row, self._layout)
-                self._mapped[row.name] = records
-            self._mapped.move_to_end(row.name)
-            while len(self._mapped) > MAX_MAPPED:
-                self._mapped.popitem(last=False)
+                self._files[row.name] = records
+            self._files.move_to_end(row.name)
+            while len(self._files) > MAX_OPEN:
+                self._files.popitem(last=False)
             return records
 
     def _copied_landmarks(self, row: SegmentRow) -> Tensor:
@@ -229,7 +203,8 @@ class _Shelf:
     """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
 
     def __init__(self, mapped: MappedShelf, width: int) -> None:
-        count = mapped.chunks
+        self.mapped = mapped
+        count = mapped.row.chunks
         ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
         flat = torch.frombuffer(
             mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
@@ -299,19 +274,20 @@ def _follows(last: SegmentRow, row: SegmentRow) -> bool:
     )
 
 
-def _let_go(records: MappedRecords) -> None:
-    """Keep the mapping but not its pages, where the system can: they would count as memory."""
-    if hasattr(mmap, "MADV_DONTNEED"):
-        records.data.madvise(mmap.MADV_DONTNEED)
-
-
 def _by_segment(
     places: Sequence[tuple[SegmentRow, int]],
-) -> Iterator[tuple[SegmentRow, list[tuple[int, int]]]]:
-    """Per segment: its (place in the batch, index in the segment) pairs."""
-    groups: dict[SegmentRow, list[tuple[int, int]]] = {}
+) -> Iterator[tuple[SegmentRow, list[tuple[int, range]]]]:
+    """Per segment: place in the batch and indices in the segment of chunks that are read at once.
+
+    Chunks that follow each other in both are, as when a document is gone through.
+    """
+    groups: dict[SegmentRow, list[tuple[int, range]]] = {}
     for slot, (row, index) in enumerate(places):
-        groups.setdefault(row, []).append((slot, index))
+        runs = groups.setdefault(row, [])
+        if runs and runs[-1][1].stop == index and runs[-1][0] + len(runs[-1][1]) == slot:
+            runs[-1] = (runs[-1][0], range(runs[-1][1].start, index + 1))
+        else:
+            runs.append((slot, range(index, index + 1)))
     yield from groups.items()
 
 

@@ -1,24 +1,25 @@
-"""Verified bytes of segment files: mapping one, copying chunks from some into another.
+"""Verified bytes of segment files: opening one, copying chunks from some into another.
 
-Knows nothing of tensors and changes no row.
+Records are read, never mapped: a file that is cut short under a mapping ends the process with
+SIGBUS. Knows nothing of tensors and changes no row.
 """
 
 from __future__ import annotations
 
 import contextlib
-import mmap
 import os
+import weakref
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.errors import CorruptStore, EngineError
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.disk import Disk
-from drt_engine.store.files import SEGMENT_SUFFIX, Folder, file_errors
+from drt_engine.store.files import SEGMENT_SUFFIX, Folder, file_error, file_errors
 from drt_engine.store.format import (
     HEADER_SIZE,
+    Section,
     SegmentHeader,
     chunk_is_intact,
     expected_header,
@@ -28,28 +29,58 @@ from drt_engine.store.format import (
 from drt_engine.store.types import RecordLayout, SegmentRow
 
 
-@dataclass(frozen=True)
-class MappedRecords:
-    """One validated, mapped segment file."""
+class OpenRecords:
+    """One validated, open segment file; closed with the last reference to it."""
 
-    name: str
-    header: SegmentHeader
-    data: mmap.mmap
+    def __init__(
+        self, folder: Folder, name: str, *, header: SegmentHeader, descriptor: int
+    ) -> None:
+        self.name = name
+        self.header = header
+        self._folder = folder
+        self._path = folder.segments / name
+        self._descriptor = descriptor
+        self._closer = weakref.finalize(self, os.close, descriptor)
 
-    def verify(self, index: int) -> None:
-        """Raise CorruptStore unless chunk `index` has the bytes it was written with."""
-        with memoryview(self.data) as data:
-            if not chunk_is_intact(data, self.header.sections, index):
+    def close(self) -> None:
+        """Close the file; a second call does nothing."""
+        self._closer()
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Bytes of the file; CorruptStore where it has become shorter."""
+        disk = self._folder.disk
+        try:
+            data = disk.read(self._descriptor, self._path, size=size, offset=offset)
+        except OSError as error:
+            raise file_error(error, self._folder.path) from error
+        if len(data) != size:
+            raise CorruptStore(
+                f"segment {self.name} of document {self.header.document_id} was cut short while it"
+                " was open: repair it with `drt library check --repair`"
+            )
+        return data
+
+    def copy(
+        self, chunks: range, out: memoryview, sections: dict[str, Section], *, slot: int
+    ) -> None:
+        """Put consecutive chunks into a segment's bytes, from its chunk `slot` on; unverified."""
+        for name, section in self.header.sections.items():
+            begin, end = section.span(chunks.start)[0], section.span(chunks.stop)[0]
+            at = sections[name].span(slot)[0]
+            out[at : at + end - begin] = self.read(begin, end - begin)
+
+    def copy_verified(
+        self, chunks: range, out: memoryview, sections: dict[str, Section], *, slot: int
+    ) -> None:
+        """The same; CorruptStore unless every chunk has the bytes it was written with."""
+        self.copy(chunks, out, sections, slot=slot)
+        for number, index in enumerate(chunks):
+            if not chunk_is_intact(out, sections, slot + number):
                 raise CorruptStore(
                     f"chunk {self.header.first_ordinal + index} of document"
                     f" {self.header.document_id} is damaged in segment {self.name}: mend it with"
                     " `drt library check --repair`"
                 )
-
-    def section(self, name: str, chunks: range) -> bytes:
-        """Some consecutive chunks' part of a section."""
-        section = self.header.sections[name]
-        return self.data[section.span(chunks.start)[0] : section.span(chunks.stop)[0]]
 
 
 def read_header(disk: Disk, descriptor: int, path: Path) -> SegmentHeader:
@@ -59,22 +90,30 @@ def read_header(disk: Disk, descriptor: int, path: Path) -> SegmentHeader:
     return parse_header(data, file_size=size, where=path.name)
 
 
-def map_records(folder: Folder, name: str) -> MappedRecords:
-    """Validate a segment file, then map it; CorruptStore, FileNotFoundError."""
+def open_file(folder: Folder, name: str) -> OpenRecords:
+    """Open a segment file and validate its header; CorruptStore, FileNotFoundError."""
     path = folder.segments / name
-    with folder.disk.reading(path) as descriptor:
+    descriptor = folder.disk.open(path)
+    try:
         header = read_header(folder.disk, descriptor, path)
-        return MappedRecords(name, header, folder.disk.map(descriptor, path, header.file_size))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return OpenRecords(folder, name, header=header, descriptor=descriptor)
 
 
-def open_records(folder: Folder, row: SegmentRow, layout: RecordLayout) -> MappedRecords:
-    """The mapped file of a committed segment; CorruptStore when it is missing or another's."""
+def open_records(folder: Folder, row: SegmentRow, layout: RecordLayout) -> OpenRecords:
+    """The open file of a committed segment; CorruptStore when it is missing or another's."""
     with file_errors(folder.path):
         try:
-            records = map_records(folder, row.name)
+            records = open_file(folder, row.name)
         except FileNotFoundError as error:
             raise missing(row) from error
-    check_identity(records.header, row, layout)
+    try:
+        check_identity(records.header, row, layout)
+    except CorruptStore:
+        records.close()
+        raise
     return records
 
 
@@ -98,10 +137,15 @@ def landmark_bytes(folder: Folder, row: SegmentRow, layout: RecordLayout) -> byt
 def verify_landmarks(data: bytes | memoryview, row: SegmentRow) -> None:
     """Raise CorruptStore unless these are the landmarks that the catalogue sealed."""
     if row.landmarks_crc is not None and zlib.crc32(data) != row.landmarks_crc:
-        raise CorruptStore(
-            f"the landmarks of document {row.document_id} are damaged in segment {row.name}: mend"
-            " them with `drt library check --repair`"
-        )
+        raise landmarks_damaged(row)
+
+
+def landmarks_damaged(row: SegmentRow) -> CorruptStore:
+    """The error for landmarks that are not what the catalogue sealed."""
+    return CorruptStore(
+        f"the landmarks of document {row.document_id} are damaged in segment {row.name}: mend"
+        " them with `drt library check --repair`"
+    )
 
 
 def landmarks_crc(data: bytearray, header: SegmentHeader) -> int:
@@ -111,7 +155,7 @@ def landmarks_crc(data: bytearray, header: SegmentHeader) -> int:
         return zlib.crc32(view[section.offset : section.offset + section.stride * header.chunks])
 
 
-def chunk_lengths(data: bytearray | mmap.mmap, header: SegmentHeader) -> list[int]:
+def chunk_lengths(data: bytearray, header: SegmentHeader) -> list[int]:
     """Tokens of each chunk of a segment's bytes."""
     section = header.sections["lengths"]
     with memoryview(data) as view:
@@ -119,19 +163,15 @@ def chunk_lengths(data: bytearray | mmap.mmap, header: SegmentHeader) -> list[in
         return part.cast("i").tolist()
 
 
-def joined(header: SegmentHeader, parts: Sequence[tuple[MappedRecords, range]]) -> bytearray:
+def joined(header: SegmentHeader, parts: Sequence[tuple[OpenRecords, range]]) -> bytearray:
     """A segment's bytes made of verified chunks of others; a chunk's checksum moves with it."""
-    for records, chunks in parts:
-        for index in chunks:
-            records.verify(index)
     buffer = bytearray(header.file_size)
     buffer[:HEADER_SIZE] = pack_header(header)
-    for name, section in header.sections.items():
-        at = section.offset
+    slot = 0
+    with memoryview(buffer) as out:
         for records, chunks in parts:
-            data = records.section(name, chunks)
-            buffer[at : at + len(data)] = data
-            at += len(data)
+            records.copy_verified(chunks, out, header.sections, slot=slot)
+            slot += len(chunks)
     return buffer
 
 

@@ -7,13 +7,13 @@ tensors.
 from __future__ import annotations
 
 import array
+import contextlib
 import mmap
 import os
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 from drt_engine.errors import CorruptStore
 from drt_engine.store.catalog import Catalog
@@ -34,17 +34,37 @@ _CRC = struct.Struct("<I")
 class MappedShelf:
     """One validated, verified, mapped shelf: from `ids_at` chunk ids, from `offset` landmarks."""
 
-    name: str
-    chunks: int
+    row: ShelfRow
     data: mmap.mmap
     ids_at: int
     offset: int
 
-    @cached_property
-    def ids(self) -> list[int]:
-        """The chunks' ids as a list, which takes longer to make than the mapping."""
-        with memoryview(self.data) as view:
-            return view[self.ids_at : self.ids_at + 8 * self.chunks].cast("q").tolist()
+    def expect_whole(self) -> None:
+        """Raise CorruptStore where the file has changed its size; to be called before each use.
+
+        Touching a mapped page behind the end of its file ends the process with SIGBUS.
+        """
+        if self.data.size() != len(self.data):
+            raise _damaged(self.row, "it was cut short or grew while it was open")
+
+
+@dataclass(frozen=True)
+class ShelfFile:
+    """One validated, verified, open shelf; `read` takes an offset and a size."""
+
+    row: ShelfRow
+    layout: RecordLayout
+    descriptor: int
+    read: Callable[[int, int], bytes]
+
+    def ids(self, at: int, count: int) -> list[int]:
+        """Ids of some consecutive chunks."""
+        return array.array("q", self.read(_HEADER.size + 8 * at, 8 * count)).tolist()
+
+    def landmarks(self, at: int, count: int) -> bytes:
+        """Landmarks of some consecutive chunks."""
+        size = 2 * self.layout.landmark_size
+        return self.read(_landmarks_at(self.row.chunks) + size * at, size * count)
 
 
 def shelf_header(chunks: int, landmark_size: int) -> bytes:
@@ -58,22 +78,41 @@ def shelf_header(chunks: int, landmark_size: int) -> bytes:
 def map_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> MappedShelf:
     """Map a shelf whose every byte is what was written; CorruptStore."""
     path = folder.segments / row.name
-    expected = shelf_header(row.chunks, layout.landmark_size)
-    size = _landmarks_at(row.chunks) + 2 * row.chunks * layout.landmark_size
-    with file_errors(folder.path):
+    with file_errors(folder.path), open_shelf(folder, row, layout) as shelf:
+        data = folder.disk.map(shelf.descriptor, path, _size(row.chunks, layout))
+        return MappedShelf(row, data, _HEADER.size, _landmarks_at(row.chunks))
+
+
+@contextlib.contextmanager
+def open_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> Iterator[ShelfFile]:
+    """Open a shelf whose every byte is what was written; CorruptStore.
+
+    It is verified by reading, which a file that is cut short meanwhile cannot turn into a signal.
+    """
+    path = folder.segments / row.name
+    with contextlib.ExitStack() as stack:
         try:
-            with folder.disk.reading(path) as descriptor:
-                if os.fstat(descriptor).st_size != size:
-                    raise _damaged(row, "its size is not what the catalogue says")
-                data = folder.disk.map(descriptor, path, size)
+            descriptor = stack.enter_context(folder.disk.reading(path))
         except FileNotFoundError as error:
             raise _damaged(row, "it is missing") from error
-    with memoryview(data) as view:
-        if view[: len(expected)] != expected:
+
+        def read(offset: int, size: int) -> bytes:
+            data = folder.disk.read(descriptor, path, size=size, offset=offset)
+            if len(data) != size:
+                raise _damaged(row, "it was cut short while it was read")
+            return data
+
+        size = _size(row.chunks, layout)
+        if os.fstat(descriptor).st_size != size:
+            raise _damaged(row, "its size is not what the catalogue says")
+        if read(0, _HEADER.size) != shelf_header(row.chunks, layout.landmark_size):
             raise _damaged(row, "its header is not what the catalogue says")
-        if zlib.crc32(view[len(expected) :]) != row.crc:
+        crc = 0
+        for at in range(_HEADER.size, size, _PART):
+            crc = zlib.crc32(read(at, min(_PART, size - at)), crc)
+        if crc != row.crc:
             raise _damaged(row, "its checksum is wrong")
-    return MappedShelf(row.name, row.chunks, data, len(expected), _landmarks_at(row.chunks))
+        yield ShelfFile(row, layout, descriptor, read)
 
 
 def write_shelf(
@@ -101,7 +140,7 @@ def write_shelf(
     return name, crc
 
 
-_PART = 4 << 20  # bytes written at a time
+_PART = 4 << 20  # bytes read or written at a time
 
 
 def tend_shelves(
@@ -149,6 +188,10 @@ def _outgrown(shelves: Sequence[ShelfRow], chunks: int) -> list[ShelfRow]:
         found.append(shelf)
         chunks += shelf.live
     return found
+
+
+def _size(chunks: int, layout: RecordLayout) -> int:
+    return _landmarks_at(chunks) + 2 * chunks * layout.landmark_size
 
 
 def _landmarks_at(chunks: int) -> int:
