@@ -43,7 +43,7 @@ def load_settings() -> dict[str, Value]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeError) as error:
-        raise CliError(f"{path} cannot be read ({error}); mend or remove it.") from None
+        raise CliError(f"{path} cannot be read ({error}); correct or remove it.") from None
     return dict(_flat(_parsed(text, path)))
 
 
@@ -53,7 +53,11 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise CliError(f"{path} is not TOML ({error}); mend it, or remove it.") from None
+        raise CliError(f"{path} is not TOML ({error}); correct it, or remove it.") from None
+    except RecursionError:
+        raise CliError(
+            f"{path} is nested too deeply to be settings; correct it, or remove it."
+        ) from None
 
 
 def _flat(data: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:

@@ -1,4 +1,4 @@
-"""What one command leaves for the next: the places that the last answer cited.
+"""What one command leaves for the next: the places that the last answers cited.
 
 A small file of the user's; where it cannot be written, nothing but the shortcut is lost.
 """
@@ -8,24 +8,32 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ._errors import CliError
+from ._files import write_file
 
 if TYPE_CHECKING:
     from drt import Citation
 
 NAME = "last-answer.json"
+MOST = 50  # answers that are remembered, one for each terminal and library
 
 
 @dataclass(frozen=True)
 class LastAnswer:
-    """The library that was asked and the handles of what was cited, best first."""
+    """An answer's question and the handles of what it cited, best first.
+
+    `terminal` and `library` are where it was asked.
+    """
 
     library: str
+    terminal: str
+    question: str
     citations: tuple[str, ...]
 
 
@@ -39,36 +47,72 @@ def state_folder() -> Path:
     return Path(user_state_dir("drt", appauthor=False))
 
 
-def remember(library: Path, citations: Sequence[Citation]) -> None:
+def this_terminal() -> str:
+    """A name for the terminal window, or other session, that this process belongs to."""
+    session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()
+    for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            return f"{os.ttyname(stream.fileno())} {session}"  # type: ignore[union-attr]
+    return f"- {session}"
+
+
+def remember(library: Path, question: str, citations: Sequence[Citation]) -> None:
     """Keeps what was cited, so that `drt show 1` finds it."""
     folder = state_folder()
-    kept = {
-        "library": str(library.absolute()),
-        "citations": [f"{one.document}:{one.start}-{one.end}" for one in citations],
-    }
+    handles = tuple(f"{one.document}:{one.start}-{one.end}" for one in citations)
+    answer = LastAnswer(str(library.absolute()), this_terminal(), question, handles)
+    place = (answer.terminal, answer.library)
+    others = [one for one in _remembered() if (one.terminal, one.library) != place]
+    text = json.dumps({"answers": [asdict(one) for one in [answer, *others][:MOST]]})
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = folder / f"{NAME}.{os.getpid()}"
-        new.write_text(json.dumps(kept), encoding="utf-8")
-        new.replace(folder / NAME)
+        draft = folder / f"{NAME}.{os.getpid()}"
+        write_file(draft, text, private=True)
+        draft.replace(folder / NAME)
 
 
-def last_answer() -> LastAnswer:
-    """What was cited last; `CliError` where nothing was."""
+def _remembered() -> list[LastAnswer]:
+    """The last answers, newest first; none where the file is not one of ours."""
     try:
-        kept = json.loads((state_folder() / NAME).read_text(encoding="utf-8"))
-        return LastAnswer(str(kept["library"]), tuple(str(one) for one in kept["citations"]))
-    except (OSError, ValueError, KeyError, TypeError):
+        values = json.loads((state_folder() / NAME).read_text(encoding="utf-8"))
+        return [
+            LastAnswer(
+                str(one["library"]),
+                str(one["terminal"]),
+                str(one["question"]),
+                tuple(map(str, one["citations"])),
+            )
+            for one in values["answers"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return []
+
+
+def cited(number: int, library: Path) -> tuple[LastAnswer, str, str]:
+    """The answer that a citation's number, from 1, is of, its handle, and whose it is.
+
+    The last answer of this library in this terminal, else of this library, else of this terminal,
+    else of all. What it is of is empty where nobody could think of another.
+    """
+    answers, here, named = _remembered(), this_terminal(), str(library.absolute())
+    if not answers:
         raise CliError(
             "no answer is remembered; name a citation as `drt ask` prints it, DOCUMENT:START-END."
-        ) from None
-
-
-def cited(number: int) -> tuple[str, str]:
-    """The library and handle of the last answer's citation with this number, from 1."""
-    last = last_answer()
-    if not 1 <= number <= len(last.citations):
-        raise CliError(
-            f"the last answer has {len(last.citations)} citation(s), number {number} was asked for."
         )
-    return last.library, last.citations[number - 1]
+    answer = max(answers, key=lambda one: (one.library == named, one.terminal == here))
+    latest = next((one for one in answers if one.terminal == here), None)
+    if not 1 <= number <= len(answer.citations):
+        count = len(answer.citations)
+        raise CliError(
+            f"the answer to {answer.question!r} has {count} citation{'' if count == 1 else 's'},"
+            f" number {number} was asked for."
+        )
+    expected = answer is latest and answer.library == named
+    whose = "" if expected else _whose(answer, named, here)
+    return answer, answer.citations[number - 1], whose
+
+
+def _whose(answer: LastAnswer, library: str, terminal: str) -> str:
+    where = [] if answer.terminal == terminal else ["in another terminal"]
+    where += [] if answer.library == library else [f"of the library at {answer.library}"]
+    return f"From the answer to {answer.question!r}, asked {' '.join(where) or 'earlier'}."

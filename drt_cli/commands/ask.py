@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._errors import DONE, FAILED, PARTLY, report
+from drt_cli._errors import DONE, FAILED, PARTLY, CliError, report
+from drt_cli._input import read_line
 from drt_cli._options import (
     Settings,
     answer_options,
@@ -17,7 +19,14 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import print_answer, print_evidence, print_json, print_line, read_paths
+from drt_cli._output import (
+    print_answer,
+    print_evidence,
+    print_json,
+    print_line,
+    read_paths,
+    say,
+)
 from drt_cli._state import remember
 from drt_cli._text import printable
 
@@ -61,17 +70,25 @@ def command(
     """
     many = question == "-"
     _check(stream=stream, many=many, as_json=as_json, as_lines=as_lines)
+    if many and "-" in paths:
+        raise click.UsageError("Standard input cannot be both the questions and a document.")
+    questions = _questions() if many else iter([question])
+    first = next(questions, None)
+    if first is None:
+        raise CliError("there is no question on standard input; write one a line.")
     with settings.assistant() as assistant:
         reading = read_paths(assistant, paths, settings) if paths else None
         if reading is not None and not reading.documents:
             return FAILED
+        if session:  # restoring one loads a model
+            assistant.library.expect_documents()
         chosen: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
         asked = assistant.session(session) if session else assistant
         unsaved: str | None = None
         options["documents"] = chosen or None
-        for number, one in enumerate(_lines() if many else [question]):
+        for number, one in enumerate(chain([first], questions)):
             if many and not as_lines:
-                click.secho(f"{'' if number == 0 else chr(10)}> {printable(one)}", bold=True)
+                say(f"{'' if number == 0 else chr(10)}> {printable(one)}", bold=True)
             if stream:
                 pieces = asked.stream(one, **options)
                 answer, unsaved = _print_stream(pieces, as_lines=as_lines)
@@ -79,9 +96,10 @@ def command(
                 answer, unsaved = _ask(asked, one, as_json=as_json, as_lines=as_lines, **options)
             if unsaved is not None:
                 report(unsaved)
-            remember(assistant.library.path, answer.citations)
+            remember(assistant.library.path, one, answer.citations)
             if explain and answer.trace is not None:
-                click.echo("\n" + printable(answer.trace.as_text()), err=as_json or as_lines)
+                text, result = printable(answer.trace.as_text()), not (as_json or as_lines)
+                say(f"\n{text}") if result else click.echo(f"\n{text}", err=True)
     unread = reading is not None and reading.failures
     return PARTLY if unread or unsaved is not None else DONE
 
@@ -94,8 +112,9 @@ def _check(*, stream: bool, many: bool, as_json: bool, as_lines: bool) -> None:
         raise click.UsageError(f"{given} and --json prints one object; use --jsonl.")
 
 
-def _lines() -> Iterator[str]:
-    for line in sys.stdin:
+def _questions() -> Iterator[str]:
+    """The lines of standard input that are not blank."""
+    while (line := read_line()) is not None:
         if line.strip():
             yield line.strip()
 

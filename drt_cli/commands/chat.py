@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, PARTLY, CliError, report
+from drt_cli._files import write_from_library
+from drt_cli._input import read_line
 from drt_cli._interrupt import forgive
 from drt_cli._options import (
     Settings,
@@ -23,7 +25,7 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import NOT_FOUND, marks, note, place, print_answer, print_line, say
+from drt_cli._output import NOT_FOUND, counted, marks, note, place, print_answer, print_line, say
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
 
@@ -68,6 +70,7 @@ def command(
     Example: drt chat --session review
     """
     with settings.assistant() as assistant, _history():
+        assistant.library.expect_documents()
         conversation = assistant.session(session)
         if conversation.turns:
             note(settings, f"Going on; turns so far: {len(conversation.turns)}.")
@@ -122,7 +125,7 @@ class _Chat:
             self.last, problem = error.answer, str(error)
         self.unsaved = problem is not None
         self.said.append((question, self.last))
-        remember(self.assistant.library.path, self.last.citations)
+        remember(self.assistant.library.path, question, self.last.citations)
         if self.as_lines:
             print_line(self.last.to_dict())
         else:
@@ -161,7 +164,8 @@ class _Chat:
         if argument:
             if not argument.isdecimal() or not 1 <= int(argument) <= len(citations):
                 raise CliError(
-                    f"the last answer has {len(citations)} citation(s), {argument} is none of them."
+                    f"the last answer has {counted(len(citations), 'citation')},"
+                    f" {argument} is none of them."
                 )
             citations = citations[int(argument) - 1 : int(argument)]
         begin, end = marks()
@@ -193,7 +197,7 @@ class _Chat:
         write = ways.get(path.suffix.lower())
         if write is None:
             raise CliError(f"{argument} ends in none of {', '.join(ways)}, which /save can write.")
-        path.write_text(write(self.said), encoding="utf-8", newline="")
+        write_from_library(path, write(self.said), self.assistant.library.path)
         click.echo(f"Wrote {printable(str(path))}.")
 
 
@@ -254,7 +258,7 @@ def _read_line(prompt: str) -> str | None:
         except EOFError:
             click.echo()
             return None
-    return sys.stdin.readline() or None
+    return read_line()
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from drt_cli._errors import DONE, FAILED
+from drt_cli._files import write_from_library
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import NOT_FOUND, note, place, print_json, print_table, say
 from drt_cli._text import one_line, printable
@@ -86,8 +87,9 @@ def delete(settings: Settings, /, name: str, yes: bool) -> int:
 @click.pass_obj
 def export(settings: Settings, /, name: str, output: str | None) -> None:
     """Write a conversation as Markdown."""
+    library = settings.open_library()
     lines = [f"# {one_line(name)}", ""]
-    for turn in settings.open_library().session_turns(name):
+    for turn in library.session_turns(name):
         lines += [f"## {one_line(turn.question)}", ""]
         lines += [one_line(turn.answer) if turn.found else NOT_FOUND, ""]
         lines += [f"- {place(citation)}" for citation in turn.citations]
@@ -96,7 +98,7 @@ def export(settings: Settings, /, name: str, output: str | None) -> None:
     if output is None:
         click.echo(text, nl=False)
     else:
-        Path(output).write_text(text, encoding="utf-8")
+        write_from_library(Path(output), text, library.path)
 
 
 @with_global_options()

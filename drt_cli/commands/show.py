@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import marks, place, print_json, say
+from drt_cli._output import marks, note, place, print_json, say
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 def command(settings: Settings, /, citation: str, around: int, opened: bool, as_json: bool) -> None:
     """Show a cited passage with what stands around it.
 
-    CITATION is the number of a citation of the last answer, or DOCUMENT:START-END as ask, trace
-    and summarize print it; DOCUMENT is an id, the start of one, a title or a source.
+    CITATION is the number of a citation of the last answer of this library in this terminal (it
+    is said whose it is where there is none), or DOCUMENT:START-END as ask, trace and summarize
+    print it; DOCUMENT is an id, the start of one, a title or a source.
 
     \b
     Example: drt show 1
@@ -43,8 +44,10 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
     if citation.isdecimal():
         from drt_cli._state import cited
 
-        asked, citation = cited(int(citation))
-        library = Library(asked, lock_timeout=settings.lock_timeout)
+        answer, citation, whose = cited(int(citation), library.path)
+        library = Library(answer.library, lock_timeout=settings.lock_timeout)
+        if whose:
+            note(settings, whose)
     found = passage(library, citation, around=around)
     if as_json:
         print_json(found.to_dict())

@@ -87,7 +87,7 @@ def command(
         if not names:
             return FAILED
         summary = assistant.summarize(names, **options)
-        remember(assistant.library.path, summary.sentences)
+        remember(assistant.library.path, f"summary of {' '.join(documents)}", summary.sentences)
     if as_json:
         print_json(summary.to_dict())
     elif as_lines:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
+from drt_cli._files import write_from_library
 from drt_cli._options import (
     Settings,
     answer_options,
@@ -61,8 +62,9 @@ def command(
             return FAILED
         chosen: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
         trace = assistant.trace(question, documents=chosen or None, **options)
+        library = assistant.library.path
     if page is not None:
-        Path(page).write_text(trace.as_html(), encoding="utf-8", newline="\n")
+        write_from_library(Path(page), trace.as_html(), library)
         note(settings, f"Wrote {page}.")
     if as_json:
         print_json(trace.to_dict())

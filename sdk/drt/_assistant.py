@@ -23,7 +23,9 @@ from ._errors import (
     DocumentError,
     LibraryError,
     QuestionError,
+    SessionError,
     engine_errors,
+    expect_text,
     translate,
 )
 from ._library import Library, document_name
@@ -186,7 +188,7 @@ class Assistant:
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
         """How an answer comes about: what was retrieved with which numbers, and read by whom."""
-        self._expect_library()
+        self._expect_question(question, options)
         with self._working() as (runtime, store):
             began = time.perf_counter()
             resolved = self._options(store, options, record=True)
@@ -214,6 +216,8 @@ class Assistant:
         the sections of this name. `since` names a file with an older version: the summary then
         lists what changed: all of it, unless a length is set; `changes_omitted` counts the rest.
         """
+        expect_text("the focus", focus or "", QuestionError)
+        expect_text("the section", section or "", QuestionError)
         with self._working() as (runtime, store):
             ids = [store.document(name).id for name in self._names(document)]
             began = time.perf_counter()
@@ -227,6 +231,7 @@ class Assistant:
 
     def session(self, name: str | None = None) -> Session:
         """The conversation stored under `name`, begun where there is none; unnamed, not kept."""
+        expect_text("the name of the conversation", name or "", SessionError)
         with self._working() as (runtime, store):
             known = name is not None and any(one.name == name for one in store.sessions())
             make = _engine.restore_session if known else _engine.new_session
@@ -271,7 +276,7 @@ class Assistant:
     def _ask(
         self, question: str, options: AskOptions, *, session: SessionState | None = None
     ) -> Answer:
-        self._expect_library()
+        self._expect_question(question, options)
         with self._working() as (runtime, store):
             began = time.perf_counter()
             resolved = self._options(store, options)
@@ -289,7 +294,7 @@ class Assistant:
         session: SessionState | None = None,
         finished: Callable[[Answer], None] | None = None,
     ) -> AnswerStream:
-        self._expect_library()
+        self._expect_question(question, options)
         with self._working() as (runtime, store):
             resolved = self._options(store, options)
             pieces = _engine.stream(runtime, store, question, options=resolved, session=session)
@@ -338,19 +343,19 @@ class Assistant:
     ) -> EngineOptions:
         """Engine options, with documents as ids."""
         values = dict(options) | ({"record": True} if record else {})
-        named = options.get("documents")
-        if named is not None:
-            listed = [named] if isinstance(named, str | DocumentInfo) else named
-            names = [document_name(one) for one in listed]
+        if options.get("documents") is not None:
+            names = [document_name(one) for one in _documents(options)]
             values["documents"] = tuple(store.document(name).id for name in names)
         return _engine.ask_options(**values)
 
-    def _expect_library(self) -> None:
-        """Refuses a question to a library that was never made, before seconds go into a model."""
-        if not self._library.exists():
-            raise QuestionError(
-                f"the library at {self._library.path} holds no documents; read one first."
-            )
+    def _expect_question(self, question: str, options: AskOptions) -> None:
+        """Refuses what cannot be asked before seconds go into loading a model."""
+        expect_text("the question", question, QuestionError)
+        if self._runtime is not None:
+            return
+        self._library.expect_documents()
+        for document in _documents(options):
+            self._library.show(document)
 
     def _steps(self, items: Iterator[Item]) -> Iterator[Item]:
         """Takes each item under the lock, so that none is held while the caller works with it."""
@@ -381,6 +386,12 @@ class Assistant:
                     self._library.path, self._runtime, lock_timeout=self._library.lock_timeout
                 )
             yield self._runtime, self._store
+
+
+def _documents(options: AskOptions) -> Sequence[str | DocumentInfo]:
+    """The documents that a question is restricted to, as a list."""
+    named = options.get("documents") or ()
+    return [named] if isinstance(named, str | DocumentInfo) else named
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:

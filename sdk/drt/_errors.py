@@ -138,6 +138,14 @@ def translate(error: engine.EngineError) -> DrtError:
     return DrtError(str(error))
 
 
+def expect_text(what: str, text: str, error: type[DrtError]) -> None:
+    """Raises `error` for lone surrogates, which a command line makes of bytes that are no text."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise error(f"{what} is not text in UTF-8; write it in UTF-8.") from None
+
+
 @contextmanager
 def engine_errors() -> Iterator[None]:
     """Turns any engine error raised inside into its SDK error, keeping it as the cause."""

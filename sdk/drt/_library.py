@@ -12,7 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _convert, _engine
-from ._errors import LibraryCorruptError, LibraryError, engine_errors
+from ._errors import (
+    LibraryCorruptError,
+    LibraryError,
+    QuestionError,
+    SessionError,
+    engine_errors,
+    expect_text,
+)
 from ._paths import default_library
 from ._types import (
     DocumentInfo,
@@ -178,6 +185,7 @@ class Library:
 
     def session_turns(self, name: str) -> tuple[Turn, ...]:
         """What was said in a stored session."""
+        _expect_name(name)
         with self._open() as store:
             return _convert.turns(_engine.session_turns(store, name))
 
@@ -193,13 +201,21 @@ class Library:
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Gives a stored session another name, which must be free."""
+        _expect_name(name)
+        _expect_name(new_name)
         with self._open() as store:
             store.rename_session(name, new_name)
 
     def delete_session(self, name: str) -> None:
         """Deletes a stored session for good."""
+        _expect_name(name)
         with self._open() as store:
             store.delete_session(name)
+
+    def expect_documents(self) -> None:
+        """Raises `QuestionError` where there is no document to ask, or no library yet."""
+        if not self.documents():
+            raise QuestionError(f"the library at {self.path} holds no documents; read one first.")
 
     def _expect(self) -> None:
         if not self.exists():
@@ -225,6 +241,10 @@ class Library:
             _engine.open_catalogue(self.path, lock_timeout=self.lock_timeout) as store,
         ):
             yield store
+
+
+def _expect_name(name: str) -> None:
+    expect_text("the name of a conversation", name, SessionError)
 
 
 def _finding(one: EngineFinding) -> Finding:

@@ -61,7 +61,8 @@ def drt(
 
     def call(*arguments: object, stdin: str = "") -> Result:
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+            typed = io.BytesIO(stdin.encode(errors="surrogateescape"))
+            patch.setattr(sys, "stdin", io.TextIOWrapper(typed))
             code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)

@@ -29,7 +29,7 @@ def test_a_passage_is_shown_by_its_number(chat: Drt) -> None:
     out = chat("Which period?", "/show 1").out
     assert "The notice «period» is thirty days. The keeper" in out
     wrong = chat("Which period?", "/show 9")
-    assert "the last answer has 1 citation(s), 9 is none of them" in wrong.err
+    assert "the last answer has 1 citation, 9 is none of them" in wrong.err
     assert "nothing was asked yet" in chat("/show 1").err
 
 

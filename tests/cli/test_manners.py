@@ -175,9 +175,123 @@ def test_questions_from_standard_input(drt: Drt, engine: FakeEngine, handbook: P
     assert text.index("> Which period?") < text.index('"period"') < text.index("> Which keeper?")
 
 
+@pytest.mark.parametrize("stdin", ["", "\n", " \n\t\n"])
+def test_no_question_is_said_before_a_model_is_loaded(
+    drt: Drt, engine: FakeEngine, handbook: Path, stdin: str
+) -> None:
+    drt("ingest", handbook)
+    engine.loads.clear()
+    result = drt("ask", "-", handbook, stdin=stdin)
+    assert (result.code, result.out, engine.loads) == (1, "", [])
+    assert result.err == "drt: there is no question on standard input; write one a line.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("ask", "Q?"), ("ask", "Q?", "--session", "x"), ("chat",), ("trace", "Q?")]
+)
+def test_an_empty_library_is_said_before_a_model_is_loaded(
+    drt: Drt, engine: FakeEngine, handbook: Path, words: tuple[str, ...]
+) -> None:
+    for make in (lambda: None, lambda: drt("ingest", handbook)):
+        if make() is not None:
+            drt("library", "remove", "handbook.txt")
+            engine.loads.clear()
+        result = drt(*words, stdin="Q?\n")
+        assert result.code == 1 and "holds no documents; read one first." in result.err
+        assert engine.loads == []
+
+
+def test_an_unknown_document_is_said_before_a_model_is_loaded(
+    drt: Drt, engine: FakeEngine, handbook: Path
+) -> None:
+    drt("ingest", handbook)
+    engine.loads.clear()
+    result = drt("ask", "Q?", "--doc", "zzz")
+    assert (result.code, engine.loads) == (1, [])
+    assert result.err == "drt: no document 'zzz' in the library: there is 'handbook.txt'\n"
+    assert "did you mean 'handbook.txt'?" in drt("ask", "Q?", "--doc", "handbok").err
+
+
 @pytest.mark.parametrize(
     "words",
     [
+        ("ask", "\udcff?"),
+        ("ask", "\udcff?", "--session", "s"),
+        ("ask", "\udcff?", "--stream"),
+        ("ask", "Which period?", "--session", "\udcff"),
+        ("ask", "Which period?", "--doc", "\udcff"),
+        ("ask", "Which period?", "\udcff.txt"),
+        ("--model", "\udcff", "model", "info"),
+        ("trace", "\udcff?"),
+        ("chat", "--session", "\udcff"),
+        ("summarize", "\udcff"),
+        ("summarize", "handbook.txt", "--focus", "\udcff"),
+        ("summarize", "handbook.txt", "--section", "\udcff"),
+        ("show", "\udcff:1-2"),
+        ("session", "show", "\udcff"),
+        ("session", "search", "\udcff"),
+        ("session", "rename", "\udcff", "x"),
+        ("session", "rename", "review", "\udcff"),
+        ("session", "delete", "\udcff", "--yes"),
+        ("session", "export", "\udcff"),
+        ("library", "show", "\udcff"),
+        ("library", "remove", "\udcff"),
+        ("library", "import", "\udcff"),
+        ("schema", "\udcff"),
+        ("config", "get", "\udcff"),
+        ("config", "set", "ask.mode", "\udcff"),
+        ("model", "info", "\udcff"),
+        ("ingest", "\udcff"),
+        ("\udcff",),
+    ],
+)
+def test_bytes_that_are_no_text_are_a_sentence(
+    drt: Drt, handbook: Path, words: tuple[str, ...]
+) -> None:
+    drt("ask", "Which period?", handbook, "--session", "review")
+    result = drt(*words)
+    assert result.code in (0, 1, 2) and "mistake of the program" not in result.err
+    assert result.code or words[:2] == ("session", "search")
+
+
+def test_standard_input_that_is_no_text_is_a_sentence(drt: Drt, handbook: Path) -> None:
+    drt("ingest", handbook)
+    for words in (("ask", "-"), ("chat",)):
+        result = drt(*words, stdin="Which period?\n\udcff?\n")
+        assert '"period"' in result.out
+        assert (result.code, "not text in UTF-8" in result.err) == (1, True)
+
+
+def test_settings_nested_too_deeply_are_a_sentence(drt: Drt, tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text("x = " + "[" * 20_000)
+    result = drt("library", "list")
+    assert result.code == 1 and "nested too deeply" in result.err
+    assert "mistake of the program" not in drt("config", "set", "threads", "2").err
+
+
+def test_what_leaves_a_library_is_as_private_as_it(
+    drt: Drt, handbook: Path, tmp_path: Path
+) -> None:
+    drt("ask", "Which period?", handbook, "--session", "review")
+    page, notes, saved = (tmp_path / name for name in ("t.html", "r.md", "s.md"))
+    before = os.umask(0o022)
+    try:
+        for mode, rights in ((0o700, 0o600), (0o755, 0o644)):
+            (tmp_path / "library").chmod(mode)
+            drt("trace", "Which period?", "--html", page)
+            drt("session", "export", "review", "--output", notes)
+            drt("chat", stdin=f"Which period?\n/save {saved}\n")
+            for file in (page, notes, saved):
+                assert file.stat().st_mode & 0o777 == rights, file
+                file.unlink()
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ask", "-", "-"),
         ("ask", "Q", "--json", "--jsonl"),
         ("ask", "-", "--json"),
         ("ingest", "x", "--json", "--jsonl"),

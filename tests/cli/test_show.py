@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drt_cli import _open
+from drt_cli import _open, _state
 from tests.cli.conftest import Drt
 
 
@@ -97,3 +98,59 @@ def test_open_starts_the_program_and_prints_the_passage(
     handbook.unlink()
     gone = drt("show", "1", "--open")
     assert gone.code == 1 and "not there any more" in gone.err
+
+
+def at_terminal(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(_state, "this_terminal", lambda: name)
+
+
+def test_a_number_is_of_this_library_and_this_terminal(
+    drt: Drt, handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_terminal(monkeypatch, "one")
+    drt("ask", "Which period?", handbook)
+    at_terminal(monkeypatch, "two")
+    drt("ask", "Which keeper?")
+    for terminal, quote in (("two", "«keeper»"), ("one", "«period»")):
+        at_terminal(monkeypatch, terminal)
+        shown = drt("show", "1")
+        assert quote in shown.out and shown.err == ""
+    at_terminal(monkeypatch, "three")
+    other = drt("show", "1")
+    assert "«keeper»" in other.out and "'Which keeper?', asked in another terminal." in other.err
+    at_terminal(monkeypatch, "one")
+    place = tmp_path / "other"
+    drt("--library", place, "ask", "The annex?", handbook)
+    of_this = drt("show", "1")
+    assert "«period»" in of_this.out and "'Which period?', asked earlier." in of_this.err
+    drt("library", "remove", "handbook.txt")
+    assert "«annex»" in drt("--library", place, "show", "1").out
+
+
+def test_an_answer_of_another_library_says_so(drt: Drt, handbook: Path, tmp_path: Path) -> None:
+    place = tmp_path / "other"
+    drt("--library", place, "ask", "Which period?", handbook)
+    shown = drt("show", "1")
+    assert "«period»" in shown.out and f"asked of the library at {place}." in shown.err
+
+
+def test_what_is_remembered_is_private_and_limited(
+    drt: Drt, handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_state, "MOST", 3)
+    for terminal in range(5):
+        at_terminal(monkeypatch, str(terminal))
+        drt("ask", "Which period?", handbook)
+    file = tmp_path / "state" / _state.NAME
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert len(json.loads(file.read_text())["answers"]) == 3
+
+
+@pytest.mark.parametrize("text", ["", "[" * 20_000, "[]", '{"answers": [1]}', "\udcff"])
+def test_a_broken_memory_is_none(drt: Drt, handbook: Path, tmp_path: Path, text: str) -> None:
+    drt("ingest", handbook)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / _state.NAME).write_text(text, errors="surrogateescape")
+    shown = drt("show", "1")
+    assert shown.code == 1 and "no answer is remembered" in shown.err
+    assert drt("ask", "Which period?").code == 0 and drt("show", "1").code == 0

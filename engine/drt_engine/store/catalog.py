@@ -55,9 +55,16 @@ def listed(values: Sequence[int] | Sequence[str]) -> str:
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """The end of a "no such name" sentence: what comes closest, or what exists."""
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or list(known[:3])
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else "there is none yet"
+    """The end of a "no such name" sentence: what is alike, or else what exists."""
+    if not known:
+        return "there is none yet"
+    folded = {one.casefold(): one for one in known}
+    close = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=3)]
+    close += [one for one in known if name and name.casefold() in one.casefold()]
+    if close:
+        return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return f"there is {', '.join(map(repr, known[:3]))}{more}"
 
 
 class Catalog:
