@@ -118,6 +118,12 @@ class Notes:
         else:
             self._unnamed += count
 
+    def merge(self, other: Notes) -> None:
+        """Add what was passed over in a part of the document."""
+        for (what, why), count in other._counts.items():
+            self.skip(what, why, count)
+        self._unnamed += other._unnamed
+
     def take(self, sentences: Iterable[str]) -> None:
         """Add what another `Notes` said in `skipped`."""
         for sentence in sentences:

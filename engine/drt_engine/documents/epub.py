@@ -244,6 +244,7 @@ class _Book:
         except DocumentError as error:
             notes.skip(member, str(error))
             return
+        notes.merge(document.notes)
         name = self._names.get(member, "")
         for block in document.blocks:
             yield replace(block, section=_section(name, block.section))

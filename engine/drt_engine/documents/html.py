@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from html import unescape
 from html.parser import HTMLParser
 from typing import Literal
 
@@ -35,11 +36,24 @@ _PARAGRAPH_CHARACTERS = 32768
 _UNFINISHED_CHARACTERS = 1 << 16
 _LAYOUT_CELL_CHARACTERS = 200
 
+_DEEPEST_INDENT = 16  # of lists in lists: what is deeper is hostile
+# An initial drawn as a picture, perhaps with a quotation mark: the paragraph's first letter.
+_INITIAL = re.compile(r"[\"'“‘«]?[^\W\d_]")
+_ONE_LETTER_WORDS = frozenset("AIOÀÉÓY")
+
 _VOID = words("area base br col embed hr img input link meta param source track wbr")
-_DROPPED = words(
-    "script style template noscript svg iframe object canvas audio video map annotation "
-    "annotation-xml button select option optgroup textarea datalist progress meter title"
-)
+_NO_TEXT = words("script style title")
+_CONTROLS = words("button select option optgroup textarea datalist progress meter")
+_MEDIA = words("svg iframe object canvas audio video map annotation annotation-xml")
+_HIDDEN = words("template noscript")
+_DROPPED = _NO_TEXT | _CONTROLS | _MEDIA | _HIDDEN
+# How the words are named that each kind of dropped element takes along; "" for what is no text.
+_DROPPED_NOTES = {
+    "": ("", ""),
+    "control": ("word in buttons or fields", "controls of the page, not its text"),
+    "media": ("word in pictures or players", "the page shows other things in their place"),
+    "hidden": ("hidden word", "the page does not show them"),
+}
 _BOILERPLATE = frozenset(("nav", "header", "footer", "aside"))
 _LANDMARKS = _BOILERPLATE | {"main", "article"}
 _BOILERPLATE_ROLES = frozenset(("navigation", "banner", "contentinfo", "complementary", "search"))
@@ -78,6 +92,7 @@ class _SafeParser(HTMLParser):
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self._shortened = ""  # what still waits for its end after losing its middle
+        self.unfinished = False  # the page ends in a comment, tag or script
 
     def parse_html_declaration(self, i: int) -> int:
         if self.rawdata.startswith("<![", i):  # the standard parser asserts on unknown sections
@@ -107,8 +122,16 @@ class _SafeParser(HTMLParser):
 
     def finish(self) -> None:
         """Close, dropping a comment or tag that has no end; "a <b" at the end remains text."""
-        if self._shortened or _UNFINISHED.match(self.rawdata):
+        scripts = self.cdata_elem is not None and bool(self.rawdata.strip())
+        if self._shortened or scripts or _UNFINISHED.match(self.rawdata):
+            self.unfinished = True
             self.rawdata = ""
+        elif ">" not in self.rawdata:
+            # Nothing here can be a tag. The standard parser would look for the end of each "<"
+            # anew, which takes hours for a file of them.
+            rest, self.rawdata = self.rawdata, ""
+            if rest:
+                self.handle_data(unescape(rest))
         self.close()
 
 
@@ -132,6 +155,7 @@ class _State:
     """What the open elements make of the text inside them."""
 
     dropped: bool = False
+    kind: str = ""  # of what is dropped, a key of _DROPPED_NOTES
     boilerplate: bool = False
     main: bool = False
     article: bool = False
@@ -148,6 +172,7 @@ class _State:
         return replace(
             self,
             dropped=tag in _DROPPED or hidden or permalink or is_page_mark(attributes),
+            kind=_dropped_kind(tag, hidden=hidden),
             boilerplate=self.boilerplate or boilerplate,
             main=self.main or tag == "main" or role == "main",
             article=self.article or tag == "article",
@@ -159,6 +184,14 @@ class _State:
         if part == "everything" or self.boilerplate:
             return part == "everything"
         return part == "body" or (self.main if part == "main" else self.article)
+
+
+def _dropped_kind(tag: str, *, hidden: bool) -> str:
+    if tag in _NO_TEXT:
+        return ""
+    if tag in _CONTROLS:
+        return "control"
+    return "media" if tag in _MEDIA else "hidden" * (hidden or tag in _HIDDEN)
 
 
 class _Elements:
@@ -214,6 +247,9 @@ class _Survey(_SafeParser):
         self._in_title = False
         self._titles: list[str] = []
         self.sizes: Counter[Part] = Counter()
+        self._words: Counter[Part] = Counter()
+        self._dropped: Counter[str] = Counter()  # words by the kind of what drops them
+        self._pictures = 0
 
     @property
     def title(self) -> str:
@@ -223,10 +259,14 @@ class _Survey(_SafeParser):
         visible = not self._elements.state.dropped
         if tag not in _VOID:
             self._elements.start(tag, attrs)
+        elif tag == "img" and visible:
+            description = (dict(attrs).get("alt") or "").strip()
+            self._pictures += bool(description) and not _INITIAL.fullmatch(description)
         self._in_title = tag == "title" and visible and not self.title
 
     def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
-        pass
+        if tag == "img":
+            self.handle_starttag(tag, attrs)
 
     def handle_endtag(self, tag: str) -> None:
         self._elements.end(tag)
@@ -235,10 +275,29 @@ class _Survey(_SafeParser):
     def handle_data(self, data: str) -> None:
         if self._in_title and len(self._titles) < 64:
             self._titles.append(data[:1024])
-        size = len(data) - data.count(" ") if not data.isspace() else 0
+        if data.isspace():
+            return
+        size, count, state = len(data) - data.count(" "), len(data.split()), self._elements.state
+        if state.dropped:
+            self._dropped[state.kind] += count
+            return
         for part in ("main", "article", "body", "everything"):
-            if size and self._elements.state.within(part):
+            if state.within(part):
                 self.sizes[part] += size
+                self._words[part] += count
+
+    def note(self, part: Part, notes: Notes) -> None:
+        """Count and name the text that reading `part` alone passes over."""
+        around = self._words["everything"] - self._words[part]
+        if around:
+            notes.skip("word around the main part", "menus, headers, footers and the like", around)
+        for kind, count in self._dropped.items():
+            if kind:
+                notes.skip(*_DROPPED_NOTES[kind], count)
+        if self._pictures:
+            notes.skip("description of a picture", "not part of the text", self._pictures)
+        if self.unfinished:
+            notes.skip("end of a page", "a comment, tag or script without an end")
 
     def part(self) -> Part | None:
         """The narrowest part that holds the text; None when there is no text."""
@@ -261,6 +320,8 @@ class _Extractor(_SafeParser):
         self._elements = _Elements()
         self._inline: list[str] = []
         self._size = 0
+        self._blank = True  # nothing but white space is collected
+        self._initial = ""  # a picture of the paragraph's first letter, waiting for the rest
         self._continues = False  # the paragraph was too long and its beginning is written
         self._pre = False
         self._heading: int | None = None
@@ -276,6 +337,7 @@ class _Extractor(_SafeParser):
         if tag == "br":
             self._add(" " if self._cells is not None or self._grouped else "\n")
         elif tag in _BLOCKS or tag in _CELLS:
+            self._initial = ""
             self._border(tag)
         if tag not in _VOID:
             self._elements.start(tag, attrs)
@@ -312,12 +374,18 @@ class _Extractor(_SafeParser):
             self._page, self._reads_page = int(found[1]), False
         if not self._elements.state.within(self._part):
             return
+        if self._initial:
+            data = _with_initial(self._initial, data)
+            self._initial = ""
         self._add(data if self._pre else _SPACE.sub(" ", data))
         if self._size > _PARAGRAPH_CHARACTERS:
             self._flush(ends=False)
 
     def _enter(self, tag: str, attributes: dict[str, str | None]) -> None:
-        if tag in _HEADINGS:
+        if tag == "img" and self._blank and not self._continues:
+            description = (attributes.get("alt") or "").strip()
+            self._initial = description if _INITIAL.fullmatch(description) else ""
+        elif tag in _HEADINGS:
             first = self._heading if self._grouped else None
             self._heading = _HEADINGS[tag] if first is None else min(first, _HEADINGS[tag])
         elif tag == "hgroup":
@@ -354,15 +422,16 @@ class _Extractor(_SafeParser):
             self._flush()
 
     def _add(self, text: str) -> None:
-        if not self._size or not any(map(str.strip, self._inline)):
+        if self._blank:
             self._first_page = self._page
+            self._blank = not text or text.isspace()
         self._inline.append(text)
         self._size += len(text)
 
     def _take(self, *, ends: bool = True) -> str:
         """The collected text, laid out; white space at the end waits for more if not `ends`."""
         text = "".join(self._inline)
-        self._inline, self._size = [], 0
+        self._inline, self._size, self._blank = [], 0, True
         edge = "\n" if self._pre else None
         text = text if self._pre else tidy(text)
         text = text if self._continues else text.lstrip(edge)
@@ -390,9 +459,18 @@ class _Extractor(_SafeParser):
             return "row", " | ".join([*cells, text]) if text or any(cells) else ""
         if not text.strip() or not (self._lists or self._bullet):
             return "paragraph", text
-        indent = "  " * max(0, len(self._lists) - 1)
+        indent = "  " * min(max(0, len(self._lists) - 1), _DEEPEST_INDENT)
         bullet, self._bullet = self._bullet, None
         return "item", indent + (bullet or "  ") + text
+
+
+def _with_initial(initial: str, text: str) -> str:
+    """Text with its first letter, where that was a picture and this goes on the word."""
+    letter = initial[-1]
+    goes_on = text[:1].isalpha() or text[:1] in "'’"
+    if letter.isupper() and (goes_on or (letter in _ONE_LETTER_WORDS and text[:1].isspace())):
+        return initial + text
+    return text
 
 
 def _declared(source: Source) -> str | None:
@@ -447,6 +525,5 @@ class HtmlReader:
         title = survey.title or _first_heading(source, encoding, part)
         blocks = regroup(_pieces(source, encoding, part))
         notes = Notes()
-        if survey.sizes["everything"] > survey.sizes[part]:
-            notes.skip("text around the main part", "menus, headers, footers and the like")
+        survey.note(part, notes)
         return OpenDocument(title or one_line(source.file_name), "text/html", blocks, notes)

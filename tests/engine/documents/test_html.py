@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.base import words
+from drt_engine.documents.formats import format_named
+from drt_engine.documents.sandbox import Limits, read_isolated
 from drt_engine.errors import EmptyDocument
 from tests.engine.documents.helpers import joined, read, section_at
 
@@ -138,6 +140,56 @@ def test_layout(tmp_path: Path, markup: str, text: str) -> None:
 )
 def test_entities(tmp_path: Path, markup: str, text: str) -> None:
     assert html(tmp_path, f"<p>{markup}") == text + "\n"
+
+
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p><img alt=M>erle sang. <img alt=B>ut", "Merle sang. ut\n"),
+        ("<p> <span class=cap><img src=t.png alt='“T' /></span>here it is", "“There it is\n"),
+        ("<p><img alt=A> mile away", "A mile away\n"),
+        ("<p><img alt=O>’Brien", "O’Brien\n"),
+        ("<p><img alt=i>nformation", "nformation\n"),  # a sign, since it is a small letter
+        ("<p><img alt=X> marks", "marks\n"),
+        ("<p><img alt=M><p>erle", "erle\n"),
+        ("<p><img alt=Mer>le", "le\n"),
+    ],
+)
+def test_initials_drawn_as_pictures(tmp_path: Path, markup: str, text: str) -> None:
+    assert html(tmp_path, markup) == text
+
+
+def test_what_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
+    markup = (
+        "<style>p { }</style><nav>three menu words</nav><main><p>Text.<button>Send it</button>"
+        "<select><option>one<option>two</select><svg><text>drawn</text></svg>"
+        "<p hidden>never shown</p><template>not yet</template><img alt='A ship at sea'><img alt=''>"
+        "<script>code()</script><p>More.</main><footer>two words</footer><!-- never closed"
+    )
+    document, blocks = read(tmp_path / "a.html", markup)
+    assert joined(blocks) == "Text.\n\nMore.\n"
+    assert document.skipped == (
+        "5 words around the main part (menus, headers, footers and the like)",
+        "4 words in buttons or fields (controls of the page, not its text)",
+        "word in pictures or players (the page shows other things in their place)",
+        "4 hidden words (the page does not show them)",
+        "description of a picture (not part of the text)",
+        "end of a page (a comment, tag or script without an end)",
+    )
+
+
+@pytest.mark.parametrize("unit", ["<a ", "<a/", "<a b=c ", "<title x", "</a ", "<b> </b>"])
+def test_markup_takes_time_by_its_length_alone(tmp_path: Path, unit: str) -> None:
+    # Where each is looked for anew, a fifth of this takes seconds, and all of it minutes.
+    (tmp_path / "a.html").write_text("<p>kept</p>" + unit * 40_000)
+    source = Source.from_path(tmp_path / "a.html")
+    document = read_isolated(format_named("html"), source, Limits(cpu_seconds=20))
+    assert joined(list(document.blocks)).startswith("kept\n")
+
+
+def test_lists_in_lists_grow_by_what_they_say(tmp_path: Path) -> None:
+    text = html(tmp_path, "<ul><li>x" * 500)
+    assert text.count("x") == 500 and len(text) < 500 * 40
 
 
 def test_entities_across_read_borders(tmp_path: Path) -> None:
