@@ -10,11 +10,11 @@ import json
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from drt_engine.documents.base import Block, Run, source_span
 from drt_engine.errors import CorruptStore
+from drt_engine.store.anchors import MAX_ANCHORS, unpack_anchors
 
 if TYPE_CHECKING:
     from drt_engine.store import DocumentRow
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 OLD_PARAMETER = "; lines=source"
 
 _STEP = 8192  # characters; the text between an anchor and a place is read to count its lines
-_GROUP = 256  # anchors kept together
 _FARTHEST_LINE = 2_000_000  # characters of a text without anchors; counting on would take too long
 
 
@@ -86,7 +85,7 @@ class SourceMap:
     def _keep(self, anchor: Anchor) -> None:
         self._last = anchor
         self._waiting.append(anchor)
-        if len(self._waiting) == _GROUP:
+        if len(self._waiting) == MAX_ANCHORS:
             self._pack()
 
     def _pack(self) -> None:
@@ -149,38 +148,24 @@ def packed(anchors: Sequence[Anchor]) -> str:
 
 def unpacked(text: str) -> list[Anchor]:
     """The anchors of one group; raises CorruptStore for what no library writes."""
-    anchors: list[Anchor] = []
-    start = line = first = 0
     try:
-        for moved, lines, begun, length in json.loads(text):
-            start += moved
-            line += lines or 0
-            first += begun or 0
-            known = None if begun is None else first
-            last = None if begun is None or length is None else first + length
-            anchors.append(Anchor(start, None if lines is None else line, known, last))
-    except (ValueError, TypeError, RecursionError) as error:
-        raise _corrupt() from error
-    numbers = [number for one in anchors for number in one if number is not None]
-    in_order = all(one.start < two.start for one, two in pairwise(anchors))
-    if not in_order or not all(type(n) is int and 0 <= n < 1 << 62 for n in numbers):
-        raise _corrupt()
-    return anchors
-
-
-def _corrupt() -> CorruptStore:
-    return CorruptStore(
-        "the catalogue's map from a text to its file is damaged: run `drt library check`"
-    )
+        return [Anchor(*row) for row in unpack_anchors(text)]
+    except ValueError as error:
+        raise CorruptStore(
+            "the catalogue's map from a text to its file is damaged: run `drt library check`"
+        ) from error
 
 
 def place_in_source(view: LibraryView, document: DocumentRow, start: int, end: int) -> SourcePlace:
     """Return where characters ``start:end`` of a document's text come from, as far as is known.
 
-    Raises CorruptStore.
+    A damaged map costs the place, not the answer; ``check`` reports it.
     """
-    groups = view.origins(document.id, start, max(end, start + 1))
-    anchors = [anchor for _, text in groups for anchor in unpacked(text)]
+    try:
+        groups = view.origins(document.id, start, max(end, start + 1))
+        anchors = [anchor for _, text in groups for anchor in unpacked(text)]
+    except CorruptStore:
+        return SourcePlace()
     number = bisect_right(anchors, start, key=lambda anchor: anchor.start) - 1
     if number < 0:
         return SourcePlace(_line_of_old(view, document, start))

@@ -45,6 +45,7 @@ def open_library(path: Path, runtime: Runtime, *, lock_timeout: float) -> Store:
         path,
         fingerprint=runtime.fingerprint,
         layout=runtime.layout,
+        vocabulary=runtime.config.vocab,
         create=True,
         lock_timeout=lock_timeout,
     )

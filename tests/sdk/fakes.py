@@ -123,6 +123,7 @@ class FakeEngine:
             name="fake",
             fingerprint=self.fingerprint,
             layout=LAYOUT,
+            config=SimpleNamespace(vocab=30_000),
             model=SimpleNamespace(parameters=lambda: [parameter, parameter]),
         )
 

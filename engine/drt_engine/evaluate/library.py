@@ -53,7 +53,13 @@ def library_of(
 
 def open_library(runtime: Runtime, folder: Path) -> Store:
     """Open or make the library of a model in `folder`."""
-    return Store.open(folder, fingerprint=runtime.fingerprint, layout=runtime.layout, create=True)
+    return Store.open(
+        folder,
+        fingerprint=runtime.fingerprint,
+        layout=runtime.layout,
+        vocabulary=runtime.config.vocab,
+        create=True,
+    )
 
 
 def _check_text(store: Store, row: DocumentRow, text: str, *, name: str) -> None:

@@ -12,6 +12,7 @@ import dataclasses
 import fcntl
 import hashlib
 import json
+import math
 import os
 import struct
 import zlib
@@ -175,6 +176,7 @@ def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:
         "fingerprint": view.fingerprint,
         "layout": None if layout is None else dataclasses.asdict(layout),
         "model": view.get_setting("model"),
+        "vocabulary": view.vocabulary,
     }
     yield b"LIBR", _json(about)
     for row in view.documents() if layout is not None else []:
@@ -260,6 +262,7 @@ class About:
     fingerprint: str | None
     layout: RecordLayout | None
     model: str | None
+    vocabulary: int | None
 
 
 @dataclass(frozen=True)
@@ -334,25 +337,56 @@ def _expected(frames: Iterator[tuple[bytes, bytes]], kind: bytes, name: str) -> 
     return payload
 
 
+def _loads(payload: bytes) -> Any:
+    """JSON of numbers that can be written again: no NaN, nothing infinite; ValueError."""
+    value = json.loads(payload, parse_constant=_refused_number, parse_float=_finite)
+    if not isinstance(value, dict):
+        raise TypeError(f"{value!r:.40} is no object")
+    return value
+
+
+def _refused_number(name: str) -> None:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise ValueError(f"{digits:.40} is too large")
+    return value
+
+
+def _expect_texts(*values: object) -> None:
+    """Raise unless these are texts that UTF-8 can encode: JSON may hold lone surrogates."""
+    for value in values:
+        if not isinstance(value, str):
+            raise TypeError(f"{value!r:.40} is not a text")
+        value.encode("utf-8")
+
+
 def _about(payload: bytes) -> About:
-    value = json.loads(payload)
+    value = _loads(payload)
     layout = value["layout"]
     about = About(
-        value["fingerprint"], None if layout is None else RecordLayout(**layout), value["model"]
+        value["fingerprint"],
+        None if layout is None else RecordLayout(**layout),
+        value["model"],
+        value.get("vocabulary"),  # unknown to older archives
     )
+    if about.vocabulary is not None and type(about.vocabulary) is not int:
+        raise TypeError(f"{about.vocabulary!r} is not a number of token ids")
     if (about.fingerprint is None) != (about.layout is None):
         raise ValueError("a fingerprint comes with a layout")
     for text in (about.fingerprint, about.model):
-        if text is not None and not isinstance(text, str):
-            raise TypeError(f"{text!r} is not a text")
+        if text is not None:
+            _expect_texts(text)
     return about
 
 
 def _document(payload: bytes) -> DocumentRow:
-    row = DocumentRow(**json.loads(payload))
+    row = DocumentRow(**_loads(payload))
     words, numbers = (*row[:4], row.created), row[4:7]
-    if not all(type(word) is str for word in words):
-        raise TypeError(f"{words} are not of a document")
+    _expect_texts(*words)
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers):
         raise TypeError(f"{numbers} are not of a document")
     if not row.chunks:
@@ -428,10 +462,9 @@ def _part(
 
 
 def _session(payload: bytes, state: bytes) -> SessionRow:
-    value = json.loads(payload)
+    value = _loads(payload)
     row = SessionRow(**value, state=state)
-    if not all(isinstance(v, str) for v in (row.name, row.created, row.updated)):
-        raise TypeError("a session's name and times are texts")
+    _expect_texts(row.name, row.created, row.updated)
     if not isinstance(row.meta, dict) or not isinstance(row.transcript, list):
         raise TypeError(f"session {row.name!r} does not hold turns")
     if not all(isinstance(turn, dict) for turn in row.transcript):

@@ -9,15 +9,16 @@ import zlib
 from collections.abc import Generator, Iterator
 
 from drt_engine.errors import CorruptStore, StoreError
+from drt_engine.store.anchors import expect_origins
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.files import CATALOG_NAME, OUR_SUFFIXES, REBUILD_NAME, Folder
 from drt_engine.store.format import (
     Section,
+    chunk_fault,
     chunk_is_intact,
     expected_header,
     gaps,
     plan,
-    tokens_fit,
 )
 from drt_engine.store.identity import TextHash
 from drt_engine.store.records import OpenRecords, landmark_bytes, landmarks_damaged, open_file
@@ -36,17 +37,20 @@ _TOGETHER = 16 << 20  # bytes of a segment that are read at once
 Texts = list[int | None]  # of a segment's chunks: characters, None where the text is damaged
 
 
-def check_library(frozen: Catalog, folder: Folder, *, layout: RecordLayout | None) -> list[Finding]:
+def check_library(
+    frozen: Catalog, folder: Folder, *, layout: RecordLayout | None, vocabulary: int | None
+) -> list[Finding]:
     """Everything that is wrong with a library; empty for a whole one without leftovers.
 
-    `frozen` is the catalogue of a snapshot, so that writers may go on meanwhile.
+    `frozen` is the catalogue of a snapshot, so that writers may go on meanwhile; `vocabulary` is
+    how many token ids the model has, if that is known.
     """
     findings: list[Finding] = []
     for step in (
         _check_catalog(frozen),
         _check_settings(frozen),
         _check_documents(frozen),
-        _check_segments(frozen, folder, layout),
+        _check_segments(frozen, folder, layout, vocabulary),
         _check_shelves(frozen, folder, layout),
         _check_sessions(frozen),
         _check_folder(frozen, folder),
@@ -124,10 +128,23 @@ def _check_documents(catalog: Catalog) -> Iterator[Finding]:
         with catalog.database.reading() as connection:
             if document_seal(connection, number) != stored:
                 yield Finding("document", str(id), "its row or its places are not what was written")
+        yield from _origin_findings(catalog, number, str(id), characters=totals[0])
         if state == "partial":
             yield Finding(
                 "partial", id, f"reading stopped after {totals[2]} chunks and can go on", "note"
             )
+
+
+def _origin_findings(
+    catalog: Catalog, number: int, id: str, *, characters: int
+) -> Iterator[Finding]:
+    rows = catalog.database.query(
+        "SELECT start, anchors FROM origins WHERE document = ? ORDER BY start", (number,)
+    )
+    try:
+        expect_origins([(start, unpack_text(packed)) for start, packed in rows], characters)
+    except (CorruptStore, ValueError) as error:
+        yield Finding("origins", id, f"the map from its text to its file is damaged ({error})")
 
 
 def _document_findings(
@@ -156,7 +173,7 @@ def _document_findings(
 
 
 def _check_segments(
-    catalog: Catalog, folder: Folder, layout: RecordLayout | None
+    catalog: Catalog, folder: Folder, layout: RecordLayout | None, vocabulary: int | None
 ) -> Iterator[Finding]:
     ends: dict[str, int] = {}  # where the text of each document ends so far
     hashes: dict[str, TextHash | None] = {}  # of each document's text so far; None: damaged
@@ -166,7 +183,9 @@ def _check_segments(
             stored = connection.execute("SELECT seal FROM segments WHERE id = ?", (row.id,))
             if segment_seal(connection, row.id) != stored.fetchone()[0]:
                 yield Finding("rows", row.name, "its rows in the catalogue are not as written")
-        yield from _segment_findings(catalog, folder, row=row, layout=layout, texts=texts)
+        yield from _segment_findings(
+            catalog, folder, row=row, layout=layout, texts=texts, vocabulary=vocabulary
+        )
     totals = catalog.database.query("SELECT id, characters, state FROM documents")
     for id, characters, state in totals:
         text_hash = hashes.get(id)
@@ -221,6 +240,7 @@ def _segment_findings(
     row: SegmentRow,
     layout: RecordLayout | None,
     texts: Texts,
+    vocabulary: int | None,
 ) -> Iterator[Finding]:
     try:
         records = open_file(folder, row.name)
@@ -239,7 +259,9 @@ def _segment_findings(
         (row.first_chunk, row.first_chunk + row.chunks),
     )
     try:
-        lengths = yield from _content_findings(records, row=row, texts=texts)
+        lengths = yield from _content_findings(
+            records, row=row, texts=texts, vocabulary=vocabulary
+        )
     except StoreError as error:
         yield Finding("segment", row.name, str(error))
         return
@@ -250,7 +272,7 @@ def _segment_findings(
 
 
 def _content_findings(
-    records: OpenRecords, *, row: SegmentRow, texts: Texts
+    records: OpenRecords, *, row: SegmentRow, texts: Texts, vocabulary: int | None
 ) -> Generator[Finding, None, list[int]]:
     """Findings in a segment's bytes; returns how many tokens each chunk has."""
     header, lengths, crc = records.header, [], 0
@@ -261,7 +283,11 @@ def _content_findings(
         buffer = bytearray(size)  # a segment of just these chunks
         with memoryview(buffer) as data:
             records.copy(chunks, data, sections, slot=0)
-            findings = list(_chunk_findings(data, sections, chunks, row=row, texts=texts))
+            findings = list(
+                _chunk_findings(
+                    data, sections, chunks, row=row, texts=texts, vocabulary=vocabulary
+                )
+            )
             lengths += _section(data, sections, "lengths", len(chunks)).cast("i").tolist()
             crc = zlib.crc32(_section(data, sections, "landmarks", len(chunks)), crc)
         yield from findings
@@ -280,6 +306,7 @@ def _chunk_findings(
     *,
     row: SegmentRow,
     texts: Texts,
+    vocabulary: int | None,
 ) -> Iterator[Finding]:
     """Findings in some of a segment's chunks, whose bytes are `data`."""
     for slot, index in enumerate(chunks):
@@ -288,8 +315,9 @@ def _chunk_findings(
             yield Finding("crc", where, "its bytes are not those that were written")
             continue
         length = texts[index] if index < len(texts) else None
-        if length is not None and not tokens_fit(data, sections, slot, length):
-            yield Finding("offsets", where, f"its tokens leave its {length} characters")
+        fault = chunk_fault(data, sections, slot, characters=length, vocabulary=vocabulary)
+        if fault is not None:
+            yield Finding("numbers", where, fault)
 
 
 def _section(

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import le
 from typing import Literal
 
 from drt_engine.errors import ConfigError, CorruptStore
@@ -21,6 +22,8 @@ HEADER_SIZE = 128
 ALIGNMENT = 64
 MAX_CHUNKS = 65_536
 MAX_SEGMENT_CHUNKS = 1_024  # that we write
+MAX_TOKEN_IDS = 1 << 20  # of any model
+MAX_NUMBER = 1 << 23  # no number of chunk memory reaches it
 
 _HEADER = struct.Struct("<8s8I16sQQ52xI")
 _HEADER_CRC = struct.Struct("<I")
@@ -199,17 +202,68 @@ def chunk_is_intact(data: memoryview, sections: dict[str, Section], index: int) 
     return chunk_crc(data, sections, index) == stored_crc(data, sections, index)
 
 
-def tokens_fit(
-    data: memoryview, sections: dict[str, Section], index: int, characters: int
-) -> bool:
-    """Whether chunk `index`'s token offsets stay within its text.
+def chunk_fault(
+    data: memoryview,
+    sections: dict[str, Section],
+    index: int,
+    *,
+    characters: int | None,
+    vocabulary: int | None,
+) -> str | None:
+    """Say which number of chunk `index` is none that a library writes; None where all are right.
 
-    Of a character that is several tokens, the first may end one chunk whose text it only follows.
+    `characters` is the length of its text, `vocabulary` how many token ids the model has, each
+    None where it is unknown. A checksum says only that the bytes are those somebody wrote.
     """
-    starts, ends = (
-        data[slice(*sections[name].span(index))].cast("i") for name in ("starts", "ends")
-    )
-    return 0 <= min(starts) <= max(ends) <= characters + 1
+
+    def part(name: str) -> memoryview:
+        return data[slice(*sections[name].span(index))]
+
+    length = part("lengths").cast("i")[0]
+    slots = sections["ids"].shape[0]
+    if not 0 <= length <= slots:
+        return f"it has {length} tokens, expected 0 to {slots}"
+    ids, starts, ends = (part(name).cast("I") for name in ("ids", "starts", "ends"))
+    if max(ids) >= min(vocabulary or MAX_TOKEN_IDS, MAX_TOKEN_IDS):
+        return f"its token id {max(ids)} is not the model's"
+    # of a character that is several tokens, the first may end one chunk whose text it only follows
+    if not all(map(le, starts, ends)) or (characters is not None and max(ends) > characters + 1):
+        return "its tokens leave its text"
+    if length < slots and not _is_empty(data, sections, index, length):
+        return f"it has numbers behind its {length} tokens"
+    numbers = [name for name in sections if name not in _INTEGERS]
+    for name in numbers:
+        section = sections[name]
+        if section.kind == "i8":
+            if b"\x80" in bytes(part(name)):
+                return f"its {name} are outside -127 to 127"
+        # the high byte of a number holds its sign and the most of its exponent
+        elif bytes(part(name)[1::2]).translate(None, _IN_RANGE[section.kind]):
+            return f"its {name} are not finite or too large"
+    return None
+
+
+def _is_empty(
+    data: memoryview, sections: dict[str, Section], index: int, length: int
+) -> bool:
+    """Whether all slots of chunk `index` from `length` on are zero."""
+    for section in sections.values():
+        if section.name in ("checksums", "lengths", "landmarks"):
+            continue
+        begin, end = section.span(index)
+        begin += section.stride // section.shape[0] * length
+        if data[begin:end] != bytes(end - begin):
+            return False
+    return True
+
+
+_INTEGERS = ("checksums", "lengths", "ids", "starts", "ends")
+# High bytes of finite f16, and of bf16 below 2^23 in magnitude, which no int8 with its scale
+# exceeds.
+_IN_RANGE = {
+    "f16": bytes(byte for byte in range(256) if byte & 0x7F < 0x7C),
+    "bf16": bytes(byte for byte in range(256) if byte & 0x7F < 0x4B),
+}
 
 
 def seal(buffer: bytearray, header: SegmentHeader) -> None:

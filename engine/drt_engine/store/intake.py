@@ -11,14 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
+from drt_engine.store.anchors import expect_origins
 from drt_engine.store.appender import Appender, check_texts
 from drt_engine.store.archive import About, From, Item, Part, damaged, read_archive
 from drt_engine.store.catalog import Origins, Place
-from drt_engine.store.format import HEADER_SIZE, chunk_is_intact, gaps, parse_header, tokens_fit
+from drt_engine.store.format import HEADER_SIZE, chunk_fault, chunk_is_intact, gaps, parse_header
 from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.records import chunk_lengths
 from drt_engine.store.rows import put_setting
+from drt_engine.store.sessions import check_name
 from drt_engine.store.types import DocumentRow, SessionRow
+from drt_engine.store.view import VOCABULARY
 
 if TYPE_CHECKING:
     from drt_engine.store.store import Store
@@ -125,17 +128,22 @@ class _Verification:
         self._name = name
         self._document: DocumentRow | None = None  # whose parts are coming
         self._hash = TextHash()
+        self._vocabulary: int | None = None
         self._seen: set[tuple[str, str]] = set()  # what may come only once, with its kind
 
     def take(self, item: Item) -> None:
         """Verify the next part of the archive."""
         if isinstance(item, Part):
-            _refuse_part(item, self._name)
+            _refuse_part(item, self._name, self._vocabulary)
             self._hash.update(text.text for text in item.texts)
-        elif not isinstance(item, From):
+        elif isinstance(item, From):
+            self._expect_map(item)
+        else:
             self.finish()
             if isinstance(item, About):
                 _refuse_model(self._store, item, self._name)
+                known = (item.vocabulary, self._store.vocabulary)
+                self._vocabulary = min((n for n in known if n is not None), default=None)
             elif isinstance(item, SessionRow):
                 self._expect_once("session", item.name)
                 _refuse_session(self._store, item)
@@ -147,6 +155,13 @@ class _Verification:
         self._expect_once("source", row.source)
         _refuse_document(self._store, row, self._name)
         self._document, self._hash = row, TextHash()
+
+    def _expect_map(self, item: From) -> None:
+        try:
+            expect_origins(item.origins, self._document.characters if self._document else 0)
+        except ValueError as error:
+            what = f"the map from a document to its file is wrong ({error})"
+            raise damaged(self._name, what) from error
 
     def _expect_once(self, kind: str, name: str) -> None:
         if (kind, name) in self._seen:
@@ -200,6 +215,7 @@ def _refuse_document(store: Store, row: DocumentRow, name: str) -> None:
 
 
 def _refuse_session(store: Store, row: SessionRow) -> None:
+    check_name(row.name)
     try:
         known = store.load_session(row.name)
     except NotFound:
@@ -211,7 +227,7 @@ def _refuse_session(store: Store, row: SessionRow) -> None:
         )
 
 
-def _refuse_part(part: Part, name: str) -> None:
+def _refuse_part(part: Part, name: str, vocabulary: int | None) -> None:
     header = parse_header(bytes(part.data[:HEADER_SIZE]), file_size=len(part.data), where=name)
     if header != part.header:
         raise damaged(name, f"it holds {header} where {part.header} should be")
@@ -226,8 +242,11 @@ def _refuse_part(part: Part, name: str) -> None:
         for index, text in enumerate(part.texts):
             if not chunk_is_intact(data, sections, index):
                 raise damaged(name, f"the checksum of chunk {index} of {header} is wrong")
-            if not tokens_fit(data, sections, index, len(text.text)):
-                raise damaged(name, f"tokens of chunk {index} of {header} leave its text")
+            fault = chunk_fault(
+                data, sections, index, characters=len(text.text), vocabulary=vocabulary
+            )
+            if fault is not None:
+                raise damaged(name, f"chunk {index} of {header}: {fault}")
         if any(any(data[begin:end]) for begin, end in gaps(header)):
             raise damaged(name, "bytes between sections are not zero")
 
@@ -242,6 +261,8 @@ def _bind(store: Store, about: About) -> None:
     }
     if about.model is not None:
         values["model"] = about.model
+    if about.vocabulary is not None:
+        values[VOCABULARY] = str(about.vocabulary)
     with store._database.transaction() as connection:
         for key, value in values.items():
             put_setting(connection, key, value)

@@ -28,7 +28,7 @@ class Sessions:
         self, name: str, *, transcript: list[dict[str, Any]], meta: dict[str, Any], state: bytes
     ) -> None:
         """Write or overwrite a session."""
-        _check_name(name)
+        check_name(name)
         time = now()
         meta_json, turns_json = (json.dumps(value, allow_nan=False) for value in (meta, transcript))
         with self._database.transaction() as connection:
@@ -39,7 +39,7 @@ class Sessions:
 
     def put(self, row: SessionRow) -> None:
         """Write a session of another library as it was, times included."""
-        _check_name(row.name)
+        check_name(row.name)
         meta, turns = (json.dumps(value, allow_nan=False) for value in (row.meta, row.transcript))
         with self._database.transaction() as connection:
             times = (row.created, row.updated)
@@ -101,7 +101,7 @@ class Sessions:
 
     def rename(self, name: str, new_name: str) -> None:
         """Give a session another name; NotFound, or SessionError when the name is taken."""
-        _check_name(new_name)
+        check_name(new_name)
         with self._database.transaction() as connection:
             taken = connection.execute("SELECT 1 FROM sessions WHERE name = ?", (new_name,))
             if new_name != name and taken.fetchone() is not None:
@@ -157,6 +157,7 @@ def _damaged(name: str, what: str) -> CorruptStore:
     return CorruptStore(f"session {name!r} is damaged ({what}): delete it and start another")
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise SessionError for what cannot be a session's name."""
     if not name.strip() or not name.isprintable():
         raise SessionError(f"a session cannot be called {name!r}: use printable characters")

@@ -29,7 +29,7 @@ from drt_engine.store.types import (
     RecordLayout,
     SegmentRow,
 )
-from drt_engine.store.view import LibraryView, Memory
+from drt_engine.store.view import VOCABULARY, LibraryView, Memory
 
 if TYPE_CHECKING:
     from drt_engine.store.types import ChunkBatch
@@ -53,6 +53,7 @@ class Store(LibraryView):
         *,
         fingerprint: str | None = None,
         layout: RecordLayout | None = None,
+        vocabulary: int | None = None,
         create: bool = False,
         lock_timeout: float = 10.0,
         disk: Disk = DISK,
@@ -62,7 +63,8 @@ class Store(LibraryView):
         Without a fingerprint it can be listed and checked by any program. A library takes the
         first fingerprint and layout it is opened with under `create`; from then on others raise
         FingerprintMismatch. Raises StoreError for a folder that is not a library, CorruptStore for
-        a broken one, LockTimeout when another process keeps the catalogue busy.
+        a broken one, LockTimeout when another process keeps the catalogue busy. `vocabulary` is how
+        many token ids the model has; chunks with others are refused then.
         """
         if sys.byteorder != "little":
             raise StoreError("a library's numbers are little-endian: use a little-endian machine")
@@ -71,6 +73,7 @@ class Store(LibraryView):
             _prepare_folder(path, create=create, disk=disk)
             store = cls(path, lock_timeout=lock_timeout, disk=disk)
         try:
+            store._bound_vocabulary = vocabulary
             store._bind(fingerprint, layout, create=create)
         except BaseException:
             store.close()
@@ -125,6 +128,9 @@ class Store(LibraryView):
         layout = self._required_layout()
         self._acquire()
         try:
+            self._expect_bound_model()
+            if self._bound_vocabulary is not None and self.get_setting(VOCABULARY) is None:
+                self.set_setting(VOCABULARY, str(self._bound_vocabulary))
             writer = DocumentWriter(self._catalog, self._folder, layout=layout, lock=self._lock)
             return writer.begin(id, title, source=source, media_type=media_type)
         except BaseException:
@@ -155,6 +161,7 @@ class Store(LibraryView):
 
         with self._writing():
             layout = self._required_layout()
+            self._expect_bound_model()
             return replaced_segment(
                 self._catalog, self._folder, row=row, batch=batch, layout=layout
             )
@@ -207,11 +214,13 @@ class Store(LibraryView):
     def check(self) -> list[Finding]:
         """Everything that is wrong, every chunk's checksum included; empty when all is well."""
         try:
-            layout = self.layout
+            layout, vocabulary = self.layout, self.vocabulary
         except CorruptStore as error:
             return [Finding("catalog", files.CATALOG_NAME, str(error))]
         with self.snapshot() as view:
-            findings = check.check_library(view._catalog, self._folder, layout=layout)
+            findings = check.check_library(
+                view._catalog, self._folder, layout=layout, vocabulary=vocabulary
+            )
         return findings + check.check_search_index(self._catalog)
 
     def mend(self, findings: Sequence[Finding]) -> list[SegmentRow]:
@@ -276,6 +285,13 @@ class Store(LibraryView):
         else:
             raise FingerprintMismatch(self._mismatch(str(own), str(layout)))
         self._bound = known
+
+    def _expect_bound_model(self) -> None:
+        """Refuse to write another model's memory into a library that was rebuilt meanwhile."""
+        if self._bound is not None and self.fingerprint != self._bound:
+            raise FingerprintMismatch(
+                f"the library at {self.path} was rebuilt for another model meanwhile: open it again"
+            )
 
     def _claim(self, fingerprint: str, layout: RecordLayout) -> None:
         # looked up again inside: of two processes that open a new library, the first one wins

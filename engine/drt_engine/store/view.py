@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
 from drt_engine.store import files, search
@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 
     from drt_engine.store.reader import SegmentReader
     from drt_kernels.scan import Landmarks
+
+
+Batch = TypeVar("Batch", ChunkBatch, TokenBatch)
+VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 
 
 class Memory:
@@ -73,6 +77,7 @@ class LibraryView:
         self._texts = Texts(self._catalog)
         self._sessions = Sessions(database)
         self._bound: str | None = None  # the fingerprint that it was opened for
+        self._bound_vocabulary: int | None = None
 
     @property
     def path(self) -> Path:
@@ -91,6 +96,7 @@ class LibraryView:
             self._database.snapshot() as frozen,
         ):
             view = Frozen(self._folder, frozen, self._memory)
+            view._bound_vocabulary = self._bound_vocabulary
             if self._bound is not None and view.fingerprint != self._bound:
                 raise FingerprintMismatch(
                     f"the library at {self.path} was rebuilt for another model meanwhile: open it"
@@ -118,6 +124,18 @@ class LibraryView:
                 f"the layout setting of the library at {self.path} is damaged ({error}): read the"
                 " documents into a new library"
             ) from error
+
+    @property
+    def vocabulary(self) -> int | None:
+        """How many token ids the library's model has; None where nobody has told."""
+        value = self.get_setting(VOCABULARY)
+        if value is not None and not (value.isdecimal() and len(value) < 12):
+            raise CorruptStore(
+                f"the vocabulary setting of the library at {self.path} is damaged ({value!r:.40}):"
+                " read the documents into a new library"
+            )
+        known = (self._bound_vocabulary, None if value is None else int(value))
+        return min((number for number in known if number is not None), default=None)
 
     def get_setting(self, key: str) -> str | None:
         """A setting's text, or None."""
@@ -214,7 +232,7 @@ class LibraryView:
         """Chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
         places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
         try:
-            return self._opened_reader().read(places)
+            return self._expect_ids(self._opened_reader().read(places), places)
         except CorruptStore:
             for chunk_id in chunk_ids:
                 if self._catalog.segment_of(chunk_id) is None:
@@ -223,7 +241,8 @@ class LibraryView:
 
     def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
         """Tokens of chunks in the order asked for, verified, without their memory; CorruptStore."""
-        return self._opened_reader().tokens([self._segment_place(id) for id in chunk_ids])
+        places = [self._segment_place(id) for id in chunk_ids]
+        return self._expect_ids(self._opened_reader().tokens(places), places)
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
         """Texts and places of chunks, in the order asked for; StoreError when one is gone."""
@@ -322,6 +341,21 @@ class LibraryView:
 
     def _opened_reader(self) -> SegmentReader:
         return self._memory.reader(self._required_layout())
+
+    def _expect_ids(self, batch: Batch, places: Sequence[tuple[SegmentRow, int]]) -> Batch:
+        """Raise CorruptStore for token ids that the model has not, which archives may bring."""
+        limit = self._bound_vocabulary
+        if limit is None or not batch.ids.numel():
+            return batch
+        most = batch.ids.amax(dim=1)
+        for (row, index), number in zip(places, most.tolist(), strict=True):
+            if number >= limit:
+                raise CorruptStore(
+                    f"chunk {row.first_ordinal + index} of document {row.document_id} has the"
+                    f" token id {number}, expected less than {limit}: repair it with"
+                    " `drt library check --repair`, or remove the document and read it again"
+                )
+        return batch
 
     def _segment_place(self, chunk_id: int) -> tuple[SegmentRow, int]:
         row = self._catalog.segment_of(chunk_id)

@@ -14,7 +14,7 @@ from drt_engine.errors import StoreError
 from drt_engine.store.appender import Appender, check_texts
 from drt_engine.store.catalog import Catalog
 from drt_engine.store.files import Folder
-from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader, seal
+from drt_engine.store.format import MAX_NUMBER, MAX_SEGMENT_CHUNKS, SegmentHeader, seal
 from drt_engine.store.reader import section_tensor
 from drt_engine.store.records import discard, landmarks_crc, segment_name
 from drt_engine.store.types import ChunkBatch, ChunkText, RecordLayout, SegmentRow
@@ -68,7 +68,10 @@ def _encode_slice(out: dict[str, Tensor], batch: ChunkBatch, part: slice) -> Non
 def _check_finite(out: dict[str, Tensor], batch: ChunkBatch) -> None:
     names = ("landmarks", "key_scales", "value_scales", "keys", "values")
     for name in names:
-        if name in out and out[name].is_floating_point() and not out[name].isfinite().all():
+        numbers = out.get(name)
+        if numbers is None or not numbers.is_floating_point():
+            continue
+        if not (numbers.isfinite() & (numbers.abs() < MAX_NUMBER)).all():
             raise StoreError(
                 f"the model gave {name} that are not finite or too large to store for"
                 f" {len(batch.lengths)} chunks: check the model's weights"

@@ -28,6 +28,7 @@ from drt_engine.source_map import OLD_PARAMETER, Anchor, SourceMap, packed, unpa
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.archive import MAGIC
 from drt_engine.store.rows import seal_document
+from drt_engine.store.seals import pack_text
 from tests.engine.documents.makers import Text, make_page_pdf
 from tests.model_folder import library, read, read_text, runtime, text_of
 
@@ -318,10 +319,25 @@ def test_a_damaged_map_is_seen(store: Store, tmp_path: Path) -> None:
     row = read_text(store, tmp_path, name="a.csv", text=TABLE)
     with store._database.transaction() as connection:
         connection.execute("UPDATE origins SET start = start + 1")
-    assert [one.kind for one in store.check()] == ["document"]
+    assert [one.kind for one in store.check()] == ["document", "origins"]
     with store._database.transaction() as connection:
         connection.execute("UPDATE origins SET start = start - 1")
     assert row.id
+
+
+@pytest.mark.parametrize("anchors", ["[[", "{}", "[[0,true,null,null]]", "[]", "[[0,1,5,-9]]"])
+def test_a_damaged_map_costs_the_line_not_the_answer(
+    store: Store, tmp_path: Path, anchors: str
+) -> None:
+    row = read_text(store, tmp_path, name="a.csv", text=TABLE)
+    whole = cite(store, row, 0, 3, 0.5)
+    assert whole.line is not None
+    kept = store._database.query("SELECT anchors FROM origins")[0][0]
+    for value, line in ((pack_text(anchors), None), (b"damaged", None), (kept, whole.line)):
+        with store._database.transaction() as connection:
+            connection.execute("UPDATE origins SET anchors = ?", (value,))
+        cited = cite(store, row, 0, 3, 0.5)
+        assert (cited.quote, cited.line) == (whole.quote, line)
 
 
 @pytest.mark.parametrize(
