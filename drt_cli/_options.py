@@ -30,6 +30,7 @@ class Settings:
     model: str = "drt-small-en"
     device: str = "auto"
     threads: int | None = None
+    dtype: str = "auto"
     lock_timeout: float = 10.0
     quiet: bool = False
     debug: bool = False
@@ -49,12 +50,18 @@ class Settings:
             model=self.model,
             device=self.device,
             threads=self.threads,
+            dtype=self.dtype,
             lock_timeout=self.lock_timeout,
         )
 
     def runtime(self) -> dict[str, Any]:
         """What evaluations and benchmarks need to load a model."""
-        return {"model": self.model, "device": self.device, "threads": self.threads}
+        return {
+            "model": self.model,
+            "device": self.device,
+            "threads": self.threads,
+            "dtype": self.dtype,
+        }
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> None:
@@ -88,6 +95,11 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
         option("--model", metavar="NAME|DIR", help="Model, by name or folder."),
         option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where to compute."),
         option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads."),
+        option(
+            "--dtype",
+            type=click.Choice(["auto", "bf16", "fp32"]),
+            help="What to compute in; auto is bf16 where that is faster.",
+        ),
         option(
             "--lock-timeout",
             metavar="SECONDS",
@@ -124,10 +136,15 @@ class _Context(click.Context):
 
 
 def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
-    """Gives a command the global options; hidden ones are left out of its help."""
+    """Gives a command the global options; hidden ones are left out of its help.
+
+    An option of the command's own counts before a global one of the same name.
+    """
 
     def decorate(command: Command) -> Command:
-        command.params.extend(_global_options(hidden=hidden))
+        names = {name for parameter in command.params for name in parameter.opts}
+        options = _global_options(hidden=hidden)
+        command.params.extend(one for one in options if names.isdisjoint(one.opts))
         command.context_class = _Context
         if not hidden:
             command.params.append(

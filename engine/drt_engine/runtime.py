@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -57,11 +56,12 @@ class Runtime:
         *,
         device: str = "auto",
         threads: int | None = None,
-        dtype: Literal["auto", "bf16", "fp32"] = "auto",
+        dtype: str = "auto",
         records: RecordEncoding = "int8",
     ) -> Runtime:
         """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``.
 
+        ``dtype`` is the compute type: fp32, bf16, or auto, which is bf16 where that is faster.
         ``records`` is how new libraries keep chunk memory.
         """
         folder = model_folder(model)
@@ -173,7 +173,9 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the type to compute in that is called auto, bf16 or fp32."""
+    """Return the compute type that is called auto, bf16 or fp32; ``ConfigError``."""
+    if name not in ("auto", "bf16", "fp32"):
+        raise ConfigError(f"dtype is {name!r}, expected auto, bf16 or fp32")
     if name == "fp32":
         return torch.float32
     if name == "bf16" or device.type == "cuda":

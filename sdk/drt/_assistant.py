@@ -66,6 +66,7 @@ class Assistant:
 
     library: folder of the library, made by the first reading; `default_library()` by default.
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
+    dtype: what to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
     lock_timeout: seconds to wait for another process that writes to the library.
     """
 
@@ -76,12 +77,14 @@ class Assistant:
         model: StrPath = "drt-small-en",
         device: str = "auto",
         threads: int | None = None,
+        dtype: str = "auto",
         lock_timeout: float = 10.0,
     ) -> None:
         self._library = Library(library, lock_timeout=lock_timeout)
         self._model = model if isinstance(model, str) else Path(model)
         self._device = device
         self._threads = threads
+        self._dtype = dtype
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
         self._store: Store | None = None
@@ -379,7 +382,10 @@ class Assistant:
         with self._open():
             if self._runtime is None:
                 self._runtime = _engine.load_runtime(
-                    self._model, device=self._device, threads=self._threads
+                    self._model,
+                    device=self._device,
+                    threads=self._threads,
+                    dtype=self._dtype,
                 )
             if self._store is None:
                 self._store = _engine.open_library(

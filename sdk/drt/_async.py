@@ -166,10 +166,16 @@ class AsyncAssistant:
         model: StrPath = "drt-small-en",
         device: str = "auto",
         threads: int | None = None,
+        dtype: str = "auto",
         lock_timeout: float = 10.0,
     ) -> None:
         self._assistant = Assistant(
-            library, model=model, device=device, threads=threads, lock_timeout=lock_timeout
+            library,
+            model=model,
+            device=device,
+            threads=threads,
+            dtype=dtype,
+            lock_timeout=lock_timeout,
         )
         self._worker = _Worker()
 

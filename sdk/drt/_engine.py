@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from drt_engine.summarize import SummaryResult
 
 
-def load_runtime(model: str | Path, *, device: str, threads: int | None) -> Runtime:
+def load_runtime(
+    model: str | Path, *, device: str, threads: int | None, dtype: str = "auto"
+) -> Runtime:
     """A loaded model, by name or folder."""
     from drt_engine.runtime import Runtime
 
-    return Runtime.load(model, device=device, threads=threads)
+    return Runtime.load(model, device=device, threads=threads, dtype=dtype)
 
 
 def open_catalogue(path: Path, *, lock_timeout: float) -> Store:

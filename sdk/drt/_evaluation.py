@@ -19,6 +19,7 @@ def evaluate(
     model: str | os.PathLike[str] = "drt-small-en",
     device: str = "auto",
     threads: int | None = None,
+    dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
     """Measures a model on one task, beside the task's baselines.
@@ -31,7 +32,9 @@ def evaluate(
     kept while they run.
     """
     with engine_errors():
-        runtime = _engine.load_runtime(_named(model), device=device, threads=threads)
+        runtime = _engine.load_runtime(
+            _named(model), device=device, threads=threads, dtype=dtype
+        )
         return _engine.evaluate(runtime, task, _given(options))
 
 
@@ -41,6 +44,7 @@ def bench(
     model: str | os.PathLike[str] = "drt-small-en",
     device: str = "auto",
     threads: int | None = None,
+    dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
     """Times one part of the program, always beside something timed in the same run.
@@ -49,7 +53,12 @@ def bench(
     "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
     pages, of the PDF files that pdf makes.
     """
-    shared: dict[str, object] = {"model": _named(model), "device": device, "threads": threads}
+    shared: dict[str, object] = {
+        "model": _named(model),
+        "device": device,
+        "threads": threads,
+        "dtype": dtype,
+    }
     with engine_errors():
         return _engine.bench(name, shared | _given(options))
 

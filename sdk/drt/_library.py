@@ -108,6 +108,7 @@ class Library:
         model: str | os.PathLike[str] = "drt-small-en",
         device: str = "auto",
         threads: int | None = None,
+        dtype: str = "auto",
     ) -> list[Finding]:
         """Restores what the library can restore from itself; returns what is left to be found.
 
@@ -118,7 +119,7 @@ class Library:
             findings = store.check()
             needing = store.mend(findings)
         if needing:
-            runtime = self._runtime(model, device, threads)
+            runtime = self._runtime(model, device, threads, dtype)
             with engine_errors(), self._store(runtime) as store:
                 _engine.repair(runtime, store, store.check())
         return self.check()
@@ -153,6 +154,7 @@ class Library:
         model: str | os.PathLike[str] = "drt-small-en",
         device: str = "auto",
         threads: int | None = None,
+        dtype: str = "auto",
         progress: Callable[[IngestProgress], None] | None = None,
     ) -> list[DocumentInfo]:
         """Reads all documents again for another model, from their kept texts; returns them.
@@ -160,7 +162,7 @@ class Library:
         The library stays as it is until all are read, and an interrupted rebuild goes on.
         """
         self._expect()
-        runtime = self._runtime(model, device, threads)
+        runtime = self._runtime(model, device, threads, dtype)
         report = None if progress is None else _reporting(progress)
         with engine_errors():
             rows = _engine.rebuild(
@@ -224,11 +226,11 @@ class Library:
             )
 
     def _runtime(
-        self, model: str | os.PathLike[str], device: str, threads: int | None
+        self, model: str | os.PathLike[str], device: str, threads: int | None, dtype: str
     ) -> Runtime:
         named = model if isinstance(model, str) else Path(model)
         with engine_errors():
-            return _engine.load_runtime(named, device=device, threads=threads)
+            return _engine.load_runtime(named, device=device, threads=threads, dtype=dtype)
 
     def _store(self, runtime: Runtime) -> Store:
         return _engine.open_library(self.path, runtime, lock_timeout=self.lock_timeout)

@@ -55,7 +55,7 @@ def test_every_command_and_option_has_help(words: str) -> None:
 @pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
 def test_every_command_takes_the_global_options(words: str) -> None:
     names = {parameter.name for parameter in ALL[words].params}
-    assert {"library", "model", "device", "threads", "quiet", "debug"} <= names
+    assert {"library", "model", "device", "dtype", "threads", "quiet", "debug"} <= names
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -63,9 +63,10 @@ def test_global_options_stand_before_or_after(
     drt: Drt, engine: FakeEngine, handbook: Path, tmp_path: Path, before: bool
 ) -> None:
     options = ["--model", "m", "--device", "cpu", "--threads", "2", "--library", tmp_path / "l"]
+    options += ["--dtype", "bf16"]
     words = ["ingest", handbook]
     assert drt(*(options + words if before else words + options)).code == 0
-    assert engine.loads == [{"model": "m", "device": "cpu", "threads": 2}]
+    assert engine.loads == [{"model": "m", "device": "cpu", "threads": 2, "dtype": "bf16"}]
     assert (tmp_path / "l").is_dir() and not (tmp_path / "library").exists()
 
 
@@ -73,7 +74,41 @@ def test_the_later_of_two_global_options_counts(
     drt: Drt, engine: FakeEngine, handbook: Path
 ) -> None:
     drt("--model", "one", "--threads", "3", "ingest", "--model", "two", handbook)
-    assert engine.loads == [{"model": "two", "device": "auto", "threads": 3}]
+    assert engine.loads == [{"model": "two", "device": "auto", "threads": 3, "dtype": "auto"}]
+
+
+@pytest.mark.parametrize("way", ["option", "variable", "setting"])
+def test_the_compute_type_can_be_chosen_wherever_the_device_can(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    assert drt("ingest", handbook).code == 0
+    engine.loads.clear()
+    given = ["--dtype", "fp32"] if way == "option" else []
+    if way == "variable":
+        monkeypatch.setenv("DRT_DTYPE", "fp32")
+    if way == "setting":
+        assert drt("config", "set", "dtype", "fp32").code == 0
+    for words in (
+        ["ingest", handbook],
+        ["ask", "Which period?"],
+        ["summarize", "handbook.txt"],
+        ["trace", "Which period?"],
+        ["library", "rebuild"],
+        ["eval", "ppl", handbook],
+        ["bench", "ask"],
+    ):
+        drt(*words, *given)
+        name, *_, options = engine.calls[-1] if words[0] == "bench" else ("", engine.loads[-1])
+        assert options["dtype"] == "fp32", words
+    assert {load["dtype"] for load in engine.loads} == {"fp32"} and len(engine.loads) == 6
+
+
+def test_a_commands_own_type_is_not_the_compute_type(
+    drt: Drt, engine: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRT_DTYPE", "fp32")
+    assert drt("model", "convert", "drt-small-en", tmp_path / "plain").code == 0
+    assert engine.calls[-1][-1] == "bf16"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +118,7 @@ def test_the_later_of_two_global_options_counts(
         (["zzz"], "drt --help"),
         (["--threads", "0", "library", "list"], "--threads"),
         (["--device", "tpu", "library", "list"], "--device"),
+        (["--dtype", "fp16", "library", "list"], "--dtype"),
         (["ask"], "QUESTION"),
         ([], "Usage"),
     ],

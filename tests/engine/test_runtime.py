@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.runtime import choose_dtype, fast_bf16
+from drt_engine.errors import ConfigError
+from drt_engine.runtime import Runtime, choose_dtype, fast_bf16
 
 
 @pytest.mark.parametrize(
@@ -46,3 +47,8 @@ def test_a_type_that_is_asked_for_is_taken() -> None:
     cpu = torch.device("cpu")
     assert choose_dtype("bf16", cpu) == torch.bfloat16
     assert choose_dtype("fp32", cpu) == torch.float32
+
+
+def test_another_type_is_refused() -> None:
+    with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"):
+        Runtime.load(dtype="fp16")

@@ -115,9 +115,11 @@ class FakeEngine:
         if name in self.raises:
             raise self.raises[name]
 
-    def load_runtime(self, model: str | Path, *, device: str, threads: int | None) -> Any:
+    def load_runtime(
+        self, model: str | Path, *, device: str, threads: int | None, dtype: str = "auto"
+    ) -> Any:
         self._enter("load_runtime")
-        self.loads.append({"model": model, "device": device, "threads": threads})
+        self.loads.append({"model": model, "device": device, "threads": threads, "dtype": dtype})
         parameter = SimpleNamespace(numel=lambda: 10)
         return SimpleNamespace(
             name="fake",

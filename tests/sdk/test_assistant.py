@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -287,11 +288,12 @@ def test_summaries_take_a_document_a_name_or_a_file(
 def test_the_model_is_loaded_once_and_late(
     engine: FakeEngine, handbook: Path, tmp_path: Path
 ) -> None:
-    with Assistant(tmp_path / "l", model="other", device="cpu", threads=2) as assistant:
+    options: dict[str, Any] = {"model": "other", "device": "cpu", "threads": 2, "dtype": "bf16"}
+    with Assistant(tmp_path / "l", **options) as assistant:
         assert engine.loads == []
         assistant.ingest(handbook)
         assistant.ask("Which period?")
-    assert engine.loads == [{"model": "other", "device": "cpu", "threads": 2}]
+    assert engine.loads == [options]
 
 
 def test_a_closed_assistant_says_so(assistant: Assistant, handbook: Path) -> None:

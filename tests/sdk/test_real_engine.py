@@ -5,11 +5,23 @@ Nothing is said about how good an answer is, only that every part fits the next.
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from drt import Assistant, QuestionError, train_tokenizer, verify_model
+from drt import (
+    Assistant,
+    AsyncAssistant,
+    ConfigError,
+    QuestionError,
+    bench,
+    evaluate,
+    train_tokenizer,
+    verify_model,
+)
 
 WORDS = "The keeper of the lamp signs the log at dusk and at dawn, in ink, on page {n}. "
 
@@ -87,6 +99,37 @@ def test_a_session_goes_on_after_a_restart(model: Path, text: Path, tmp_path: Pa
     assert [one.citations for one in broken] == [one.citations for one in at_once]
     with Assistant(path, model=model, device="cpu") as assistant:
         assert [turn.question for turn in assistant.session("kept").turns] == questions
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_the_compute_type_is_the_one_asked_for(
+    model: Path, text: Path, tmp_path: Path, dtype: str
+) -> None:
+    options: dict[str, Any] = {"model": model, "device": "cpu", "threads": 1, "dtype": dtype}
+    with Assistant(tmp_path / "library", **options) as assistant:
+        assistant.ingest(text)
+        answer = assistant.ask("Who signs the log?", threshold=0.0)
+        assert answer.citations[0].quote in text.read_text(encoding="utf-8")
+
+    async def ask() -> None:
+        async with AsyncAssistant(tmp_path / "library", **options) as other:
+            again = await other.ask("Who signs the log?", threshold=0.0)
+            assert again.citations == answer.citations
+
+    asyncio.run(ask())
+    bits = bench("ingest", tokens=200, repetitions=1, **options)["calibration"]["matmul_bits"]
+    assert bits == (16 if dtype == "bf16" else 32)
+
+
+def test_another_compute_type_is_refused(model: Path, text: Path, tmp_path: Path) -> None:
+    with (
+        Assistant(tmp_path / "library", model=model, dtype="fp16") as assistant,
+        pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"),
+    ):
+        assistant.ingest(text)
+    for work in (partial(bench, "kernels"), partial(evaluate, "ppl", corpus=text)):
+        with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"):
+            work(model=model, dtype="fp16")
 
 
 def test_verifying_counts_the_parameters(model: Path) -> None:

@@ -51,5 +51,5 @@ def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
     chosen = build(BenchOptions, plain, f"{name}.")
     if name in OWN_MODEL:
         return OWN_MODEL[name](chosen).to_dict()
-    runtime = Runtime.load(chosen.model, device=chosen.device, threads=chosen.threads)
+    runtime = chosen.runtime()
     return WITH_MODEL[name](runtime, chosen).to_dict()

@@ -19,7 +19,6 @@ from drt_engine.generate.decode import Decoder
 from drt_engine.model.drt import DRT
 from drt_engine.model.layers import cast_weights
 from drt_engine.retrieval.sources import StreamSource
-from drt_engine.runtime import Runtime
 
 DECODE, PLAIN = "decode", "decode without GCA"
 GRAPH, GRAPH_PLAIN = "decode, CUDA graph", "decode without GCA, CUDA graph"
@@ -61,7 +60,7 @@ def bench_decode(options: BenchOptions) -> BenchReport:
 
 def _loaded(options: BenchOptions) -> tuple[Machine, DRT, str]:
     if options.shape == "small":
-        runtime = Runtime.load(options.model, device=options.device, threads=options.threads)
+        runtime = options.runtime()
         return Machine(runtime.device, runtime.dtype), runtime.model, runtime.name
     machine = options.machine()
     torch.manual_seed(0)

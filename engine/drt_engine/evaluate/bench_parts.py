@@ -49,6 +49,7 @@ class BenchOptions:
     model: str = DEFAULT_MODEL
     device: str = "auto"
     threads: int | None = None
+    dtype: str = "auto"
     repetitions: int = 5
     tokens: int | None = None
     file: Path | None = None
@@ -62,11 +63,17 @@ class BenchOptions:
         """The model configuration whose sizes `shape` names."""
         return preset(SHAPES[self.shape])
 
+    def runtime(self) -> Runtime:
+        """Load the model."""
+        return Runtime.load(
+            self.model, device=self.device, threads=self.threads, dtype=self.dtype
+        )
+
     def machine(self) -> Machine:
         """Where to compute, and in which type, where no model is loaded."""
         set_threads(self.threads)
         device = choose_device(self.device)
-        return Machine(device, choose_dtype("auto", device))
+        return Machine(device, choose_dtype(self.dtype, device))
 
     def __post_init__(self) -> None:
         if self.repetitions < 1:
@@ -90,7 +97,8 @@ class BenchOptions:
         """Return the command line of another `drt` process with the same model and threads."""
         shared = ["--library", str(library), "--model", str(runtime.folder.resolve()), "--quiet"]
         threads = ["--threads", str(torch.get_num_threads()), "--device", runtime.device.type]
-        return [sys.executable, "-m", "drt_cli", *shared, *threads, *arguments]
+        dtype = ["--dtype", "bf16" if runtime.dtype == torch.bfloat16 else "fp32"]
+        return [sys.executable, "-m", "drt_cli", *shared, *threads, *dtype, *arguments]
 
 
 def generated_text(tokens: int, *, seed: int = 0) -> str:
