@@ -1,7 +1,9 @@
 """Reads the text of PDF files page by page, through the extra `pdf` (pypdfium2).
 
-Columns are read one after the other, running headers and footers left out, words joined over line
-ends; bookmarks are sections. Never looks at images, so a scanned page has no text.
+Columns are read one after the other, words joined over line ends; bookmarks, or else headings, are
+sections. Left out are running headers and footers, tables of contents, line numbers and the words
+in drawings; footnotes follow the paragraph that their page ends with. Never looks at images, so a
+scanned page has no text.
 """
 
 from __future__ import annotations
@@ -20,23 +22,42 @@ from drt_engine.documents.base import (
     Block,
     Notes,
     OpenDocument,
-    SectionPath,
     Source,
+    date_of,
     one_line,
     runs_between,
 )
+from drt_engine.documents.contents import CONTENTS_LINE
+from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.pdf_layout import reading_order
+from drt_engine.documents.pdf_lines import Line
 from drt_engine.documents.pdf_lines import PageText as RawPage
 from drt_engine.documents.pdf_margins import NEIGHBOURS, Page, running
-from drt_engine.documents.pdf_text import PageText, continues, lay_out
+from drt_engine.documents.pdf_marks import (
+    ContentsLines,
+    figure_labels,
+    footnotes,
+    has_caption,
+    marked_notes,
+    without_line_numbers,
+)
+from drt_engine.documents.pdf_sections import (
+    Bookmark,
+    Bookmarks,
+    BookmarkSections,
+    HeadingSections,
+    Sections,
+    title_of,
+)
+from drt_engine.documents.pdf_text import PageText, Spellings, continues, ends_sentence, lay_out
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")
+_FILE_NAME = re.compile(r"\S+\.(?:docx?|odt|pdf|tex|dvi|indd|pptx?|xlsx?|rtf|qxd)", re.IGNORECASE)
 _NO_TITLES = frozenset(("untitled", "title", "(anonymous)", "unknown"))
 _BOOKMARKS = 20_000
-_HEADING_EXTRA = 12  # characters that a heading's number may add to its bookmark
-
-Bookmarks = dict[int, list[tuple[int, str]]]  # page index -> (level from 1, title)
+_DRAWN_KINDS = (2, 3, 4, 5)  # paths, images, shadings and forms
+_MOST_DRAWN = 4000  # objects of a page that are measured
 
 
 def _load(library: Any, source: Source) -> Any:
@@ -81,8 +102,12 @@ class _Document:
             with closing(self.pdf[index]) as page, closing(page.get_textpage()) as text:
                 rotation = raw.FPDFPage_GetRotation(page)
                 lines = RawPage(raw, text, rotation).lines()
-                _, bottom, _, top = _shown(page.get_bbox(), rotation)
-                return Page(index + 1, lines, bottom, top)
+                left, bottom, right, top = _shown(page.get_bbox(), rotation)
+                found = Page(index + 1, lines, bottom, top, width=right - left)
+                if has_caption(lines):
+                    objects = islice(page.get_objects(_DRAWN_KINDS, max_depth=2), _MOST_DRAWN)
+                    found.drawn = [_shown(one.get_bounds(), rotation) for one in objects]
+                return found
         except self._library.PdfiumError as error:
             raise UnreadableDocument(
                 f"{self._name} is damaged on page {index + 1} ({_reason(error)}); "
@@ -93,9 +118,13 @@ class _Document:
         for index in range(len(self.pdf)):
             yield self.page(index)
 
-    def title(self) -> str:
+    def metadata(self) -> Metadata:
+        """What the file says of itself; a file's name in place of the title says nothing."""
         title = one_line(_WRITER_PREFIX.sub("", self.pdf.get_metadata_value("Title")))
-        return "" if title.lower() in _NO_TITLES else title
+        if title.lower() in _NO_TITLES or _FILE_NAME.fullmatch(title):
+            title = ""
+        author = one_line(self.pdf.get_metadata_value("Author"))
+        return Metadata(title, author, date_of(self.pdf.get_metadata_value("CreationDate")))
 
     def bookmarks(self) -> Bookmarks:
         found: Bookmarks = {}
@@ -103,9 +132,19 @@ class _Document:
             target = mark.get_dest()
             page = target.get_index() if target is not None else None
             title = one_line(mark.get_title())
-            if page is not None and title:
-                found.setdefault(page, []).append((mark.level + 1, title))
+            if target is not None and page is not None and title:
+                top = _height_of(*target.get_view())
+                found.setdefault(page, []).append(Bookmark(mark.level + 1, title, top))
         return found
+
+
+_TOP_AT = {1: 1, 3: 0, 5: 3, 7: 0}  # in views of the kinds XYZ, FitH, FitR, FitBH
+
+
+def _height_of(kind: int, view: list[float]) -> float | None:
+    """The height on its page that a bookmark points to, where its view tells one."""
+    at = _TOP_AT.get(kind)
+    return view[at] if at is not None and at < len(view) and view[at] > 0 else None
 
 
 def _shown(
@@ -120,11 +159,12 @@ def _shown(
     return (-top, left, -bottom, right) if rotation == 3 else box
 
 
-def _cleared(pages: Iterator[Page], notes: Notes) -> Iterator[Page]:
+def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Iterator[Page]:
     """The pages without their running lines, each seen among its neighbours."""
     window: deque[Page] = deque(maxlen=2 * NEIGHBOURS + 1)
     ahead: deque[Page] = deque()
     for page in pages:
+        spellings.see(page.lines)
         window.append(page)
         ahead.append(page)
         if len(ahead) > NEIGHBOURS:
@@ -137,68 +177,111 @@ def _without_running(page: Page, window: deque[Page], notes: Notes) -> Page:
     others = [one for one in window if 0 < abs(one.number - page.number) <= NEIGHBOURS]
     gone = running(page, others)
     if gone:
-        notes.skip("header or footer line", "it runs through the pages", len(gone))
+        notes.skip("header or footer line", "running through the pages", len(gone))
     kept = [line for line in page.lines if id(line) not in gone]
-    return Page(page.number, kept, page.bottom, page.top, page.edges)
+    return replace(page, lines=kept)
 
 
-class _Sections:
-    """Cuts pages at the headings that bookmarks name; a heading not found counts from the top."""
+class _Layout:
+    """Lays out pages as text and footnotes, without what is neither."""
 
-    def __init__(self, bookmarks: Bookmarks) -> None:
-        self._bookmarks = bookmarks
-        self._path = SectionPath()
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._contents = ContentsLines()
+        self.spellings = Spellings()
 
-    def cut(self, number: int, page: PageText) -> Iterator[tuple[int, str | None]]:
-        """Where sections begin on the page, the one that goes on first."""
-        marks = self._bookmarks.get(number - 1, [])
-        places = [(_heading_at(page, title), level, title) for level, title in marks]
-        at, line = 0, 0
-        if not places or places[0][0]:
-            yield 0, self._path.text
-        for found, level, title in places:
-            line = max(line, found)
-            self._path.enter(level, title)
-            at = page.starts[line][0] if line < len(page.starts) else at
-            yield at, self._path.text
+    def lay_out(self, page: Page) -> tuple[PageText, PageText | None]:
+        """The running text of a page, and its footnotes."""
+        lines, numbers = without_line_numbers(page.lines)
+        if numbers:
+            self._notes.skip("line number", "printed beside the text", numbers)
+        lines = self._without(lines, self._contents.find(lines), *CONTENTS_LINE)
+        if page.drawn:
+            size = page.width * (page.top - page.bottom)
+            labels = figure_labels(lines, page.drawn, size)
+            lines = self._without(lines, labels, "line of words in a figure", "no running text")
+        foot = footnotes(lines, page.usual)
+        text = lay_out(reading_order(_without(lines, foot)), self.spellings)
+        if not foot:
+            return text, None
+        return text, lay_out(reading_order(marked_notes(foot)), self.spellings)
 
-
-def _heading_at(page: PageText, title: str) -> int:
-    """The number of the line that holds the bookmark's title; 0 where none does."""
-    wanted = _letters(title)
-    for number, (_, line) in enumerate(page.starts):
-        found = _letters(line.text)
-        within = wanted in found and len(found) <= len(wanted) + _HEADING_EXTRA
-        if wanted and (within or (len(found) > 8 and wanted.startswith(found))):
-            return number
-    return 0
+    def _without(self, lines: list[Line], gone: list[Line], what: str, why: str) -> list[Line]:
+        if gone:
+            self._notes.skip(what, why, len(gone))
+        return _without(lines, gone)
 
 
-def _letters(text: str) -> str:
-    return "".join(c for c in text.lower() if c.isalnum())
+def _without(lines: list[Line], gone: list[Line]) -> list[Line]:
+    ids = {id(line) for line in gone}
+    return [line for line in lines if id(line) not in ids] if ids else lines
 
 
-def _texts(document: _Document, notes: Notes) -> Iterator[tuple[int, PageText]]:
-    """Number and text of every page that has any."""
-    for page in _cleared(document.pages(), notes):
-        text = lay_out(reading_order(page.lines))
-        if text.text.strip():
-            yield page.number, text
-        elif not page.edges:
-            notes.skip("page", "it holds no text; a scanned page needs OCR")
+def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list[Block]]:
+    bookmarks = document.bookmarks()
+    sections: Sections = BookmarkSections(bookmarks) if bookmarks else HeadingSections(title)
+    layout = _Layout(notes)
+    waiting: list[Block] = []  # footnotes of the last page, whose last sentence goes on
+    for page in _cleared(document.pages(), notes, layout.spellings):
+        text, foot = layout.lay_out(page)
+        if not text.text.strip() and foot is None:
+            if not page.usual:
+                notes.skip("page", "no text; a scanned page needs OCR")
+            continue
+        blocks = _blocks_of(text, page, sections)
+        if waiting:
+            blocks = _after_paragraph(blocks, waiting)
+            waiting = []
+        if foot is not None and foot.text.strip():
+            section = blocks[-1].section if blocks else None
+            waiting = _note_blocks(foot, page.number, section)
+            if not blocks or ends_sentence(text.text):
+                blocks, waiting = [*blocks, *waiting], []
+        if blocks:
+            yield blocks
+    if waiting:
+        yield waiting
 
 
-def _page_blocks(document: _Document, notes: Notes) -> Iterator[list[Block]]:
-    sections = _Sections(document.bookmarks())
-    for number, page in _texts(document, notes):
-        text = page.text + "\n"
-        cuts = list(sections.cut(number, page))
-        ends = [at for at, _ in cuts[1:]] + [len(text)]
-        yield [
-            Block(text[a:b], number, section, origin=runs_between(page.origin, a, b))
-            for (start, section), end in zip(cuts, ends, strict=True)
-            for a, b in _pieces(start, end)
-        ]
+def _blocks_of(page: PageText, found: Page, sections: Sections) -> list[Block]:
+    """A page's text in blocks that are each in one section."""
+    cuts = list(sections.cut(found.number, page, found.usual))
+    if not page.text.strip():
+        return []
+    text = page.text + "\n"
+    ends = [at for at, _ in cuts[1:]] + [len(text)]
+    return [
+        Block(text[a:b], found.number, section, origin=runs_between(page.origin, a, b))
+        for (start, section), end in zip(cuts, ends, strict=True)
+        for a, b in _pieces(start, end)
+    ]
+
+
+def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block]:
+    """Footnotes as a paragraph of their own."""
+    text = f"\n{foot.text}\n\n"
+    origin = [(at + 1, index) for at, index in foot.origin]
+    return [
+        Block(text[a:b], number, section, origin=runs_between(origin, a, b))
+        for a, b in _pieces(0, len(text))
+    ]
+
+
+def _after_paragraph(blocks: list[Block], notes: list[Block]) -> list[Block]:
+    """A page's blocks with the footnotes of the page before after its first paragraph."""
+    for number, block in enumerate(blocks):
+        end = block.text.find("\n\n") + 1
+        if not end and number + 1 < len(blocks) and blocks[number + 1].section == block.section:
+            continue
+        end = end or len(block.text)
+        head = replace(block, text=block.text[:end], origin=runs_between(block.origin, 0, end))
+        rest = block.text[end + 1 :]
+        skipped = end + 1
+        tail = [
+            replace(block, text=rest, origin=runs_between(block.origin, skipped, len(block.text)))
+        ] if rest else []  # fmt: skip
+        return [*blocks[:number], head, *notes, *tail, *blocks[number + 1 :]]
+    return [*blocks, *notes]
 
 
 def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -221,9 +304,9 @@ def _joined(pages: Iterator[list[Block]]) -> Iterator[Block]:
         yield held
 
 
-def _blocks(library: Any, source: Source, notes: Notes) -> Iterator[Block]:
+def _blocks(library: Any, source: Source, notes: Notes, title: str) -> Iterator[Block]:
     with _Document(library, source) as document:
-        yield from _joined(_page_blocks(document, notes))
+        yield from _joined(_page_blocks(document, notes, title))
 
 
 @dataclass(frozen=True)
@@ -236,11 +319,20 @@ class PdfReader:
     def open(self, source: Source) -> OpenDocument:
         library = importlib.import_module("pypdfium2")
         with _Document(library, source) as document:
-            title = document.title() or one_line(source.file_name)
-            if not any(page.lines for page in document.pages()):
+            about = document.metadata()
+            first = next((page for page in document.pages() if page.lines), None)
+            if first is None:
                 raise EmptyDocument(
                     f"{source.name} has no text on any page ({len(document.pdf)} in all), it seems "
                     "to be scanned; run text recognition (OCR) on it first."
                 )
+            title = about.title or title_of(first.lines, first.usual)
         notes = Notes()
-        return OpenDocument(title, "application/pdf", _blocks(library, source, notes), notes)
+        return OpenDocument(
+            title or one_line(source.file_name),
+            "application/pdf",
+            _blocks(library, source, notes, title),
+            notes,
+            about.author,
+            about.date,
+        )

@@ -21,6 +21,9 @@ _OVERLAP_SHARE = 0.5
 _PARAGRAPH_GAP = 1.35
 _FEW_GAPS = 4
 _LEADING = 1.5
+_LARGER = 1.12  # in heights of the usual line: a heading
+_SAME_SIZE = 0.06
+_HEADING_LEADING = 1.5  # in heights of a line: within a heading
 _MOST_LINES = 5000  # beyond, a page is a drawing made of letters
 
 Region = list[Line]
@@ -118,11 +121,38 @@ def separators(region: Region) -> list[str]:
     """What stands between each line and the next: a space, a line end or an empty line."""
     gaps = [_gap(one, two) for one, two in pairwise(region)]
     usual = _usual_gap([gap for gap in gaps if gap > 0], region)
-    return [
-        " " if _same_row(one, two) else
-        "\n\n" if usual and gap > _PARAGRAPH_GAP * usual else "\n"
-        for gap, (one, two) in zip(gaps, pairwise(region), strict=True)
-    ]  # fmt: skip
+    height = median(line.height for line in region) if region else 0.0
+    marks = []
+    for at, (one, two) in enumerate(pairwise(region)):
+        if _same_row(one, two):
+            marks.append(" ")
+        else:
+            marks.append("\n\n" if _parted(region, gaps, at, usual, height) else "\n")
+    return marks
+
+
+def _parted(region: Region, gaps: list[float], at: int, usual: float, height: float) -> bool:
+    """Whether a paragraph begins after line `at`: behind a wide gap, or where the print changes.
+
+    A gap is wide beside the usual one of the region, and beside those before and after it, as
+    where a table of wider pitch fills most of a page.
+    """
+    one, two, gap = region[at], region[at + 1], gaps[at]
+    if gap <= _LARGER * min(usual, height) or _one_heading(one, two, gap, height):
+        return False
+    if gap > _PARAGRAPH_GAP * usual:
+        return True
+    beside = min((g for g in gaps[max(0, at - 1) : at + 2] if g > 0), default=gap)
+    if gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height:
+        return True
+    return (one.height > _LARGER * height) != (two.height > _LARGER * height)
+
+
+def _one_heading(one: Line, two: Line, gap: float, usual: float) -> bool:
+    """Whether two lines in large print are one heading, whose lines are as far apart as it is."""
+    large = min(one.height, two.height) > _LARGER * usual
+    same = abs(one.height - two.height) <= _SAME_SIZE * one.height
+    return large and same and gap <= _HEADING_LEADING * one.height
 
 
 def _usual_gap(gaps: list[float], region: Region) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 # PDFium writes a hyphen that ends a line as U+FFFE (U+0002 in old versions) and drops the line end.
@@ -16,6 +16,11 @@ HYPHENS = "\ufffe\x02\u00ad"
 _LINE = re.compile(f"[^\r\n{HYPHENS}]*(?:[{HYPHENS}]|\r\n?|\n|$)")
 _BLANK = " \t\r\n\0"
 _WORD = re.compile(r"\S+")
+_RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
+_MARK = re.compile(r"(?<=[^\s\d])[ ]?(\d{1,3})(?=[\s,.;:)]|\Z)")
+_BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
+_NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
+_BOLD = re.compile(rb"bold|black|heavy|cmbx|-bd", re.IGNORECASE)
 _SAMPLED_LINES = 4
 _GAP = 1.6  # in line heights: wider than any space, narrower than any gutter between columns
 
@@ -31,6 +36,7 @@ class Line:
     y0: float
     y1: float
     indices: tuple[int, ...] = ()  # of all characters, where they do not simply count up
+    bold: bool = False  # asked only of what may be a numbered heading
     height: float = field(init=False)
     middle: float = field(init=False)
     upright: bool = field(init=False)  # runs from left to right, not up or down a margin
@@ -39,6 +45,12 @@ class Line:
         self.height = self.y1 - self.y0
         self.middle = (self.y0 + self.y1) / 2
         self.upright = len(self.text) < 4 or self.x1 - self.x0 > self.height / 2
+
+
+def _is_raised(box: tuple[float, float, float, float], bottom: float, top: float) -> bool:
+    """Whether a character is smaller than its line, and higher than its foot."""
+    height = top - bottom
+    return box[1] > bottom + _RAISED * height and box[3] - box[1] < height
 
 
 class PageText:
@@ -113,17 +125,51 @@ class PageText:
 
     def _line(self, start: int, end: int) -> Line:
         first, last = self._char_index(start), self._char_index(end - 1)
+        text = self._text[start:end]
         x0, y0, x1, y1 = self._measure(first)
         if end - start > 1:
             # The mark of a hyphen has no box of its own in some versions.
-            marked = self._text[end - 1] in HYPHENS
+            marked = text[-1] in HYPHENS
             a, b, c, d = self._measure(self._char_index(end - 2) if marked else last)
-            x0, y0, x1, y1 = min(x0, a), min(y0, b), max(x1, c), max(y1, d)
-        text = self._text[start:end]
+            x0, x1 = min(x0, a), max(x1, c)
+            # A raised mark does not make its line higher, as if it were a heading.
+            if not (text[-1].isdigit() and _is_raised((a, b, c, d), y0, y1)):
+                y0, y1 = min(y0, b), max(y1, d)
         indices: tuple[int, ...] = ()
         if last - first != end - 1 - start:
             indices = tuple(self._char_index(at) for at in range(start, end))
-        return Line(text, first, x0, x1, y0, y1, indices)
+        bold = text[0].isdigit() and _NUMBERED.match(text) is not None and self._is_bold(first)
+        line = Line(text, first, x0, x1, y0, y1, indices, bold)
+        return self._with_marks(line) if _MARK.search(text) else line
+
+    def _is_bold(self, index: int) -> bool:
+        name, flags = ctypes.create_string_buffer(128), ctypes.c_int()
+        self._raw.FPDFText_GetFontInfo(self._page, index, name, len(name), flags)
+        return _BOLD.search(name.value) is not None
+
+    def _with_marks(self, line: Line) -> Line:
+        """A line with the raised marks of footnotes in brackets, where they are printed.
+
+        PDFium gives a raised mark at a line's end wherever it is in the line.
+        """
+        for mark in reversed(list(_MARK.finditer(line.text))):
+            every = line.indices or tuple(range(line.index, line.index + len(line.text)))
+            box = self._measure(every[mark.start(1)])
+            if not _is_raised(box, line.y0, line.y1):
+                continue
+            at = mark.start()
+            if mark.end() == len(line.text):
+                boxes = ((n, self._measure(every[n])) for n in range(at) if line.text[n] > " ")
+                at = max((n + 1 for n, (a, _, c, _) in boxes if (a + c) / 2 < box[0]), default=0)
+            if not _BEFORE_MARK.search(line.text, 0, at):
+                continue
+            signs = (*every[mark.start(1) : mark.end(1)], every[mark.start(1)])
+            text = f"{line.text[:at]}[{mark[1]}]{line.text[at : mark.start()]}"
+            indices = (*every[:at], signs[0], *signs, *every[at : mark.start()])
+            line = replace(
+                line, text=text + line.text[mark.end() :], indices=indices + every[mark.end() :]
+            )
+        return line
 
     def _char_index(self, at: int) -> int:
         if self._same:

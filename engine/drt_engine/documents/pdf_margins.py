@@ -26,9 +26,10 @@ _PAGE_NUMBER = re.compile(r"[\W_]*(?:page|seite|p\.)?\s*#(?:\s*(?:of|von|/)\s*#)
 
 @dataclass(slots=True)
 class Edge:
-    """A line that may be a running one."""
+    """A line that may be a running one; `parts` are all that is beside each other in it."""
 
     line: Line
+    parts: list[Line]
     text: str
     pattern: str
     numbers: tuple[str, ...]
@@ -44,23 +45,35 @@ class Page:
     lines: list[Line]
     bottom: float = 0.0
     top: float = 0.0
+    width: float = 0.0
+    usual: float = 0.0  # height of a line
     edges: list[Edge] = field(default_factory=list)
+    drawn: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.edges = _edges(self)
+        if not self.usual:  # not what is left of a page, whose edges are known
+            self.edges = _edges(self)
 
 
 def _edges(page: Page) -> list[Edge]:
     lines = sorted((line for line in page.lines if line.upright), key=lambda line: -line.middle)
     if not lines:
         return []
-    usual = median(line.height for line in lines)
+    usual = page.usual = median(line.height for line in lines)
     zone = _ZONE * (page.top - page.bottom)
     upper = _outer(lines, usual, [line.middle > page.top - zone for line in lines])
     lines.reverse()
     lower = _outer(lines, usual, [line.middle < page.bottom + zone for line in lines])
     found = {id(line): line for line in (*upper, *lower)}
-    return [_edge(line, page.number) for line in found.values()]
+    rows: list[list[Line]] = []
+    for line in sorted(found.values(), key=lambda line: (-round(line.middle), line.x0)):
+        if rows and abs(rows[-1][-1].middle - line.middle) < 0.3 * line.height:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    whole = [_edge(sorted(row, key=lambda line: line.x0), page.number) for row in rows]
+    alone = [_edge([line], page.number) for row in rows if len(row) > 1 for line in row]
+    return [*whole, *alone]
 
 
 def _outer(lines: Sequence[Line], usual: float, within: Sequence[bool]) -> list[Line]:
@@ -77,13 +90,13 @@ def _outer(lines: Sequence[Line], usual: float, within: Sequence[bool]) -> list[
     return list(lines[:count])
 
 
-def _edge(line: Line, page: int) -> Edge:
-    text = " ".join(line.text.lower().split())
+def _edge(row: list[Line], page: int) -> Edge:
+    text = " ".join(" ".join(line.text for line in row).lower().split())
     ends = {found[1] or found[2] for found in _OUTER_NUMBER.finditer(text)}
     offsets = frozenset(int(number) - page for number in ends)
     pattern = _NUMBER.sub("#", text)
     numbered = _PAGE_NUMBER.fullmatch(pattern) is not None
-    return Edge(line, text, pattern, tuple(_NUMBER.findall(text)), offsets, numbered)
+    return Edge(row[0], row, text, pattern, tuple(_NUMBER.findall(text)), offsets, numbered)
 
 
 def running(page: Page, others: Sequence[Page]) -> set[int]:
@@ -92,9 +105,10 @@ def running(page: Page, others: Sequence[Page]) -> set[int]:
     A page of nothing else keeps them, but for its number: they are what it says.
     """
     found = [edge for edge in page.edges if _runs(edge, page, others)]
-    if len(found) == len(page.lines):
-        found = [edge for edge in found if edge.numbered]
-    return {id(edge.line) for edge in found}
+    gone = {id(line) for edge in found for line in edge.parts}
+    if len(gone) == len(page.lines):
+        gone = {id(line) for edge in found if edge.numbered for line in edge.parts}
+    return gone
 
 
 def _runs(edge: Edge, page: Page, others: Sequence[Page]) -> bool:

@@ -1,14 +1,17 @@
 """A page's text from its lines in reading order, each character with its index in the page.
 
-Joins words split over lines and drops stray characters; knows no PDFium and no file.
+Joins words split over lines and drops stray characters; knows no PDFium and no file. Whether a
+hyphen at a line's end belongs to the word is told by how the pages around write it.
 """
 
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from drt_engine.documents.base import words
 from drt_engine.documents.pdf_layout import Region, separators
 from drt_engine.documents.pdf_lines import HYPHENS, Line
 
@@ -19,8 +22,58 @@ _LIGATURES = {
 _STRAY = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufeff\uffff\ud800-\udfff\ufb00-\ufb06]")
 _REAL_HYPHENS = "-\u2010"
 _LONGEST_WORD = 40
-_FIRST_WORD = re.compile(r"[^\W\d_]+")
+_MOST_COMPOUNDS = 100_000
+_PAGES_AROUND = 9
+_FIRST_WORD = re.compile(r"[^\W_]+")
+_COMPOUND = re.compile(r"[^\W_]+-[^\W_]+")
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_SPLIT = re.compile(f"[^\\W_]+[{_REAL_HYPHENS}{HYPHENS}]\n?[^\\W_]+")  # no words, but parts of one
+_SHORTEST_PART = 4
+_HYPHENATED = words("non self well ill all ex anti multi")
+# What begins many words that are written as one: "with-out" at a line's end is "without".
+_PREFIXES = words(
+    "after any back down ever every fore hand head here hind home house inter land life light mean "
+    "more news night over rain road sand sea some song south north east west sun super sword them "
+    "there thunder time under water what when where wind wood work world your"
+)
 _SENTENCE_END = re.compile(r"[.!?:;…][\"'”’»)\]]*\Z")
+
+
+class Spellings:
+    """How a document writes its words: compounds so far, and the words of the pages around."""
+
+    def __init__(self) -> None:
+        self._compounds: set[str] = set()
+        self._pages: deque[list[str]] = deque(maxlen=_PAGES_AROUND)
+        self._words: frozenset[str] | None = None
+
+    def see(self, lines: Sequence[Line]) -> None:
+        """Take note of a page, which may be one to come."""
+        inner = "\n".join(line.text for line in lines if "-" in line.text)
+        if inner and len(self._compounds) < _MOST_COMPOUNDS:
+            self._compounds.update(_COMPOUND.findall(inner.lower()))
+        self._pages.append([line.text for line in lines])
+        self._words = None
+
+    def has_hyphen(self, left: str, right: str) -> bool:
+        """Whether `left` and `right`, parted by a line's end, are written with a hyphen.
+
+        So they are where the document writes them that way elsewhere; or where it uses both as
+        words, and not what they would be as one.
+        """
+        left, right = left.lower(), right.lower()
+        if f"{left}-{right}" in self._compounds:
+            return True
+        if any(map(str.isdigit, left + right)):
+            return True
+        short = min(len(left), len(right)) < _SHORTEST_PART and left not in _HYPHENATED
+        if short or left in _PREFIXES:
+            return False
+        if self._words is None:
+            text = "\n".join("\n".join(lines) for lines in self._pages)
+            self._words = frozenset(_WORD.findall(_SPLIT.sub(" ", text.lower())))
+        known = left in self._words or left in _HYPHENATED
+        return known and right in self._words and left + right not in self._words
 
 
 @dataclass
@@ -30,7 +83,7 @@ class PageText:
     text: str = ""
     origin: list[tuple[int, int]] = field(default_factory=list)
     starts: list[tuple[int, Line]] = field(default_factory=list)  # where each line begins
-    compounds: frozenset[str] = frozenset()
+    spellings: Spellings = field(default_factory=Spellings)
 
     def add(self, line: Line, separator: str) -> None:
         """Append a line after `separator`, or to the word that the last line left open."""
@@ -58,10 +111,10 @@ class PageText:
         return True
 
     def _is_compound(self, following: str) -> bool:
-        """Whether the page writes the word with its hyphen where no line ends."""
+        """Whether the word that `following` completes is written with its hyphen."""
         left = _FIRST_WORD.match(self.text[-2:-_LONGEST_WORD:-1])
         right = _FIRST_WORD.match(following)
-        return bool(left and right and f"{left[0][::-1]}-{right[0]}".lower() in self.compounds)
+        return bool(left and right and self.spellings.has_hyphen(left[0][::-1], right[0]))
 
     def end(self) -> None:
         """Turn the mark of a hyphen at the very end into a hyphen."""
@@ -69,17 +122,23 @@ class PageText:
             self.text = self.text[:-1] + "-"
 
 
-def lay_out(regions: Sequence[Region]) -> PageText:
+def lay_out(regions: Sequence[Region], spellings: Spellings | None = None) -> PageText:
     """The text of a page's regions; an empty line parts paragraphs, none parts a sentence."""
-    every = [line for region in regions for line in region]
-    inner = "\n".join(line.text for line in every if "-" in line.text)
-    page = PageText(compounds=frozenset(re.findall(r"[^\W\d_]+-[^\W\d_]+", inner.lower())))
+    if spellings is None:
+        spellings = Spellings()
+        spellings.see([line for region in regions for line in region])
+    page = PageText(spellings=spellings)
     for number, region in enumerate(regions):
         between = [_between(page.text, region[0]) if number else "", *separators(region)]
         for line, separator in zip(region, between, strict=True):
             page.add(line, separator)
     page.end()
     return page
+
+
+def ends_sentence(text: str) -> bool:
+    """Whether the text ends where a sentence may."""
+    return _SENTENCE_END.search(text.rstrip()) is not None
 
 
 def _between(text: str, line: Line) -> str:

@@ -33,10 +33,15 @@ def make_page_pdf(
     pages: Sequence[Sequence[Text]],
     *,
     title: str = "",
-    bookmarks: Sequence[tuple[int, str]] = (),
+    bookmarks: Sequence[tuple[int, str] | tuple[int, str, float]] = (),
     rotate: int = 0,
+    drawn: str = "",
+    more: str = "",
 ) -> bytes:
-    """A PDF of placed lines; `bookmarks` are (page index, title), all of one level."""
+    """A PDF of placed lines; `bookmarks` are (page index, title, height), all of one level.
+
+    `drawn` is drawn on each page; `more` goes into the file's metadata.
+    """
     kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(pages)))
     outline = 4 + 2 * len(pages)
     marks = f"/Outlines {outline + 1} 0 R" if bookmarks else ""
@@ -46,21 +51,22 @@ def make_page_pdf(
         "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
     ]
     for number, lines in enumerate(pages):
-        content = "\n".join(_shown(line) for line in lines)
+        content = "\n".join([drawn, *(_shown(line) for line in lines)])
         objects.append(
             f"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Rotate {rotate} "
             f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>"
         )
         objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
-    objects.append(f"<< /Title ({_escaped(title)}) >>")
+    objects.append(f"<< /Title ({_escaped(title)}) {more} >>")
     if bookmarks:
         first, last = outline + 2, outline + 1 + len(bookmarks)
         objects.append(f"<< /First {first} 0 R /Last {last} 0 R /Count {len(bookmarks)} >>")
-        for number, (page, name) in enumerate(bookmarks):
+        for number, (page, name, *top) in enumerate(bookmarks):
+            view = f"/XYZ 0 {top[0]} 0" if top else "/Fit"
             following = f"/Next {first + number + 1} 0 R" if first + number < last else ""
             objects.append(
                 f"<< /Title ({_escaped(name)}) /Parent {outline + 1} 0 R {following} "
-                f"/Dest [{4 + 2 * page} 0 R /Fit] >>"
+                f"/Dest [{4 + 2 * page} 0 R {view}] >>"
             )
     return assemble_pdf(objects, f"/Info {outline} 0 R")
 

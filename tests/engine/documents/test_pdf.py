@@ -197,9 +197,9 @@ def test_bookmarks_are_sections(tmp_path: Path) -> None:
     _, blocks = read(tmp_path / "a.pdf", make_page_pdf(pages, bookmarks=marks))
     assert [(block.page, block.section, block.text) for block in blocks] == [
         (1, None, "Before.\n"),
-        (1, "Camp", "1 Camp\nWe arrived.\n"),
-        (1, "Tents", "1.1 Tents\nThey leak.\n"),
-        (2, "Tents", "Still tents.\nFar below this line\n"),
+        (1, "1 Camp", "1 Camp\nWe arrived.\n"),
+        (1, "1.1 Tents", "1.1 Tents\nThey leak.\n"),
+        (2, "1.1 Tents", "Still tents.\nFar below this line\n"),
         (3, "Not on the page", "Words.\n"),
     ]
 
