@@ -28,6 +28,53 @@ class EncoderConfig:
             raise ConfigError(f"encoder.kind is {self.kind!r}, expected 'llama' or 'bert'")
 
 
+# What a question expects as its answer: the types of the natural questions that the reader is taught.
+ANSWER_TYPES = (
+    "who",
+    "where",
+    "when",
+    "number",
+    "what",
+    "which",
+    "definition",
+    "why",
+    "how",
+    "yesno",
+    "list",
+    "compare",
+)
+
+
+@dataclass(frozen=True)
+class ReaderConfig:
+    """Shape of the cross-encoder that reads quotes off retrieved passages.
+
+    ``margin``: tokens of each neighbouring chunk that a passage holds besides its own chunk;
+    ``longest_question``: tokens of a question that are read, the last ones where it is longer.
+    """
+
+    layers: int = 6
+    heads: int = 12
+    mlp: int = 1536
+    positions: int = 512
+    margin: int = 32
+    longest_question: int = 64
+    begin_id: int = 101
+    separator_id: int = 102
+
+    def __post_init__(self) -> None:
+        _positive(
+            "reader",
+            layers=self.layers,
+            heads=self.heads,
+            mlp=self.mlp,
+            positions=self.positions,
+            longest_question=self.longest_question,
+        )
+        if min(self.margin, self.begin_id, self.separator_id) < 0:
+            raise ConfigError("reader.margin, begin_id and separator_id must be 0 or more")
+
+
 @dataclass(frozen=True)
 class ModelConfig:
     """Everything that fixes the parameters and the computation of one DRT (DESIGN: the model).
@@ -64,6 +111,7 @@ class ModelConfig:
     reread_relevance: bool = False
     reread_margin: int = 0
     reread_layers: int = 0
+    reader: ReaderConfig | None = None
     zero_lower: bool = False
     pad_id: int = 0
     landmark_id: int = 1
@@ -106,6 +154,8 @@ class ModelConfig:
             )
         if self.reread_relevance and not self.reread:
             raise ConfigError("reread_relevance judges chunks read again: it needs reread = true")
+        if self.reader is not None:
+            self._check_reader(self.reader)
         if self.late_interaction and self.late_candidates < self.retrieved:
             raise ConfigError(
                 f"late_candidates is {self.late_candidates}, expected at least the "
@@ -118,6 +168,20 @@ class ModelConfig:
         for key, allowed in _CHOICES.items():
             if getattr(self, key) not in allowed:
                 raise ConfigError(f"{key} is {getattr(self, key)!r}, expected one of {allowed}")
+
+    def _check_reader(self, reader: ReaderConfig) -> None:
+        if self.width % reader.heads:
+            raise ConfigError(f"width {self.width} must be a multiple of reader.heads")
+        pair = reader.longest_question + self.chunk + 2 * reader.margin + 3
+        if pair > reader.positions:
+            raise ConfigError(
+                f"reader.positions is {reader.positions}, expected at least {pair}: the longest "
+                "question, a passage and three special tokens"
+            )
+        if max(reader.begin_id, reader.separator_id) >= self.vocab:
+            raise ConfigError(
+                f"reader.begin_id and separator_id must be tokens of the {self.vocab}"
+            )
 
     @property
     def head_size(self) -> int:

@@ -13,13 +13,17 @@ from drt_engine.errors import ConfigError
 class StartConfig:
     """Where the parameters come from: a BERT-like folder, a model folder (over it), or nothing.
 
-    ``reset_scorer`` starts the maps that score chunks anew.
+    ``reset_scorer`` starts the maps that score chunks anew. ``reader`` is a BERT-like folder that
+    the reader starts from; ``without`` names parts of ``model`` that are left out, by how their
+    names begin.
     """
 
     warm_start: Path | None = None
     model: Path | None = None
     tokenizer: Path | None = None
     reset_scorer: bool = False
+    reader: Path | None = None
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +125,42 @@ class ClozeConfig:
 
 
 @dataclass(frozen=True)
+class PassagesConfig:
+    """Question and passage pairs for the reader.
+
+    ``qa`` and ``docs``: files; ``questions``: questions a batch; ``passages``: passages a question,
+    drawn from these numbers; ``margins``: tokens of the neighbours around a chunk, drawn likewise;
+    ``candidates``: ranks of BM25 among which negatives are drawn; ``collection``: chunks of short
+    documents that are searched together; ``hidden``: share of the answerable questions whose
+    evidence is left out; ``by_end``: share of the passages chosen by where the evidence ends;
+    ``keywords``: share of the questions cut to their key words; ``longest``: tokens of a span from
+    which on any span inside it is right. ``weights`` of ``source`` or ``source/type``.
+    """
+
+    share: float = 0.0
+    qa: tuple[Path, ...] = ()
+    docs: tuple[Path, ...] = ()
+    questions: int = 32
+    passages: tuple[int, ...] = (2, 2, 3)
+    margins: tuple[int, ...] = (16, 32, 48)
+    candidates: int = 16
+    collection: int = 48
+    hidden: float = 0.08
+    by_end: float = 0.3
+    keywords: float = 0.1
+    longest: int = 72
+    weights: dict[str, float] = field(default_factory=dict)
+    type_loss: float = 0.1
+    verdict_loss: float = 0.2
+
+    def __post_init__(self) -> None:
+        if not self.passages or min(self.passages) < 1:
+            raise ConfigError("passages.passages must name numbers of 1 or more")
+        if not self.margins or min(self.margins) < 0:
+            raise ConfigError("passages.margins must name numbers of 0 or more")
+
+
+@dataclass(frozen=True)
 class StreamConfig:
     """Language modelling on rows of ``chunks`` chunks from shuffled places, ``batch`` at a time.
 
@@ -173,14 +213,15 @@ class TrainConfig:
     questions: QuestionsConfig = field(default_factory=QuestionsConfig)
     needles: NeedlesConfig = field(default_factory=NeedlesConfig)
     cloze: ClozeConfig = field(default_factory=ClozeConfig)
+    passages: PassagesConfig = field(default_factory=PassagesConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        tasks = (self.questions, self.needles, self.cloze, self.stream)
+        tasks = (self.questions, self.needles, self.cloze, self.passages, self.stream)
         shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
-                "at least one of questions.share, needles.share, cloze.share, stream.share must "
-                "be above 0"
+                "at least one of questions.share, needles.share, cloze.share, passages.share, "
+                "stream.share must be above 0"
             )

@@ -28,6 +28,7 @@ from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retri
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.prompt import Prompt, segments
 from drt_engine.model.quote_head import QuoteHead, Reread
+from drt_engine.model.reader import SpanReader
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import causal_mask, select
 from drt_kernels.gca.decode import DecodeMemory
@@ -164,6 +165,7 @@ class DRT(nn.Module):
             self.question_map = linear(config.width, config.width, scale=0.3)
         if config.quote_head:
             self.quote_head = QuoteHead(config)
+        self.span_reader = SpanReader(config.reader, config.width) if config.reader else None
 
     def embed(self, ids: Tensor) -> Tensor:
         """Token ids [..] -> [.., E], in the compute type; in training, in that of autocast."""

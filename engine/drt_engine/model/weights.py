@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from drt_engine.config.model import EncoderConfig, ModelConfig
+from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
 from drt_engine.tokenizer import Tokenizer
@@ -30,6 +30,8 @@ def config_from_dict(data: dict[str, Any]) -> ModelConfig:
     """
     data = dict(data)
     data["encoder"] = EncoderConfig(**data.get("encoder", {}))
+    if data.get("reader") is not None:
+        data["reader"] = ReaderConfig(**data["reader"])
     unknown = data.keys() - {f.name for f in fields(ModelConfig)}
     if unknown:
         raise ConfigError(

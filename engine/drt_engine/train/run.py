@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from drt_engine.config.load import build, load_config
-from drt_engine.config.model import ModelConfig, preset
+from drt_engine.config.model import ModelConfig, ReaderConfig, preset
 from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
@@ -17,7 +17,7 @@ from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.runtime import choose_device
 from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
-from drt_engine.train.warm_start import for_tokenizer, warm_start
+from drt_engine.train.warm_start import for_tokenizer, warm_start, warm_start_reader
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
@@ -50,7 +50,9 @@ def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
         warm_start(model, config.start.warm_start)
         _start_reader(model)
     if config.start.model is not None:
-        _copy_model(model, config.start.model)
+        _copy_model(model, config.start.model, config.start.without)
+    if config.start.reader is not None:
+        warm_start_reader(model, config.start.reader)
     if config.start.reset_scorer:
         model.scorer = LandmarkScorer(model.config)
     return model, tokenizer
@@ -61,7 +63,11 @@ def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
     changes = dict(config.model)
     base = preset(str(changes.pop("preset", "drt-128m")))
     encoder = build(type(base.encoder), {**vars(base.encoder), **changes.pop("encoder", {})})
-    merged = build(ModelConfig, {**vars(base), **changes, "encoder": encoder}, "model.")
+    reader = base.reader
+    if "reader" in changes:
+        reader = build(ReaderConfig, {**vars(reader or ReaderConfig()), **changes.pop("reader")})
+    parts = {"encoder": encoder, "reader": reader}
+    merged = build(ModelConfig, {**vars(base), **changes, **parts}, "model.")
     return for_tokenizer(merged, tokenizer)
 
 
@@ -77,13 +83,15 @@ def _tokenizer(config: StartConfig) -> Tokenizer:
     )
 
 
-def _copy_model(model: DRT, folder: Path) -> None:
-    """Copy parameters of the same name; parts that the older stage did not have keep their fresh
-    start.
+def _copy_model(model: DRT, folder: Path, without: tuple[str, ...] = ()) -> None:
+    """Copy parameters of the same name but for those whose names begin as ``without`` says; parts
+    that the older stage did not have keep their fresh start.
     """
     older, _ = load_model(folder)
     own = model.state_dict()
     for name, tensor in older.state_dict().items():
+        if name.startswith(without):
+            continue
         if name not in own or own[name].shape != tensor.shape:
             raise ConfigError(
                 f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not"

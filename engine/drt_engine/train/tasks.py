@@ -20,6 +20,7 @@ from drt_engine.tokenizer import Tokenizer
 from drt_engine.train.answering import answer_losses
 from drt_engine.train.cloze import ClozeSource
 from drt_engine.train.needles import NeedleSource
+from drt_engine.train.passages import PassageBatch, PassageSource, passage_loss
 from drt_engine.train.questions import QuestionBatch, QuestionSource, hide_evidence
 from drt_engine.train.shards import open_shards
 from drt_engine.train.stream import StreamState, TokenStream
@@ -36,7 +37,7 @@ class Drawn:
     """
 
     task: str
-    batch: QuestionBatch | Tensor
+    batch: QuestionBatch | PassageBatch | Tensor
     noise: int | None
 
     def generator(self) -> torch.Generator | None:
@@ -60,6 +61,7 @@ class Tasks:
         self.questions: QuestionSource | None = None
         self.needles: NeedleSource | None = None
         self.cloze: ClozeSource | None = None
+        self.passages: PassageSource | None = None
         self.stream: TokenStream | None = None
         self.tokenizer = tokenizer
         self.teacher: LandmarkTeacher | None = None
@@ -86,6 +88,8 @@ class Tasks:
             self.needles = NeedleSource(config.needles.corpus, tokenizer=tokenizer, config=model)
         if config.cloze.share > 0:
             self.cloze = ClozeSource(config.cloze.corpus, tokenizer=tokenizer, config=model)
+        if config.passages.share > 0:
+            self.passages = PassageSource(config.passages, model, tokenizer)
         if config.stream.share > 0:
             self.stream = self._open_stream()
 
@@ -112,16 +116,18 @@ class Tasks:
             "questions": self.config.questions.share,
             "needle": self.config.needles.share,
             "cloze": self.config.cloze.share,
+            "passages": self.config.passages.share,
             "stream": self.config.stream.share,
         }
         return rng.choices(list(shares), list(shares.values()))[0]
 
     def make(self, task: str, rng: random.Random) -> Drawn:
         """Make the batch of a task; only that of the stream changes the state."""
-        makers: dict[str, Callable[[random.Random], QuestionBatch | Tensor]] = {
+        makers: dict[str, Callable[[random.Random], QuestionBatch | PassageBatch | Tensor]] = {
             "questions": self._draw_questions,
             "needle": self._draw_needles,
             "cloze": self._draw_clozes,
+            "passages": self._draw_passages,
             "stream": self._draw_stream,
         }
         batch = makers[task](rng)
@@ -132,6 +138,8 @@ class Tasks:
         batch = drawn.batch.to(self.device)
         if isinstance(batch, Tensor):
             return self._stream_loss(model, batch, drawn.generator())
+        if isinstance(batch, PassageBatch):
+            return passage_loss(model, batch, self.config.passages)
         counts = {
             "questions": self.config.questions.retrieved,
             "needle": self.config.needles.retrieved,
@@ -181,6 +189,10 @@ class Tasks:
             window=config.window,
             recurring=config.recurring,
         )
+
+    def _draw_passages(self, rng: random.Random) -> PassageBatch:
+        assert self.passages is not None
+        return self.passages.batch(rng)
 
     def _draw_stream(self, rng: random.Random) -> Tensor:
         assert self.stream is not None

@@ -29,9 +29,7 @@ def warm_start(model: DRT, folder: Path) -> None:
     The encoder then computes what the source computes for the same tokens from position 0 on; token
     types are folded into the positions.
     """
-    tensors = read_tensors(folder)
-    prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
-    source = {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
+    source = _bert_tensors(folder)
     blocks = list(model.encoder.blocks)
     if not all(isinstance(b, BertBlock) for b in blocks):
         raise WeightsError("a warm start needs encoder.kind = 'bert'")
@@ -41,6 +39,32 @@ def warm_start(model: DRT, folder: Path) -> None:
             _copy_block(block, source, f"encoder.layer.{number}.")
     except (KeyError, RuntimeError) as error:
         raise WeightsError(f"{folder} does not fit the encoder: {error}") from error
+
+
+@torch.no_grad()
+def warm_start_reader(model: DRT, folder: Path) -> None:
+    """Copy the blocks, positions and token types of a BERT-like model into the reader; raises
+    ``WeightsError`` when the shapes differ. Word embeddings are the model's.
+    """
+    reader = model.span_reader
+    if reader is None:
+        raise WeightsError("start.reader needs a model with a reader, expected [model.reader]")
+    source = _bert_tensors(folder)
+    try:
+        reader.positions.weight.copy_(source["embeddings.position_embeddings.weight"])
+        reader.segments.weight.copy_(source["embeddings.token_type_embeddings.weight"])
+        _copy(reader.input_norm, source, "embeddings.LayerNorm")
+        for number, block in enumerate(reader.blocks):
+            _copy_block(block, source, f"encoder.layer.{number}.")
+    except (KeyError, RuntimeError) as error:
+        raise WeightsError(f"{folder} does not fit the reader: {error}") from error
+
+
+def _bert_tensors(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a BERT-like folder by their names without a ``bert.`` in front, in fp32."""
+    tensors = read_tensors(folder)
+    prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
+    return {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
 
 
 def for_tokenizer(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:

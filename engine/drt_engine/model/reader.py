@@ -1,0 +1,138 @@
+"""Cross-encoder that reads a question and a passage together and points at the answer.
+
+A BERT-like encoder over ``begin question separator passage separator`` (Devlin et al. 2019, section
+4.2). The logits of all passages of one question are normalised together, with one null logit for
+each passage (Clark and Gardner 2018), so passages compete and "not here" is one of the choices.
+Knows nothing of text or libraries.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
+from drt_engine.model.chunk_encoder import BertBlock
+from drt_engine.model.layers import linear
+
+_PAIRS = 16  # encoded at a time: their activations stay in the processor's cache
+
+
+@dataclass(frozen=True)
+class PairTokens:
+    """Pairs of question and passage as token ids, each array [P, T].
+
+    ``segments``: 0 for the question, 1 for the passage and its separator; ``valid``: not padding;
+    ``passage``: the tokens that an answer may hold.
+    """
+
+    ids: Tensor
+    segments: Tensor
+    valid: Tensor
+    passage: Tensor
+
+    def to(self, device: torch.device) -> PairTokens:
+        """Return the same on ``device``."""
+        return PairTokens(*(t.to(device) for t in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class PairLogits:
+    """What the reader makes of P pairs, in fp32.
+
+    ``start``, ``end`` [P, T] are -inf outside the passage; ``null`` [P, 2] speaks against a start
+    and an end in this passage; ``types`` [P, len(ANSWER_TYPES)]; ``verdict`` [P, 2]: no, yes.
+    """
+
+    start: Tensor
+    end: Tensor
+    null: Tensor
+    types: Tensor
+    verdict: Tensor
+
+
+class SpanReader(nn.Module):
+    """Encoder and output maps of the reader; word embeddings are the model's own."""
+
+    def __init__(self, config: ReaderConfig, width: int) -> None:
+        super().__init__()
+        self.config = config
+        self.positions = nn.Embedding(config.positions, width)
+        self.segments = nn.Embedding(2, width)
+        for table in (self.positions, self.segments):
+            nn.init.normal_(table.weight, std=0.02)
+        self.input_norm = nn.LayerNorm(width, 1e-12)
+        self.blocks = nn.ModuleList(
+            BertBlock(width, config.heads, config.mlp) for _ in range(config.layers)
+        )
+        self.span = linear(width, 2, scale=0.3, bias=True)
+        self.types = linear(width, len(ANSWER_TYPES), scale=0.3, bias=True)
+        self.verdict = linear(width, 2, scale=0.3, bias=True)
+
+    def forward(self, words: nn.Embedding, pairs: PairTokens) -> PairLogits:
+        """Read P pairs with the word embeddings ``words`` [V, E]."""
+        # Pairs of like length are encoded together, so that little of the work is padding.
+        lengths = pairs.valid.sum(dim=1)
+        order = lengths.argsort(stable=True)
+        spans: list[Tensor] = []
+        firsts: list[Tensor] = []
+        total = pairs.ids.shape[1]
+        for rows in order.split(_PAIRS):
+            longest = int(lengths[rows].max())
+            states = self._encode(
+                words,
+                pairs.ids[rows, :longest],
+                pairs.segments[rows, :longest],
+                pairs.valid[rows, :longest],
+            )
+            span = self.span(states).float()  # [rows, longest, 2]
+            spans.append(nn.functional.pad(span, (0, 0, 0, total - longest)))
+            firsts.append(states[:, 0])
+        back = order.argsort()
+        logits, first = torch.cat(spans)[back], torch.cat(firsts)[back]
+        hidden = ~pairs.passage
+        return PairLogits(
+            logits[..., 0].masked_fill(hidden, float("-inf")),
+            logits[..., 1].masked_fill(hidden, float("-inf")),
+            logits[:, 0],
+            self.types(first).float(),
+            self.verdict(first).float(),
+        )
+
+    def _encode(self, words: nn.Embedding, ids: Tensor, segments: Tensor, valid: Tensor) -> Tensor:
+        """Token ids [N, T] -> states [N, T, E]."""
+        x = words(ids) + self.positions.weight[: ids.shape[1]] + self.segments(segments)
+        x = self.input_norm(x.float())
+        x = x.to(_compute_type(self.blocks[0].up.weight))
+        bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
+        bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
+        for block in self.blocks:
+            x = block(x, bias)
+        return x
+
+
+def _compute_type(weight: Tensor) -> torch.dtype:
+    """The type of matrix products: autocast's while training, else that of the weights."""
+    kind = weight.device.type
+    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
+
+
+def pack_pairs(
+    config: ReaderConfig, questions: list[list[int]], passages: list[list[int]], *, pad_id: int
+) -> tuple[PairTokens, list[int]]:
+    """Return pairs of question and passage token ids, and where each passage starts in its row."""
+    offsets = [len(question) + 2 for question in questions]
+    lengths = [o + len(p) + 1 for o, p in zip(offsets, passages, strict=True)]
+    shape = (len(questions), max(lengths, default=0))
+    ids = torch.full(shape, pad_id)
+    segments = torch.zeros(shape, dtype=torch.long)
+    valid, inside = (torch.zeros(shape, dtype=torch.bool) for _ in range(2))
+    for row, (question, passage) in enumerate(zip(questions, passages, strict=True)):
+        tokens = [config.begin_id, *question, config.separator_id, *passage, config.separator_id]
+        ids[row, : len(tokens)] = torch.tensor(tokens)
+        segments[row, offsets[row] : len(tokens)] = 1
+        valid[row, : len(tokens)] = True
+        inside[row, offsets[row] : len(tokens) - 1] = True
+    return PairTokens(ids, segments, valid, inside), offsets

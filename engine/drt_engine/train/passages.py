@@ -1,0 +1,391 @@
+"""Question and passage pairs that teach the reader, and their loss.
+
+Each question comes with a passage that holds its evidence and with some of the chunks that search
+ranks best for it, which are the passages it must be told apart from. A step needs neither a pool
+of chunks, nor the lower stack, nor stored memory: only the reader runs.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
+from drt_engine.config.train import PassagesConfig
+from drt_engine.errors import ConfigError
+from drt_engine.model.drt import DRT
+from drt_engine.model.reader import PairLogits, PairTokens, pack_pairs
+from drt_engine.retrieval.lexical import LexicalIndex
+from drt_engine.text_units import STOP_WORDS
+from drt_engine.tokenizer import Tokenizer
+from drt_engine.train.questions import chunk_texts, read_lines, token_span
+
+_BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
+_IGNORED = -100  # a label that is not known
+
+
+@dataclass(frozen=True)
+class PassageQuestion:
+    """A question with its evidence as token spans (first, last) of its document.
+
+    Where ``region`` is true, the evidence supports the answer without being it: any span inside is
+    right. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for no, 1 for yes; -100:
+    not known.
+    """
+
+    text: str
+    ids: list[int]
+    document: int
+    spans: list[tuple[int, int]]
+    answer: str
+    region: bool
+    answer_type: int
+    verdict: int
+
+
+@dataclass
+class PassageDocument:
+    """Token ids [n] of a document and its chunks' texts; ``collection`` numbers its index."""
+
+    ids: Tensor
+    chunks: list[str]
+    collection: int = 0
+
+
+@dataclass
+class Collection:
+    """Documents that are searched together: a long one by itself, or several short ones."""
+
+    documents: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)  # the number of each document's first chunk
+    chunks: int = 0
+    index: LexicalIndex | None = None
+
+
+@dataclass(frozen=True)
+class PassageBatch:
+    """P pairs of N questions: ``question`` [P]; where spans start and end, ``starts``, ``ends``
+    [P, T]; ``answered`` [N]: whether any passage holds the answer; ``answer_type``, ``verdict`` [N].
+    """
+
+    pairs: PairTokens
+    question: Tensor
+    starts: Tensor
+    ends: Tensor
+    answered: Tensor
+    answer_type: Tensor
+    verdict: Tensor
+
+    def to(self, device: torch.device) -> PassageBatch:
+        """Return the batch on ``device``."""
+        return PassageBatch(*(value.to(device) for value in vars(self).values()))
+
+
+class PassageSource:
+    """Samples question and passage pairs from files in the project's schema of questions."""
+
+    def __init__(
+        self, config: PassagesConfig, model: ModelConfig, tokenizer: Tokenizer
+    ) -> None:
+        if model.reader is None:
+            raise ConfigError("passages teach the reader; expected a model with [model.reader]")
+        self.config, self.reader = config, model.reader
+        self.chunk, self.pad_id = model.chunk, model.pad_id
+        questions = [row for path in config.qa for row in read_lines(path)]
+        numbers, self.documents = self._read_documents(questions, tokenizer)
+        self.collections = _collect(self.documents, config.collection)
+        self.questions: list[PassageQuestion] = []
+        weights: list[float] = []
+        for row, question in self._read_questions(questions, numbers, tokenizer):
+            self.questions.append(question)
+            weights.append(_weight(config.weights, row))
+        if not self.questions:
+            raise ConfigError("passages.qa holds no question with evidence in passages.docs")
+        self._mass = list(_cumulative(weights))
+
+    def batch(self, rng: random.Random) -> PassageBatch:
+        """Draw ``config.questions`` questions, each with its passages."""
+        drawn = rng.choices(self.questions, cum_weights=self._mass, k=self.config.questions)
+        asked: list[list[int]] = []
+        windows: list[tuple[int, int, int]] = []  # document, first and last token + 1
+        owners: list[int] = []
+        for number, question in enumerate(drawn):
+            ids = self._altered(question, rng)
+            for window in self._windows(question, rng):
+                asked.append(ids)
+                windows.append(window)
+                owners.append(number)
+        passages = [self.documents[d].ids[a:b].tolist() for d, a, b in windows]
+        pairs, offsets = pack_pairs(self.reader, asked, passages, pad_id=self.pad_id)
+        starts, ends = (torch.zeros_like(pairs.passage) for _ in range(2))
+        answered = torch.zeros(len(drawn), dtype=torch.bool)
+        for row, (owner, window, offset) in enumerate(zip(owners, windows, offsets, strict=True)):
+            for a, b in _targets(drawn[owner], window):
+                shift = offset - window[1]
+                if drawn[owner].region:
+                    starts[row, a + shift : b + shift + 1] = True
+                    ends[row, a + shift : b + shift + 1] = True
+                else:
+                    starts[row, a + shift] = True
+                    ends[row, b + shift] = True
+                answered[owner] = True
+        return PassageBatch(
+            pairs,
+            torch.tensor(owners),
+            starts,
+            ends,
+            answered,
+            torch.tensor([q.answer_type for q in drawn]),
+            torch.tensor([q.verdict for q in drawn]),
+        )
+
+    def _windows(
+        self, question: PassageQuestion, rng: random.Random
+    ) -> list[tuple[int, int, int]]:
+        """The passages of a question: one with evidence, unless it is hidden, and hard negatives."""
+        margin = rng.choice(self.config.margins)
+        count = rng.choice(self.config.passages)
+        chosen: list[tuple[int, int]] = []  # document, chunk
+        if question.spans and rng.random() >= self.config.hidden:
+            span = rng.choice(question.spans)
+            place = span[rng.random() < self.config.by_end]
+            chosen.append((question.document, place // self.chunk))
+        negatives = self._negatives(question, rng, count - len(chosen))
+        return [self._window(d, c, margin) for d, c in [*chosen, *negatives]]
+
+    def _window(self, document: int, chunk: int, margin: int) -> tuple[int, int, int]:
+        first, last = chunk * self.chunk - margin, (chunk + 1) * self.chunk + margin
+        return document, max(0, first), min(len(self.documents[document].ids), last)
+
+    def _negatives(
+        self, question: PassageQuestion, rng: random.Random, count: int
+    ) -> list[tuple[int, int]]:
+        """Draw chunks that rank high for the question and do not hold its answer."""
+        collection = self.collections[self.documents[question.document].collection]
+        evidence = {
+            chunk
+            for a, b in question.spans
+            for chunk in range(a // self.chunk, b // self.chunk + 1)
+        }
+        answer = question.answer.lower() if len(question.answer) > 3 else None
+        ranked: list[tuple[int, int]] = []
+        for document, chunk in self._search(collection, question.text):
+            if document == question.document and chunk in evidence:
+                continue
+            if answer and answer in self.documents[document].chunks[chunk].lower():
+                continue  # perhaps an answer that nobody marked
+            ranked.append((document, chunk))
+            if len(ranked) == self.config.candidates:
+                break
+        if len(ranked) <= count:
+            return ranked
+        return rng.sample(ranked, count)
+
+    def _search(self, collection: Collection, text: str) -> Iterator[tuple[int, int]]:
+        """Documents and chunks of a collection, best first by BM25."""
+        if collection.index is None:
+            texts = [c for d in collection.documents for c in self.documents[d].chunks]
+            collection.index = LexicalIndex(texts)
+        for number, _ in collection.index.search(text, 2 * self.config.candidates):
+            place = bisect_right(collection.starts, number) - 1
+            yield collection.documents[place], number - collection.starts[place]
+
+    def _altered(self, question: PassageQuestion, rng: random.Random) -> list[int]:
+        """The question's tokens, sometimes as people type: key words only."""
+        if rng.random() >= self.config.keywords:
+            return question.ids
+        words = re.findall(r"\w[\w'.-]*", question.text)
+        kept = [word for word in words if word.lower() not in STOP_WORDS]
+        if len(kept) < 2:
+            return question.ids
+        return self._encode([" ".join(kept)])[0]
+
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
+        room = self.reader.longest_question
+        return [encoding.ids[-room:] for encoding in self.tokenizer.encode_batch(texts)]
+
+    def _read_documents(
+        self, questions: Sequence[dict[str, object]], tokenizer: Tokenizer
+    ) -> tuple[dict[object, int], list[PassageDocument]]:
+        """Tokenise the documents that are asked about; their numbers by id."""
+        self.tokenizer = tokenizer
+        asked: dict[object, list[dict[str, object]]] = defaultdict(list)
+        for row in questions:
+            asked[row["doc_id"]].append(row)
+        numbers: dict[object, int] = {}
+        documents: list[PassageDocument] = []
+        rows = (row for path in self.config.docs for row in read_lines(path))
+        texts_by_name = ((row.get("doc_id", row.get("id")), str(row["text"])) for row in rows)
+        for group in _groups(pair for pair in texts_by_name if pair[0] in asked):
+            encodings = tokenizer.encode_batch([text for _, text in group])
+            for (name, text), encoding in zip(group, encodings, strict=True):
+                if len(encoding) and name not in numbers:
+                    numbers[name] = len(documents)
+                    texts = chunk_texts(encoding, text, self.chunk)
+                    ids = torch.tensor(encoding.ids, dtype=torch.int32)
+                    documents.append(PassageDocument(ids, texts))
+                    for row in asked[name]:
+                        row["spans"] = [
+                            token_span(encoding, a, b)
+                            for a, b in row["evidence"]  # type: ignore[attr-defined]
+                        ]
+        return numbers, documents
+
+    def _read_questions(
+        self,
+        questions: Sequence[dict[str, object]],
+        numbers: dict[object, int],
+        tokenizer: Tokenizer,
+    ) -> Iterator[tuple[dict[str, object], PassageQuestion]]:
+        rows = [row for row in questions if row["doc_id"] in numbers]
+        for row, ids in zip(rows, self._encode([str(r["question"]) for r in rows]), strict=True):
+            spans = [s for s in row.get("spans", ()) if s is not None]  # type: ignore[attr-defined]
+            answerable = row["kind"] != "unanswerable"
+            if not ids or (answerable and not spans):
+                continue
+            region = row["kind"] == "abstractive" or any(
+                b - a >= self.config.longest for a, b in spans
+            )
+            kind = "yesno" if row["source"] == "BoolQ" else row.get("type")
+            answers = row["answers"]
+            said = str(answers[0]).lower() if answers else ""  # type: ignore[index]
+            verdict = {"no": 0, "yes": 1}.get(str(row.get("yes_no", said)), _IGNORED)
+            yield (
+                row,
+                PassageQuestion(
+                    str(row["question"]),
+                    ids,
+                    numbers[row["doc_id"]],
+                    spans,
+                    "" if region else said,
+                    region,
+                    ANSWER_TYPES.index(kind) if kind in ANSWER_TYPES else _IGNORED,
+                    verdict if kind == "yesno" else _IGNORED,
+                ),
+            )
+
+
+def passage_loss(
+    model: DRT, batch: PassageBatch, config: PassagesConfig
+) -> tuple[Tensor, dict[str, float]]:
+    """Return the loss of a batch and its parts: spans, answer types, verdicts."""
+    assert model.span_reader is not None
+    logits: PairLogits = model.span_reader(model.embedding, batch.pairs)
+    count = len(batch.answered)
+    spans = logits.start.new_zeros(())
+    for side, (scores, right) in enumerate(
+        ((logits.start, batch.starts), (logits.end, batch.ends))
+    ):
+        null = logits.null[:, side]
+        # -log of the share of right tokens, or of null, among all tokens of all passages.
+        every = torch.cat([scores, null[:, None]], dim=1).logsumexp(dim=1)
+        hits = scores.masked_fill(~right, float("-inf"))
+        unanswered = ~batch.answered[batch.question]
+        right_null = null.masked_fill(~unanswered, float("-inf"))
+        correct = torch.cat([hits, right_null[:, None]], dim=1)
+        total = _logsumexp_by(every, batch.question, count)
+        mass = _logsumexp_by(_safe_logsumexp(correct), batch.question, count)
+        spans = spans + 0.5 * (total - mass).mean()
+    first = _first_pair(batch.question, count)
+    types = _cross_entropy(logits.types[first], batch.answer_type)
+    # The verdict is read where the deciding clause is: in the first pair, if it is answered.
+    verdict = _cross_entropy(
+        logits.verdict[first], batch.verdict.masked_fill(~batch.answered, _IGNORED)
+    )
+    loss = spans + config.type_loss * types + config.verdict_loss * verdict
+    values = {"span": spans, "type": types, "verdict": verdict}
+    return loss, {name: float(value.detach()) for name, value in values.items()}
+
+
+def _logsumexp_by(values: Tensor, owner: Tensor, count: int) -> Tensor:
+    """Log of the summed exponentials of ``values`` [P] for each of ``count`` owners, [N]."""
+    most = values.detach().new_full((count,), -1e30).scatter_reduce(0, owner, values.detach(), "amax")
+    shifted = (values - most[owner]).exp()
+    return torch.zeros_like(most).index_add(0, owner, shifted).log() + most
+
+
+def _safe_logsumexp(values: Tensor) -> Tensor:
+    """``logsumexp`` over the last axis; rows of only -inf give -1e9 and no gradient."""
+    empty = torch.isinf(values).all(dim=1)
+    filled = values.masked_fill(empty[:, None], 0.0)
+    return filled.logsumexp(dim=1).masked_fill(empty, -1e9)
+
+
+def _first_pair(owner: Tensor, count: int) -> Tensor:
+    """The first row of each of ``count`` owners, [N]."""
+    rows = torch.arange(len(owner), device=owner.device)
+    return rows.new_full((count,), len(owner)).scatter_reduce(0, owner, rows, "amin")
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    if not (labels != _IGNORED).any():
+        return logits.sum() * 0.0
+    return F.cross_entropy(logits, labels, ignore_index=_IGNORED)
+
+
+def _targets(
+    question: PassageQuestion, window: tuple[int, int, int]
+) -> Iterator[tuple[int, int]]:
+    """Spans of the evidence inside a window; of a region, the part inside."""
+    document, first, last = window
+    if document != question.document:
+        return
+    for a, b in question.spans:
+        if question.region and a < last and b >= first:
+            yield max(a, first), min(b, last - 1)
+        elif first <= a and b < last:
+            yield a, b
+
+
+def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection]:
+    """Group documents in order until each group has ``size`` chunks or more."""
+    collections: list[Collection] = []
+    current = Collection()
+    for number, document in enumerate(documents):
+        target = Collection() if len(document.chunks) >= size else current
+        document.collection = -1
+        target.documents.append(number)
+        target.starts.append(target.chunks)
+        target.chunks += len(document.chunks)
+        if target.chunks >= size:
+            collections.append(target)
+            current = Collection() if target is current else current
+    if current.documents:
+        collections.append(current)
+    for place, collection in enumerate(collections):
+        for number in collection.documents:
+            documents[number].collection = place
+    return collections
+
+
+def _groups(pairs: Iterable[tuple[object, str]]) -> Iterator[list[tuple[object, str]]]:
+    group: list[tuple[object, str]] = []
+    for pair in pairs:
+        group.append(pair)
+        if sum(len(text) for _, text in group) >= _BATCH_CHARACTERS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _weight(weights: dict[str, float], row: dict[str, object]) -> float:
+    """The weight of a question: that of its source and type, of its source, or 1."""
+    source = str(row["source"])
+    return weights.get(f"{source}/{row.get('type')}", weights.get(source, 1.0))
+
+
+def _cumulative(weights: Sequence[float]) -> Iterator[float]:
+    total = 0.0
+    for weight in weights:
+        total += weight
+        yield total
