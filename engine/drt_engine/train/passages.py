@@ -159,8 +159,13 @@ class PassageSource:
             span = rng.choice(question.spans)
             place = span[rng.random() < self.config.by_end]
             chosen.append((question.document, place // self.chunk))
-        negatives = self._negatives(question, rng, count - len(chosen))
-        return [self._window(d, c, margin) for d, c in [*chosen, *negatives]]
+        chosen += self._negatives(question, rng, count - len(chosen))
+        if not chosen:  # nothing shares a word with the question
+            chosen.append((question.document, rng.randrange(self._chunks(question.document))))
+        return [self._window(d, c, margin) for d, c in chosen]
+
+    def _chunks(self, document: int) -> int:
+        return len(self.documents[document].chunks)
 
     def _window(self, document: int, chunk: int, margin: int) -> tuple[int, int, int]:
         first, last = chunk * self.chunk - margin, (chunk + 1) * self.chunk + margin
