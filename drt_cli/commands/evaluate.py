@@ -87,6 +87,32 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
 
 
 @with_global_options()
+@command.command("files")
+@click.argument("questions", type=FILE)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.option("--limit", type=click.IntRange(min=1), help="At most so many of each type.")
+@click.option("--file", metavar="NAME", help="Only questions about this file.")
+@click.option(
+    "--retriever",
+    type=click.Choice(["hybrid", "landmark", "lexical"]),
+    help="Where candidate chunks come from.",
+)
+@click.option("--lexical", is_flag=True, default=None, help="Also with BM25 alone.")
+@click.option("--reread/--no-reread", default=None, help="The reader pass (default), or none.")
+@_records
+@json_option
+@click.pass_obj
+def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
+    """Measure answers about files of your own.
+
+    QUESTIONS is a .jsonl file with a line for each question: "file" (its name in FOLDER), "type",
+    "question", and "answer", a regular expression that a right quote matches, or null where the
+    file does not say.
+    """
+    _run("files", settings, options, as_json=as_json)
+
+
+@with_global_options()
 @command.command("needle")
 @click.option("--corpus", required=True, type=FILE, help="Text to hide needles in.")
 @click.option(

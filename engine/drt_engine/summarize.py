@@ -442,7 +442,7 @@ def _write_part(
     """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
     ids = question_ids(runtime, prompt, what="focus")
     source = LibrarySource(
-        runtime, store, prompt, ids, documents=documents, reread=runtime.config.reread
+        runtime, store, prompt, ids, documents=documents, reread=runtime.config.reads_passages
     )
     decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
     state = feed_question(decoder, ids)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from . import _engine
 from ._errors import engine_errors
 
-EvaluationTask = Literal["qa", "retrieval", "needle", "ppl", "summary", "calibrate"]
+EvaluationTask = Literal["qa", "files", "retrieval", "needle", "ppl", "summary", "calibrate"]
 BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
 
 
@@ -26,7 +26,8 @@ def evaluate(
 
     Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
     reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, and
-    plot, a file to draw the reliability to; needle takes corpus, lengths, needles, hops, seed,
+    plot, a file to draw the reliability to; files takes questions, folder, file, limit, retriever,
+    lexical and reread; needle takes corpus, lengths, needles, hops, seed,
     retriever and reread; ppl takes corpus, length and limit; summary takes data, limit, source,
     mode and both. qa, retrieval and needle take records, "int8" or "bf16": how chunk memory is
     kept while they run.

@@ -24,6 +24,7 @@ from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
+from drt_engine.retrieval.reading import Reading
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
@@ -184,7 +185,7 @@ class _Asked:
             documents=wanted,
             count=options.top_k,
             retriever=options.retriever,
-            reread=options.reread and runtime.config.reread,
+            reread=options.reread and runtime.config.reads_passages,
             # A copy: a question that fails must leave the conversation as it was.
             own=list(session.own) if session is not None else [],
             use_own=session is not None and options.mode == "free",
@@ -221,6 +222,8 @@ class _Asked:
         scores = retrieved.scores[0, :, :count]
         weight, judged = torch.log_softmax(scores.float(), dim=-1), scores.float()
         index = retrieved.index[0, :, :count]
+        if found.reading is not None:
+            return self._read_quotes(found.reading, weight[0], scores)
         each = 0.0
         logits: QuoteLogits = head(self.answer_state[None], retrieved.memory, index, weight)
         if found.reread is not None:
@@ -232,6 +235,25 @@ class _Asked:
         relevance = float(judged.detach().amax())
         best = float(scores.detach().amax())
         self.signals = Signals(quotes.score, best, relevance, -quotes.null, -each)
+        return quotes
+
+    def _read_quotes(self, reading: Reading, weight: Tensor, scores: Tensor) -> Quotes:
+        """Return the best spans that the reader finds; ``weight`` [R] log retrieval probabilities,
+        ``scores`` [1, R].
+        """
+        reader = self.runtime.config.reader
+        assert reader is not None
+        logits = reading.quote_logits(weight.cpu(), reader.prior)
+        self.pointer = start_shares(logits)
+        quotes = best_quotes(logits, self.passages)
+        evidence = reading.evidence()
+        self.signals = Signals(
+            quotes.score,
+            float(scores.amax()),
+            float(evidence.amax()),
+            -quotes.null,
+            float(evidence.mean()),
+        )
         return quotes
 
     def quote_result(self, quotes: Quotes) -> AnswerResult:

@@ -62,9 +62,10 @@ def best_quotes(
     ``logits`` over [1, R, U] belong to ``passages`` in order.
     """
     null = logits.null[0].float()
+    end_null = null if logits.end_null is None else logits.end_null[0].float()
     count = len(passages)
     start = _normalise(logits.start[0, :count].float(), null)
-    end = _normalise(logits.end[0, :count].float(), null)
+    end = _normalise(logits.end[0, :count].float(), end_null)
     found: list[tuple[float, QuoteSpan]] = []
     for run in _runs(_merge(start, end, passages)):
         found += _spans(run, longest)
@@ -79,7 +80,7 @@ def best_quotes(
             chosen.append(span)
         if len(chosen) == most:
             break
-    nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], null))
+    nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], end_null))
     return Quotes(tuple(chosen), (score - nothing) / 2, float(null.detach()))
 
 

@@ -28,7 +28,7 @@ class EncoderConfig:
             raise ConfigError(f"encoder.kind is {self.kind!r}, expected 'llama' or 'bert'")
 
 
-# What a question expects as its answer: the types of the natural questions that the reader is taught.
+# What a question expects as its answer: the types that the reader is taught.
 ANSWER_TYPES = (
     "who",
     "where",
@@ -50,7 +50,8 @@ class ReaderConfig:
     """Shape of the cross-encoder that reads quotes off retrieved passages.
 
     ``margin``: tokens of each neighbouring chunk that a passage holds besides its own chunk;
-    ``longest_question``: tokens of a question that are read, the last ones where it is longer.
+    ``longest_question``: tokens of a question that are read, the last ones where it is longer;
+    ``prior``: what the logarithm of a passage's retrieval probability counts beside its logits.
     """
 
     layers: int = 6
@@ -59,6 +60,7 @@ class ReaderConfig:
     positions: int = 512
     margin: int = 32
     longest_question: int = 64
+    prior: float = 0.0
     begin_id: int = 101
     separator_id: int = 102
 
@@ -187,6 +189,16 @@ class ModelConfig:
     def head_size(self) -> int:
         """Elements per attention head."""
         return self.width // self.heads
+
+    @property
+    def reads_passages(self) -> bool:
+        """Whether the model can read retrieved passages together with the question."""
+        return self.reread or self.reader is not None
+
+    @property
+    def passage_margin(self) -> int:
+        """Tokens of each neighbouring chunk in a passage that is read with the question."""
+        return self.reread_margin if self.reader is None else self.reader.margin
 
     @property
     def slots(self) -> int:

@@ -116,7 +116,7 @@ def check_quoting(runtime: Runtime, *, reread: bool) -> None:
     """Raise ConfigError for a model without a quote head, or without re-reading where wanted."""
     if not runtime.config.quote_head:
         raise ConfigError(f"the model {runtime.name} has no quote head, expected one that quotes")
-    if reread and not runtime.config.reread:
+    if reread and not runtime.config.reads_passages:
         raise ConfigError(f"the model {runtime.name} cannot re-read, so there are no two modes")
 
 

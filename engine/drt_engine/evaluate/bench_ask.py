@@ -39,7 +39,7 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
     started = time.monotonic()
     check_quoting(runtime, reread=False)
     matmul, copy = Matmul(runtime), MemoryCopy(1 << 26)
-    modes = {ASK: True, STORED: False} if runtime.config.reread else {STORED: False}
+    modes = {ASK: True, STORED: False} if runtime.config.reads_passages else {STORED: False}
     warm: dict[str, list[float]] = {name: [] for name in modes}
     cold: list[ProcessTimes] = []
     python: list[ProcessTimes] = []

@@ -75,7 +75,9 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     check_quoting(runtime, reread=False)
     questions, documents = load_qa(options.qa, options.docs)
     asked = _chosen(questions, options)
-    modes = {"reread": True, "stored": False} if runtime.config.reread else {"stored": False}
+    modes = {"stored": False}
+    if runtime.config.reads_passages:
+        modes = {"reread": True, **modes}
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
     for doc_id, some in progress(list(by_document(asked).items()), "documents"):
         with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, _):

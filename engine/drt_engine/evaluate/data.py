@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import lzma
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -110,6 +111,37 @@ def read_corpus(path: Path) -> Iterator[CorpusDocument]:
             source=record.string("source", empty=True),
             license=record.string("license", empty=True),
             text=record.string("text"),
+        )
+
+
+@dataclass(frozen=True)
+class FileQuestion:
+    """A question about a file; ``pattern`` is what a right answer matches, None where the file has
+    none.
+    """
+
+    file: str
+    type: str
+    question: str
+    pattern: re.Pattern[str] | None
+
+
+def read_file_questions(path: Path) -> Iterator[FileQuestion]:
+    """Yield the questions about files of a file: ``file``, ``type``, ``question`` and ``answer``, a
+    regular expression or null. Raises ConfigError naming file, line and fault.
+    """
+    for record in _records(path):
+        answer = record.fields.get("answer")
+        try:
+            text = None if answer is None else record.string("answer")
+            pattern = None if text is None else re.compile(text, re.IGNORECASE)
+        except re.error as error:
+            raise record.fault(f"'answer' is no regular expression ({error})") from None
+        yield FileQuestion(
+            file=record.string("file"),
+            type=record.string("type"),
+            question=record.string("question"),
+            pattern=pattern,
         )
 
 

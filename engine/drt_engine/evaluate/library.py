@@ -31,6 +31,13 @@ Value = TypeVar("Value")
 
 
 @contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """Make a folder that is removed afterwards."""
+    with tempfile.TemporaryDirectory(prefix="drt-eval-") as folder:
+        yield Path(folder)
+
+
+@contextlib.contextmanager
 def library_of(
     runtime: Runtime, texts: Sequence[str], *, name: str
 ) -> Iterator[tuple[Store, list[DocumentRow]]]:
@@ -39,16 +46,14 @@ def library_of(
     `name` is what a message calls them. Raises ConfigError for a text that reading would change,
     DocumentError for one that cannot be read at all.
     """
-    with tempfile.TemporaryDirectory(prefix="drt-eval-") as folder:
-        path = Path(folder)
-        with open_library(runtime, path / "library") as store:
-            rows = []
-            for number, text in enumerate(texts):
-                file = path / f"{number}.txt"
-                file.write_bytes(text.encode("utf-8"))
-                rows.append(ingest_source(runtime, store, Source.from_path(file))[0])
-                _check_text(store, rows[-1], text, name=name)
-            yield store, rows
+    with temporary_folder() as path, open_library(runtime, path / "library") as store:
+        rows = []
+        for number, text in enumerate(texts):
+            file = path / f"{number}.txt"
+            file.write_bytes(text.encode("utf-8"))
+            rows.append(ingest_source(runtime, store, Source.from_path(file))[0])
+            _check_text(store, rows[-1], text, name=name)
+        yield store, rows
 
 
 def open_library(runtime: Runtime, folder: Path) -> Store:

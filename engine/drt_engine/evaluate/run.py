@@ -10,6 +10,7 @@ from drt_engine.config.load import build
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.answers import QAOptions, evaluate_qa
 from drt_engine.evaluate.calibrate import CalibrateOptions, evaluate_calibrate
+from drt_engine.evaluate.files import FilesOptions, evaluate_files
 from drt_engine.evaluate.needle import NeedleEvaluation, evaluate_needle
 from drt_engine.evaluate.perplexity import PerplexityOptions, evaluate_perplexity
 from drt_engine.evaluate.report import EvalReport
@@ -30,6 +31,7 @@ class _Task:
 
 TASKS: dict[str, _Task] = {
     "qa": _Task(QAOptions, evaluate_qa, stores=True),
+    "files": _Task(FilesOptions, evaluate_files, stores=True),
     "retrieval": _Task(RetrievalOptions, evaluate_retrieval, stores=True),
     "needle": _Task(NeedleEvaluation, evaluate_needle, stores=True),
     "ppl": _Task(PerplexityOptions, evaluate_perplexity),

@@ -20,11 +20,14 @@ from drt_engine.model.layers import RMSNorm, linear
 @dataclass(frozen=True)
 class QuoteLogits:
     """Logits of one question each: ``start``, ``end`` [N, R, U] over token positions, ``null`` [N].
+
+    ``end_null`` [N] is the null logit of the end where it is another than that of the start.
     """
 
     start: Tensor
     end: Tensor
     null: Tensor
+    end_null: Tensor | None = None
 
 
 @dataclass(frozen=True)

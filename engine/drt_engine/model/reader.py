@@ -11,11 +11,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.model.chunk_encoder import BertBlock
-from drt_engine.model.layers import linear
 
 _PAIRS = 16  # encoded at a time: their activations stay in the processor's cache
 
@@ -53,6 +53,22 @@ class PairLogits:
     verdict: Tensor
 
 
+class LogitMap(nn.Linear):
+    """Linear map to logits, in fp32 whatever the compute type."""
+
+    keeps_fp32 = True
+
+    def __init__(self, width: int, outputs: int) -> None:
+        super().__init__(width, outputs)
+        nn.init.normal_(self.weight, std=0.3 * width**-0.5)
+        nn.init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[.., E] -> [.., outputs], fp32."""
+        with torch.autocast(x.device.type, enabled=False):
+            return F.linear(x.float(), self.weight, self.bias)
+
+
 class SpanReader(nn.Module):
     """Encoder and output maps of the reader; word embeddings are the model's own."""
 
@@ -67,9 +83,9 @@ class SpanReader(nn.Module):
         self.blocks = nn.ModuleList(
             BertBlock(width, config.heads, config.mlp) for _ in range(config.layers)
         )
-        self.span = linear(width, 2, scale=0.3, bias=True)
-        self.types = linear(width, len(ANSWER_TYPES), scale=0.3, bias=True)
-        self.verdict = linear(width, 2, scale=0.3, bias=True)
+        self.span = LogitMap(width, 2)
+        self.types = LogitMap(width, len(ANSWER_TYPES))
+        self.verdict = LogitMap(width, 2)
 
     def forward(self, words: nn.Embedding, pairs: PairTokens) -> PairLogits:
         """Read P pairs with the word embeddings ``words`` [V, E]."""
@@ -87,8 +103,8 @@ class SpanReader(nn.Module):
                 pairs.segments[rows, :longest],
                 pairs.valid[rows, :longest],
             )
-            span = self.span(states).float()  # [rows, longest, 2]
-            spans.append(nn.functional.pad(span, (0, 0, 0, total - longest)))
+            span = self.span(states)  # [rows, longest, 2]
+            spans.append(F.pad(span, (0, 0, 0, total - longest)))
             firsts.append(states[:, 0])
         back = order.argsort()
         logits, first = torch.cat(spans)[back], torch.cat(firsts)[back]
@@ -97,26 +113,21 @@ class SpanReader(nn.Module):
             logits[..., 0].masked_fill(hidden, float("-inf")),
             logits[..., 1].masked_fill(hidden, float("-inf")),
             logits[:, 0],
-            self.types(first).float(),
-            self.verdict(first).float(),
+            self.types(first),
+            self.verdict(first),
         )
 
     def _encode(self, words: nn.Embedding, ids: Tensor, segments: Tensor, valid: Tensor) -> Tensor:
         """Token ids [N, T] -> states [N, T, E]."""
         x = words(ids) + self.positions.weight[: ids.shape[1]] + self.segments(segments)
-        x = self.input_norm(x.float())
-        x = x.to(_compute_type(self.blocks[0].up.weight))
+        x = self.input_norm(x)
+        if torch.is_autocast_enabled(x.device.type):  # norms of fp32 weights give fp32
+            x = x.to(torch.get_autocast_dtype(x.device.type))
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
         for block in self.blocks:
             x = block(x, bias)
         return x
-
-
-def _compute_type(weight: Tensor) -> torch.dtype:
-    """The type of matrix products: autocast's while training, else that of the weights."""
-    kind = weight.device.type
-    return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else weight.dtype
 
 
 def pack_pairs(

@@ -13,6 +13,7 @@ from torch import Tensor
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
 from drt_engine.retrieval.lexical import shares, with_neighbours
+from drt_engine.retrieval.reading import Reading, read_passages
 from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
 from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
@@ -188,10 +189,11 @@ class LibrarySource:
         mine = [k for k in kept if k[0] >= len(ids)]
         memories: list[ChunkMemory] = []
         again: Reread | None = None
+        reading: Reading | None = None
         passages: list[Passage] = []
         if library:
             passages, batch = self._passages(library, ids)
-            memory, again = self._memory(passages, batch)
+            memory, again, reading = self._memory(passages, batch)
             memories.append(memory)
         self.passages.append(passages)
         if mine and own is not None:
@@ -205,14 +207,14 @@ class LibrarySource:
             torch.tensor([[[k[2] for k in kept]]], device=device),
         )
         chunk_ids = tuple(ids[k[0]] if k[0] < len(ids) else len(ids) - 1 - k[0] for k in kept)
-        return Found(retrieved, chunk_ids, reread=again)
+        return Found(retrieved, chunk_ids, reread=again, reading=reading)
 
     def _passages(
         self, library: list[tuple[int, float, float]], ids: list[int]
     ) -> tuple[list[Passage], ChunkBatch]:
         chunk_ids = [ids[i] for i, _, _ in library]
         rows = self.store.chunk_rows(chunk_ids)
-        margin = self.runtime.config.reread_margin if self.reread else 0
+        margin = self.runtime.config.passage_margin if self.reread else 0
         near = _Neighbourhood(self.store, chunk_ids, margin)
         lexical = {} if self.retriever == "landmark" else self.lexical()
         out = []
@@ -234,12 +236,19 @@ class LibrarySource:
 
     def _memory(
         self, passages: list[Passage], batch: ChunkBatch
-    ) -> tuple[ChunkMemory, Reread | None]:
+    ) -> tuple[ChunkMemory, Reread | None, Reading | None]:
         device = self.runtime.device
         if not self.reread:
             memory = _memory(batch, device)
             self.tokens_read += int(memory.mask.sum())
-            return memory, None
+            return memory, None, None
+        if self.runtime.model.span_reader is not None:
+            slots = [passage.tokens for passage in passages]
+            reading, tokens_read = read_passages(
+                self.runtime.model, self.question_ids, self._token_ids, slots
+            )
+            self.tokens_read += tokens_read
+            return _memory(batch, device), None, reading
         tokens = torch.stack(self._token_ids)[None].to(device)
         mask = torch.stack([p.tokens >= 0 for p in passages])[None].to(device)
         front = torch.tensor([list(self.question_ids)[-_LONGEST_FRONT:]], device=device)
@@ -248,7 +257,7 @@ class LibrarySource:
             front, torch.ones_like(front, dtype=torch.bool), tokens, mask
         )
         empty = torch.zeros(len(passages), 1, device=device)
-        return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again
+        return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again, None
 
 
 class _Scan:

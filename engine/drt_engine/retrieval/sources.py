@@ -16,6 +16,7 @@ from torch import Tensor
 
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
+from drt_engine.retrieval.reading import Reading
 from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.selection import select
 
@@ -35,6 +36,7 @@ class Found:
     lexical: tuple[float, ...] = ()
     slots: Tensor | None = None
     reread: Reread | None = None
+    reading: Reading | None = None
 
 
 class Source(Protocol):

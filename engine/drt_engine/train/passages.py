@@ -13,13 +13,12 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
+from drt_engine.config.model import ANSWER_TYPES, ModelConfig
 from drt_engine.config.train import PassagesConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
@@ -73,8 +72,9 @@ class Collection:
 
 @dataclass(frozen=True)
 class PassageBatch:
-    """P pairs of N questions: ``question`` [P]; where spans start and end, ``starts``, ``ends``
-    [P, T]; ``answered`` [N]: whether any passage holds the answer; ``answer_type``, ``verdict`` [N].
+    """P pairs of N questions: ``question`` [P] numbers them; where spans start and end, ``starts``,
+    ``ends`` [P, T]; ``answered`` [N]: whether a passage holds the answer; labels ``answer_type``,
+    ``verdict`` [N].
     """
 
     pairs: PairTokens
@@ -93,9 +93,7 @@ class PassageBatch:
 class PassageSource:
     """Samples question and passage pairs from files in the project's schema of questions."""
 
-    def __init__(
-        self, config: PassagesConfig, model: ModelConfig, tokenizer: Tokenizer
-    ) -> None:
+    def __init__(self, config: PassagesConfig, model: ModelConfig, tokenizer: Tokenizer) -> None:
         if model.reader is None:
             raise ConfigError("passages teach the reader; expected a model with [model.reader]")
         self.config, self.reader = config, model.reader
@@ -129,14 +127,11 @@ class PassageSource:
         starts, ends = (torch.zeros_like(pairs.passage) for _ in range(2))
         answered = torch.zeros(len(drawn), dtype=torch.bool)
         for row, (owner, window, offset) in enumerate(zip(owners, windows, offsets, strict=True)):
-            for a, b in _targets(drawn[owner], window):
-                shift = offset - window[1]
-                if drawn[owner].region:
-                    starts[row, a + shift : b + shift + 1] = True
-                    ends[row, a + shift : b + shift + 1] = True
-                else:
-                    starts[row, a + shift] = True
-                    ends[row, b + shift] = True
+            shift = offset - window[1]
+            for a, b, exact in _targets(drawn[owner], window):
+                inside = torch.arange(a + shift, b + shift + 1)
+                starts[row, inside[:1] if exact else inside] = True
+                ends[row, inside[-1:] if exact else inside] = True
                 answered[owner] = True
         return PassageBatch(
             pairs,
@@ -148,10 +143,8 @@ class PassageSource:
             torch.tensor([q.verdict for q in drawn]),
         )
 
-    def _windows(
-        self, question: PassageQuestion, rng: random.Random
-    ) -> list[tuple[int, int, int]]:
-        """The passages of a question: one with evidence, unless it is hidden, and hard negatives."""
+    def _windows(self, question: PassageQuestion, rng: random.Random) -> list[tuple[int, int, int]]:
+        """Choose a passage with evidence, unless it is hidden, and hard negatives."""
         margin = rng.choice(self.config.margins)
         count = rng.choice(self.config.passages)
         chosen: list[tuple[int, int]] = []  # document, chunk
@@ -161,11 +154,15 @@ class PassageSource:
             chosen.append((question.document, place // self.chunk))
         chosen += self._negatives(question, rng, count - len(chosen))
         if not chosen:  # nothing shares a word with the question
-            chosen.append((question.document, rng.randrange(self._chunks(question.document))))
+            every = range(len(self.documents[question.document].chunks))
+            rest = [c for c in every if c not in self._evidence(question)] or every
+            chosen.append((question.document, rng.choice(rest)))
         return [self._window(d, c, margin) for d, c in chosen]
 
-    def _chunks(self, document: int) -> int:
-        return len(self.documents[document].chunks)
+    def _evidence(self, question: PassageQuestion) -> set[int]:
+        """The chunks of the question's document that its evidence touches."""
+        size = self.chunk
+        return {c for a, b in question.spans for c in range(a // size, b // size + 1)}
 
     def _window(self, document: int, chunk: int, margin: int) -> tuple[int, int, int]:
         first, last = chunk * self.chunk - margin, (chunk + 1) * self.chunk + margin
@@ -176,11 +173,7 @@ class PassageSource:
     ) -> list[tuple[int, int]]:
         """Draw chunks that rank high for the question and do not hold its answer."""
         collection = self.collections[self.documents[question.document].collection]
-        evidence = {
-            chunk
-            for a, b in question.spans
-            for chunk in range(a // self.chunk, b // self.chunk + 1)
-        }
+        evidence = self._evidence(question)
         answer = question.answer.lower() if len(question.answer) > 3 else None
         ranked: list[tuple[int, int]] = []
         for document, chunk in self._search(collection, question.text):
@@ -313,7 +306,9 @@ def passage_loss(
 
 def _logsumexp_by(values: Tensor, owner: Tensor, count: int) -> Tensor:
     """Log of the summed exponentials of ``values`` [P] for each of ``count`` owners, [N]."""
-    most = values.detach().new_full((count,), -1e30).scatter_reduce(0, owner, values.detach(), "amax")
+    most = (
+        values.detach().new_full((count,), -1e30).scatter_reduce(0, owner, values.detach(), "amax")
+    )
     shifted = (values - most[owner]).exp()
     return torch.zeros_like(most).index_add(0, owner, shifted).log() + most
 
@@ -339,16 +334,18 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _targets(
     question: PassageQuestion, window: tuple[int, int, int]
-) -> Iterator[tuple[int, int]]:
-    """Spans of the evidence inside a window; of a region, the part inside."""
+) -> Iterator[tuple[int, int, bool]]:
+    """Spans of the evidence inside a window, and whether they are to be hit exactly.
+
+    Of a region, and of a span that the window cuts, any span within the part inside is right.
+    """
     document, first, last = window
     if document != question.document:
         return
     for a, b in question.spans:
-        if question.region and a < last and b >= first:
-            yield max(a, first), min(b, last - 1)
-        elif first <= a and b < last:
-            yield a, b
+        if a < last and b >= first:
+            whole = first <= a and b < last
+            yield max(a, first), min(b, last - 1), whole and not question.region
 
 
 def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.config.load import load_config
-from drt_engine.config.model import preset
+from drt_engine.config.load import build, load_config
+from drt_engine.config.model import ReaderConfig, preset
 from drt_engine.config.train import TrainConfig
 
 CONFIGS = sorted((Path(__file__).parents[3] / "examples" / "configs").rglob("*.toml"))
@@ -17,10 +17,12 @@ CONFIGS = sorted((Path(__file__).parents[3] / "examples" / "configs").rglob("*.t
 def test_it_loads(path: Path) -> None:
     config = load_config(TrainConfig, path)
     changes = dict(config.model)
+    if "reader" in changes:
+        changes["reader"] = build(ReaderConfig, changes["reader"])
     assert preset(str(changes.pop("preset")), **changes).quote_head
     assert config.run.out.parts[0] == "runs"
 
 
-def test_there_are_five_stages() -> None:
+def test_there_are_six_stages() -> None:
     stages = [path.name[0] for path in CONFIGS if path.parent.name == "drt-small-en"]
-    assert stages == ["1", "2", "3", "4", "5"]
+    assert stages == ["1", "2", "3", "4", "5", "6"]

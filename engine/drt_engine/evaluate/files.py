@@ -1,0 +1,229 @@
+"""`drt eval files`: natural questions about files in their own formats, judged by patterns.
+
+Each file is read through the ordinary readers into a library of its own and asked its questions.
+An answer is right where the question's pattern matches what is shown; a pattern of None says that
+the file does not hold an answer.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.documents import Source, expand_paths
+from drt_engine.errors import ConfigError, DocumentError
+from drt_engine.evaluate.answers import check_quoting
+from drt_engine.evaluate.auroc import auroc
+from drt_engine.evaluate.data import FileQuestion, read_file_questions
+from drt_engine.evaluate.library import ALL, mean, open_library, progress, sample, temporary_folder
+from drt_engine.evaluate.reliability import reliability
+from drt_engine.evaluate.report import EvalReport, Groups, Metrics
+from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.retrieval.lexical import LexicalIndex
+from drt_engine.retrieval.library import RetrieverName
+from drt_engine.runtime import Runtime
+from drt_engine.store import DocumentRow, Store
+
+NEARBY = 300  # characters on each side of the first citation that a reader sees at a glance
+PARAGRAPH = "bm25 paragraph"
+_ENDLESS_PARAGRAPH = 1200  # characters; longer ones are cut, as in a table without blank lines
+
+
+@dataclass(frozen=True)
+class FilesOptions:
+    """A file of questions, the folder that holds the files they are about, and at most ``limit``
+    questions of each type; ``lexical`` also asks with BM25 as the only retriever.
+    """
+
+    questions: Path
+    folder: Path
+    limit: int | None = None
+    file: str | None = None
+    retriever: RetrieverName = "hybrid"
+    reread: bool = True
+    lexical: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and self.limit < 1:
+            raise ConfigError(f"limit is {self.limit}, expected 1 or more")
+        if not self.folder.is_dir():
+            raise ConfigError(f"{self.folder} is no folder, expected the one that holds the files")
+
+
+@dataclass(frozen=True)
+class FileAnswer:
+    """One judged answer: whether the quote and the text around it match, and how sure it was."""
+
+    question: FileQuestion
+    format: str
+    quote: str
+    right_quote: bool
+    right_nearby: bool
+    found: bool
+    confidence: float
+
+
+def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
+    """Ask the questions of every file; raises ConfigError for a file that cannot be read."""
+    started = time.monotonic()
+    check_quoting(runtime, reread=False)
+    questions = _sampled(read_file_questions(options.questions), options)
+    systems: dict[str, list[FileAnswer]] = {runtime.name: [], PARAGRAPH: []}
+    if options.lexical:
+        systems["lexical"] = []
+    by_file: dict[str, list[FileQuestion]] = {}
+    for question in questions:
+        by_file.setdefault(question.file, []).append(question)
+    for name, asked in progress(list(by_file.items()), "files"):
+        with temporary_folder() as folder, open_library(runtime, folder / "library") as store:
+            documents = _read(runtime, store, options.folder / name)
+            paragraphs = _ParagraphIndex(store, documents)
+            suffix = Path(name).suffix.lstrip(".").lower()
+            for question in asked:
+                how = AskOptions(retriever=options.retriever, reread=options.reread)
+                systems[runtime.name].append(_answer(runtime, store, question, suffix, how))
+                systems[PARAGRAPH].append(paragraphs.answer(question, suffix))
+                if options.lexical:
+                    how = AskOptions(retriever="lexical", reread=options.reread)
+                    systems["lexical"].append(_answer(runtime, store, question, suffix, how))
+    answers = systems.pop(runtime.name)
+    baselines = {name: _groups(some, _shown_right) for name, some in systems.items()}
+    return EvalReport(
+        task="files",
+        data=options.questions.name,
+        n=len(answers),
+        metrics={**_groups(answers, _metrics), **_reliability(answers)},
+        baselines=baselines,
+        seconds=time.monotonic() - started,
+        model=runtime.name,
+    )
+
+
+def _sampled(questions: Iterable[FileQuestion], options: FilesOptions) -> list[FileQuestion]:
+    by_type: dict[str, list[FileQuestion]] = {}
+    for question in questions:
+        if options.file is None or question.file == options.file:
+            by_type.setdefault(question.type, []).append(question)
+    if not by_type:
+        raise ConfigError(
+            f"{options.questions} holds no question"
+            + (f" about {options.file!r}" if options.file else "")
+            + ", expected at least one"
+        )
+    return [question for some in by_type.values() for question in sample(some, options.limit)]
+
+
+def _read(runtime: Runtime, store: Store, path: Path) -> list[DocumentRow]:
+    """Read a file, or the members of an archive, into a library."""
+    rows: list[DocumentRow] = []
+    for source in expand_paths([str(path)]):
+        if not isinstance(source, Source):
+            raise ConfigError(f"{path} cannot be asked: {source}")
+        try:
+            rows.append(ingest_source(runtime, store, source)[0])
+        except DocumentError as error:
+            raise ConfigError(f"{path} cannot be asked: {error}") from error
+    return rows
+
+
+def _answer(
+    runtime: Runtime, store: Store, question: FileQuestion, suffix: str, how: AskOptions
+) -> FileAnswer:
+    result = ask(runtime, store, question.question, how)
+    if not result.citations:
+        return _judged(question, suffix, "", "", result.found, result.confidence)
+    first = result.citations[0]
+    around = store.text(first.document, max(0, first.start - NEARBY), first.end + NEARBY)
+    return _judged(question, suffix, first.quote, around, result.found, result.confidence)
+
+
+def _judged(
+    question: FileQuestion, suffix: str, quote: str, around: str, found: bool, confidence: float
+) -> FileAnswer:
+    pattern = question.pattern
+    return FileAnswer(
+        question,
+        suffix,
+        quote,
+        pattern is not None and _matches(pattern, quote),
+        pattern is not None and _matches(pattern, around),
+        found,
+        confidence,
+    )
+
+
+def _matches(pattern: re.Pattern[str], text: str) -> bool:
+    return pattern.search(" ".join(text.split())) is not None
+
+
+class _ParagraphIndex:
+    """BM25 over the paragraphs of some documents, the baseline of what is shown."""
+
+    def __init__(self, store: Store, documents: Sequence[DocumentRow]) -> None:
+        self._paragraphs = [
+            piece[at : at + _ENDLESS_PARAGRAPH]
+            for row in documents
+            for piece in re.split(r"\n\s*\n", "".join(store.iter_text(row.id)))
+            for at in range(0, len(piece), _ENDLESS_PARAGRAPH)
+        ]
+        self._index = LexicalIndex(self._paragraphs)
+
+    def answer(self, question: FileQuestion, suffix: str) -> FileAnswer:
+        """Answer with the best paragraph."""
+        ranking = self._index.search(question.question, 1)
+        best = self._paragraphs[ranking[0][0]] if ranking else ""
+        return _judged(question, suffix, best, best, bool(best), 1.0)
+
+
+def _groups(
+    answers: Sequence[FileAnswer], measure: Callable[[Sequence[FileAnswer]], Metrics]
+) -> Groups:
+    """Measure by type of question, by format, and over all."""
+    groups: dict[str, list[FileAnswer]] = {}
+    for answer in sorted(answers, key=lambda a: (a.question.type == "none", a.question.type)):
+        groups.setdefault(answer.question.type, []).append(answer)
+    for answer in sorted(answers, key=lambda a: a.format):
+        groups.setdefault(f".{answer.format}", []).append(answer)
+    groups[ALL] = list(answers)
+    return {name: measure(some) for name, some in groups.items()}
+
+
+def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
+    """Shares of the answerable and unanswerable questions, and the precision of what is shown."""
+    answerable = [a for a in answers if a.question.pattern is not None]
+    unanswerable = [a for a in answers if a.question.pattern is None]
+    shown = [a for a in answers if a.found]
+    return {
+        "right_quote": mean(float(a.right_quote and a.found) for a in answerable),
+        "right_any_threshold": mean(float(a.right_quote) for a in answerable),
+        "right_nearby": mean(float(a.right_nearby) for a in answerable),
+        "wrongly_not_found": mean(float(not a.found) for a in answerable),
+        "wrongly_found": mean(float(a.found) for a in unanswerable),
+        "precision": mean(float(a.right_quote) for a in shown),
+        "found_auroc": auroc(
+            [a.confidence for a in answers], [a.question.pattern is not None for a in answers]
+        ),
+        "n_answerable": len(answerable),
+        "n_unanswerable": len(unanswerable),
+    }
+
+
+def _shown_right(answers: Sequence[FileAnswer]) -> Metrics:
+    answerable = [a for a in answers if a.question.pattern is not None]
+    return {
+        "right_any_threshold": mean(float(a.right_quote) for a in answerable),
+        "right_nearby": mean(float(a.right_nearby) for a in answerable),
+    }
+
+
+def _reliability(answers: Sequence[FileAnswer]) -> Groups:
+    """How often an answer of a confidence was right, in ten bins."""
+    bins = reliability([a.confidence for a in answers], [a.right_quote for a in answers])
+    return {
+        f"confidence {b.name}": {"predicted": b.predicted, "observed": b.observed, "n": b.n}
+        for b in bins
+    }

@@ -1,0 +1,98 @@
+"""The reader: pairs laid out, passages that do not disturb each other, logits in fp32."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from drt_engine.config.model import ModelConfig, ReaderConfig
+from drt_engine.errors import ConfigError
+from drt_engine.model.layers import cast_weights
+from drt_engine.model.reader import pack_pairs
+from tests.engine.model.factories import make_model, small_like
+
+READER = ReaderConfig(layers=2, heads=4, mlp=48, positions=128, margin=4, longest_question=20)
+CONFIG: ModelConfig = small_like(
+    reread=False, reread_relevance=False, reread_layers=0, reader=READER
+)
+QUESTION = [7, 8, 9]
+PASSAGES = [[20, 21, 22, 23], [30, 31], list(range(40, 70))]
+
+
+def read(passages: list[list[int]], dtype: torch.dtype = torch.float32):  # type: ignore[no-untyped-def]
+    model = make_model(CONFIG)
+    cast_weights(model, dtype)
+    assert model.span_reader is not None
+    pairs, offsets = pack_pairs(READER, [QUESTION] * len(passages), passages, pad_id=0)
+    with torch.inference_mode():
+        return model.span_reader(model.embedding, pairs), offsets
+
+
+def test_a_pair_is_begin_question_separator_passage_separator() -> None:
+    pairs, offsets = pack_pairs(READER, [QUESTION, [5]], [[20, 21], [30, 31, 32]], pad_id=0)
+    assert pairs.ids.tolist() == [
+        [101, 7, 8, 9, 102, 20, 21, 102],
+        [101, 5, 102, 30, 31, 32, 102, 0],
+    ]
+    assert offsets == [5, 3]
+    assert pairs.segments.tolist()[0] == [0, 0, 0, 0, 0, 1, 1, 1]
+    assert pairs.valid.sum(dim=1).tolist() == [8, 7]
+    assert pairs.passage.nonzero().tolist() == [[0, 5], [0, 6], [1, 3], [1, 4], [1, 5]]
+
+
+def test_other_passages_and_padding_change_nothing() -> None:
+    together, offsets = read(PASSAGES)
+    for row, passage in enumerate(PASSAGES):
+        alone, _ = read([passage])
+        columns = slice(offsets[row], offsets[row] + len(passage))
+        assert torch.allclose(together.start[row, columns], alone.start[0, columns], atol=1e-5)
+        assert torch.allclose(together.null[row], alone.null[0], atol=1e-5)
+        assert torch.allclose(together.types[row], alone.types[0], atol=1e-5)
+        assert torch.isinf(together.end[row]).sum() == together.end.shape[1] - len(passage)
+
+
+def test_order_of_passages_is_kept_though_like_lengths_are_read_together() -> None:
+    many = [list(range(20, 21 + length)) for length in (9, 1, 30, 4, 17, 2)] * 4
+    forward, _ = read(many)
+    backward, _ = read(many[::-1])
+    assert torch.allclose(forward.null, backward.null.flip(0), atol=1e-5)
+    assert forward.null[:6].std(dim=0).min() > 1e-4  # they do differ
+
+
+def test_the_question_and_its_segment_matter() -> None:
+    model = make_model(CONFIG)
+    assert model.span_reader is not None
+    pairs, _ = pack_pairs(READER, [QUESTION, [9, 8, 7]], [PASSAGES[0]] * 2, pad_id=0)
+    with torch.inference_mode():
+        logits = model.span_reader(model.embedding, pairs)
+        flat = model.span_reader(
+            model.embedding, type(pairs)(pairs.ids, pairs.segments * 0, pairs.valid, pairs.passage)
+        )
+    assert not torch.allclose(logits.null[0], logits.null[1], atol=1e-4)
+    assert not torch.allclose(logits.null[0], flat.null[0], atol=1e-4)
+
+
+def test_logits_are_fp32_in_bf16_and_near() -> None:
+    exact, _ = read(PASSAGES)
+    low, _ = read(PASSAGES, torch.bfloat16)
+    for name, values in vars(low).items():
+        assert values.dtype == torch.float32, name
+    assert torch.allclose(exact.null, low.null, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"heads": 5}, "multiple of reader.heads"),
+        ({"positions": 20}, "reader.positions is 20, expected at least"),
+        ({"begin_id": 4000}, "reader.begin_id"),
+    ],
+)
+def test_a_reader_that_does_not_fit_is_refused(changes: dict[str, int], message: str) -> None:
+    values = {**vars(READER), **changes}
+    with pytest.raises(ConfigError, match=message):
+        small_like(
+            reread=False, reread_relevance=False, reread_layers=0, reader=ReaderConfig(**values)
+        )
+    with pytest.raises(ConfigError, match=r"reader\.layers is 0"):
+        ReaderConfig(layers=0)

@@ -1,0 +1,215 @@
+"""Question and passage pairs: targets are the evidence, negatives do not hold it."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
+from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, TrainConfig
+from drt_engine.errors import ConfigError
+from drt_engine.model.reader import PairLogits
+from drt_engine.train.loop import Loop
+from drt_engine.train.passages import PassageBatch, PassageSource, passage_loss
+from drt_engine.train.run import start
+from tests.engine.model.factories import fresh_model, small_like
+from tests.engine.train.corpora import QUESTIONS, write_questions
+from tests.fakes import byte_tokenizer
+
+TOKENIZER = byte_tokenizer()
+READER = ReaderConfig(layers=2, heads=4, mlp=64, positions=256, margin=8, longest_question=40)
+MODEL = small_like(
+    chunk=16,
+    vocab=TOKENIZER.vocab_size,
+    reread=False,
+    reread_relevance=False,
+    reread_layers=0,
+    reader=READER,
+)
+ANSWERS = {q["question"]: q["answers"] for q in QUESTIONS}
+
+
+def config(folder: Path, **changes: Any) -> PassagesConfig:
+    qa, docs = write_questions(folder)
+    values: dict[str, Any] = {
+        "share": 1.0,
+        "qa": (qa,),
+        "docs": (docs,),
+        "questions": 4,
+        "passages": (2,),
+        "margins": (0, 8),
+        "collection": 4,
+        "hidden": 0.0,
+        "by_end": 0.0,
+        "keywords": 0.0,
+    }
+    return PassagesConfig(**{**values, **changes})
+
+
+def batches(folder: Path, count: int = 12, **changes: Any) -> list[PassageBatch]:
+    source = PassageSource(config(folder, **changes), MODEL, TOKENIZER)
+    return [source.batch(random.Random(seed)) for seed in range(count)]
+
+
+def question_of(batch: PassageBatch, row: int) -> str:
+    ids = batch.pairs.ids[row][~batch.pairs.passage[row] & (batch.pairs.segments[row] == 0)]
+    return TOKENIZER.decode(ids[1:-1].tolist()).split(chr(102))[0]
+
+
+def passage_of(batch: PassageBatch, row: int) -> str:
+    return TOKENIZER.decode(batch.pairs.ids[row][batch.pairs.passage[row]].tolist())
+
+
+def test_targets_are_the_evidence_and_negatives_do_not_hold_it(tmp_path: Path) -> None:
+    seen = set()
+    for batch in batches(tmp_path, margins=(16,)):
+        for row in range(len(batch.question)):
+            text = next(q for q in ANSWERS if question_of(batch, row).startswith(q))
+            firsts, lasts = (t[row].nonzero()[:, 0].tolist() for t in (batch.starts, batch.ends))
+            if firsts == lasts:  # a window that cuts the evidence
+                continue
+            for first, last in zip(firsts, lasts, strict=True):
+                quote = TOKENIZER.decode(batch.pairs.ids[row, first : last + 1].tolist())
+                assert quote in ANSWERS[text]
+                seen.add(text)
+            if any(answer in passage_of(batch, row) for answer in ANSWERS[text]):
+                assert batch.starts[row].any() and batch.ends[row].any()
+    assert seen == {question for question, answers in ANSWERS.items() if answers}
+
+
+def test_every_question_has_a_passage_and_is_answered_unless_hidden(tmp_path: Path) -> None:
+    unanswerable = {q["question"] for q in QUESTIONS if not q["answers"]}
+    for batch in batches(tmp_path):
+        assert set(batch.question.tolist()) == set(range(4))
+        for number, answered in enumerate(batch.answered.tolist()):
+            row = batch.question.tolist().index(number)
+            text = next(q for q in ANSWERS if question_of(batch, row).startswith(q))
+            if text in unanswerable:
+                assert not answered
+    for batch in batches(tmp_path, hidden=1.0, margins=(0,)):
+        for row, number in enumerate(batch.question.tolist()):
+            if "note" not in question_of(batch, row):  # whose document is one chunk
+                assert not batch.answered[number]
+
+
+def test_short_documents_are_searched_together(tmp_path: Path) -> None:
+    apart = PassageSource(config(tmp_path, collection=1), MODEL, TOKENIZER)
+    joined = PassageSource(config(tmp_path, collection=100), MODEL, TOKENIZER)
+    assert len(apart.collections) == 2 and len(joined.collections) == 1
+    texts = [
+        " ".join(passage_of(b, r) for r in range(len(b.question)))
+        for b in [joined.batch(random.Random(s)) for s in range(8)]
+    ]
+    assert any("short note" in text and "notice" in text for text in texts)
+
+
+def test_a_long_or_free_answer_is_a_region(tmp_path: Path) -> None:
+    rows = [
+        pair for b in batches(tmp_path, longest=6) for pair in zip(b.starts, b.ends, strict=True)
+    ]
+    regions = [(starts, ends) for starts, ends in rows if starts.sum() > 3]
+    assert regions and all(torch.equal(starts, ends) for starts, ends in regions)
+
+
+def test_loss_is_the_likelihood_of_right_tokens_over_all_passages() -> None:
+    inf = float("-inf")
+    start = torch.tensor([[inf, 1.0, 2.0], [inf, 0.5, inf], [inf, 3.0, inf]])
+    null = torch.tensor([[0.1, 0.1], [0.2, 0.2], [0.3, 0.3]])
+    right = torch.zeros(3, 3, dtype=torch.bool)
+    right[0, 2] = True
+    logits = PairLogits(start, start, null, torch.zeros(3, len(ANSWER_TYPES)), torch.zeros(3, 2))
+
+    class Fake:
+        embedding = None
+
+        @staticmethod
+        def span_reader(words: object, pairs: object) -> PairLogits:
+            return logits
+
+    batch = PassageBatch(
+        None,  # type: ignore[arg-type]
+        torch.tensor([0, 0, 1]),
+        right,
+        right,
+        torch.tensor([True, False]),
+        torch.tensor([-100, -100]),
+        torch.tensor([-100, -100]),
+    )
+    loss, values = passage_loss(Fake, batch, PassagesConfig())  # type: ignore[arg-type]
+    total = sum(math.exp(x) for x in (1.0, 2.0, 0.1, 0.5, 0.2))
+    expected = (math.log(total) - 2.0 + math.log(math.exp(3.0) + math.exp(0.3)) - 0.3) / 2
+    assert float(loss) == pytest.approx(expected, abs=1e-5)
+    assert values["type"] == values["verdict"] == 0.0
+
+
+def train_config(folder: Path, **optim: Any) -> TrainConfig:
+    settings = {"steps": 60, "lr": 3e-3, "only": ("span_reader.",), **optim}
+    return TrainConfig(
+        optim=OptimConfig(**settings),
+        passages=config(folder, passages=(2, 3)),
+        run=RunConfig(out=folder / "run", bf16=False, log_every=10),
+    )
+
+
+def test_the_reader_learns_and_nothing_else_moves(tmp_path: Path) -> None:
+    model = fresh_model(MODEL)
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    losses = Loop(train_config(tmp_path), model, TOKENIZER).run()
+    assert sum(losses[-10:]) < 0.6 * sum(losses[:10])
+    moved = {n for n, t in model.state_dict().items() if not torch.equal(t, before[n])}
+    assert moved and all(name.startswith("span_reader.") for name in moved)
+
+
+def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
+    whole = Loop(train_config(tmp_path, steps=6), fresh_model(MODEL), TOKENIZER).run()
+    other = tmp_path / "other"
+    other.mkdir()
+    settings = train_config(other, steps=6)
+    first = Loop(settings, fresh_model(MODEL), TOKENIZER).run(until=3)
+    assert first + Loop(settings, fresh_model(MODEL), TOKENIZER).run() == whole
+
+
+def test_what_cannot_be_taught_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="expected a model with"):
+        PassageSource(config(tmp_path), replace(MODEL, reader=None), TOKENIZER)
+    with pytest.raises(ConfigError, match=r"passages\.passages"):
+        PassagesConfig(passages=())
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    with pytest.raises(ConfigError, match=r"passages\.qa holds no question"):
+        PassageSource(config(tmp_path, qa=(empty,)), MODEL, TOKENIZER)
+
+
+def test_a_stage_starts_from_a_model_without_some_of_its_parts(tmp_path: Path) -> None:
+    from drt_engine.config.train import StartConfig
+    from drt_engine.model.weights import save_model
+
+    older = fresh_model(small_like(chunk=16, vocab=TOKENIZER.vocab_size))
+    save_model(older, TOKENIZER, tmp_path / "older", dtype=torch.float32)
+    changes: dict[str, Any] = {
+        k: getattr(MODEL, k)
+        for k in vars(MODEL)
+        if k not in ("encoder", "reader", "vocab", "pad_id", "landmark_id", "answer_id", "end_id")
+    }
+    stage = replace(
+        train_config(tmp_path),
+        model={
+            "preset": "drt-tiny",
+            **changes,
+            "encoder": vars(MODEL.encoder),
+            "reader": vars(READER),
+        },
+        start=StartConfig(
+            model=tmp_path / "older",
+            without=("reader.", "quote_head.reread"),
+        ),
+    )
+    model, _ = start(stage)
+    assert model.span_reader is not None and model.reader is None
+    assert torch.equal(model.embedding.weight, older.embedding.weight)
