@@ -253,7 +253,7 @@ def test_signals_that_say_nothing_are_refused() -> None:
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("speed", {}, "no evaluation is called 'speed'; there are qa, retrieval"),
+        ("speed", {}, "no evaluation is called 'speed'; there are qa, files, retrieval"),
         ("qa", {"limt": 3}, "unknown key qa.limt; did you mean 'limit'"),
         ("qa", {"limit": 0}, "limit is 0, expected 1 or more"),
         ("qa", {"retriever": "both"}, "qa.retriever is 'both'"),
