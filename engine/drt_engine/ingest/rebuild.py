@@ -114,24 +114,23 @@ def rebuild(
     """Read all documents of the library at ``path`` again for ``runtime``'s model.
 
     The library stays as it is until all are read; an interrupted rebuild goes on where it stopped.
+    Others may write meanwhile: what they read is read again too, what they remove is left out.
     Sessions stay, bound to the model they were held with. Returns the documents.
     """
-    with (
-        Store.open(path, lock_timeout=lock_timeout) as store,
-        store.rebuilding(runtime.fingerprint, runtime.layout) as fresh,
-        store.snapshot() as view,
-    ):
-        fresh.set_setting("model", runtime.name)
-        for row in view.documents():
-            if fresh.document_by_id(row.id) is None:
-                _read_kept(runtime, view, fresh, row=row, progress=progress)
-        wanted = {row.id for row in view.documents()}
-        for row in fresh.documents():
-            if row.id not in wanted:
-                fresh.remove_document(row.id)
-    with Store.open(path, lock_timeout=lock_timeout) as store:
-        store.take_rebuilt()
-        return store.documents()
+    while True:
+        with (
+            Store.open(path, lock_timeout=lock_timeout) as store,
+            store.rebuilding(runtime.fingerprint, runtime.layout) as fresh,
+            store.snapshot() as view,
+        ):
+            fresh.set_setting("model", runtime.name)
+            fresh.remove_outdated(view)
+            for row in view.documents():
+                if fresh.document_by_id(row.id) is None:
+                    _read_kept(runtime, view, fresh, row=row, progress=progress)
+        with Store.open(path, lock_timeout=lock_timeout) as store:
+            if store.take_rebuilt():
+                return store.documents()
 
 
 def _read_kept(
@@ -156,6 +155,7 @@ def _read_kept(
             " read it again"
         )
     opened = partial(kept_document, view, row)
+    # in place of its source, which may change meanwhile; the library's own is taken over
     read_document(
-        runtime, fresh, opened, text=text, place=row.source, progress=progress, name=row.title
+        runtime, fresh, opened, text=text, place=row.id, progress=progress, name=row.title
     )

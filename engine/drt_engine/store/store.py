@@ -152,8 +152,26 @@ class Store(LibraryView):
             quoting = self._sessions.citing([id])
             self._memory.close()
             self._folder.delete(upkeep.remove_to_forget(self._catalog, id, quoting))
-            upkeep.forget(self._catalog, self._folder, self.layout)
+            self._forget()
         return quoting
+
+    def _forget(self) -> None:
+        """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
+        inner = self.path / files.REBUILD_NAME
+        if (inner / files.CATALOG_NAME).exists():
+            try:
+                with Store.open(inner, lock_timeout=self._folder.readers.timeout) as fresh:
+                    present = fresh.documents() + fresh.partial_documents()
+                    for row in renewal.outdated(present, self.documents()):
+                        fresh.forget_document(row.id)
+            except LockTimeout as error:
+                raise LockTimeout(
+                    f"the library at {self.path} is being rebuilt: what is to be forgotten is"
+                    " removed, and its bytes go with the next writing command"
+                ) from error
+            except CorruptStore:
+                renewal.clear(self._folder)  # it can be read again
+        upkeep.forget(self._catalog, self._folder, self.layout)
 
     def replace_segment(self, row: SegmentRow, batch: ChunkBatch) -> bool:
         """Write a segment's memory anew, for the chunks it has; False when it is gone meanwhile."""
@@ -253,12 +271,24 @@ class Store(LibraryView):
         ) as fresh:
             yield fresh
 
-    def take_rebuilt(self) -> None:
-        """Let the documents read by `rebuilding` take the place of all documents, at once."""
+    def remove_outdated(self, view: LibraryView) -> None:
+        """Remove from a library made by `rebuilding` what the outer one no longer has."""
+        present = self.documents() + self.partial_documents()
+        for row in renewal.outdated(present, view.documents()):
+            self.remove_document(row.id)
+
+    def take_rebuilt(self) -> bool:
+        """Let the documents read by `rebuilding` take the place of all documents, at once.
+
+        False where documents came meanwhile that must be read first; nothing is changed then.
+        Documents that were removed meanwhile stay removed.
+        """
         with self._writing():
             self._memory.close()
-            renewal.take_over(self._catalog, self._folder)
+            if not renewal.take_over(self._catalog, self._folder):
+                return False
             shelves.tend_shelves(self._catalog, self._folder, self._required_layout())
+        return True
 
     # inside
 
@@ -329,7 +359,7 @@ class Store(LibraryView):
             self._folder.clear_orphans(self._catalog.file_names())
             if self.get_setting(upkeep.FORGETTING) is not None:
                 with contextlib.suppress(LockTimeout):
-                    upkeep.forget(self._catalog, self._folder, self.layout)
+                    self._forget()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.errors import FingerprintMismatch
+from drt_engine.errors import FingerprintMismatch, LockTimeout
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.rebuild import rebuild, repair
 from drt_engine.store import ChunkBatch, Store, shelves
@@ -118,3 +118,39 @@ def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
     with library(path, other) as store:
         assert [row.id for row in store.documents()] == [row.id for row in before]
         assert store.check() == []
+
+
+def test_what_others_write_while_a_rebuild_reads_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with library(path) as store:
+        for name, text in (("a.md", MANUAL), ("b.txt", LETTERS), ("c.txt", "One more page.\n")):
+            read_text(store, tmp_path, name=name, text=text)
+        removed, moved, forgotten = (row.id for row in store.documents())
+    other = runtime(chunk=8, width=24, heads=3, kv_heads=3)
+    steps: list[str] = []
+
+    def write(step: pipeline.IngestProgress) -> None:
+        steps.append(step.source)
+        if len(set(steps)) != 3 or "written" in steps:
+            return
+        steps.append("written")  # the inner library holds two documents now
+        with library(path, lock_timeout=0.1) as store:
+            store.remove_document(removed)
+            store.rename_source(moved, "/moved.txt")
+            with pytest.raises(LockTimeout):
+                store.forget_document(forgotten)
+            read_text(store, tmp_path, name="d.txt", text="A new lamp was lit.\n")
+            store.save_session("talk", transcript=[], meta={}, state=b"new")
+
+    rows = rebuild(other, path, lock_timeout=1.0, progress=write)
+    assert "written" in steps and [row.source for row in rows] == [
+        "/moved.txt",
+        str(tmp_path / "d.txt"),
+    ]
+    with library(path, other) as store:
+        assert [row.id for row in store.documents()] == [row.id for row in rows]
+        assert "new lamp" in "".join(store.iter_text(rows[1].id))
+        assert store.load_session("talk").state == b"new"
+        assert store.check() == []
+    held = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
+    assert forgotten.encode() not in held and not (path / "rebuild").exists()

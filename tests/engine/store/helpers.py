@@ -93,6 +93,7 @@ def add_document(
     source: str | None = None,
     title: str | None = None,
     per_segment: int = 1_024,
+    created: str | None = None,
 ) -> DocumentRow:
     """Read a document of one chunk per piece, finishing an interrupted one."""
     layout = store.layout
@@ -108,7 +109,7 @@ def add_document(
             part = pieces[begin : begin + per_segment]
             batch = make_batch(layout, [layout.chunk_tokens] * len(part), seed=begin)
             writer.append(batch, make_texts(part, start=writer.committed_characters))
-        return writer.finish(places=[(0, None, None)])
+        return writer.finish(places=[(0, None, None)], created=created)
 
 
 def errors(store: Store) -> list[str]:

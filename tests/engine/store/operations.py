@@ -116,11 +116,18 @@ def take_in(store: Store) -> None:
 def renew(store: Store) -> None:
     """All documents read again, which gives them other memory."""
     with store.rebuilding(FINGERPRINT, INT8) as fresh:
-        for row in store.documents():
-            if fresh.document_by_id(row.id) is None:
-                texts = [text.text for some in store.iter_chunk_texts(row.id) for text in some]
-                add_document(fresh, 0, texts, source=row.source, title=row.title, per_segment=3)
-    store.take_rebuilt()
+        fresh.remove_outdated(store)
+        read_again(store, fresh)
+    assert store.take_rebuilt()
+
+
+def read_again(store: Store, fresh: Store) -> None:
+    """Read what a library inside another lacks."""
+    for row in store.documents():
+        if fresh.document_by_id(row.id) is None:
+            texts = [text.text for some in store.iter_chunk_texts(row.id) for text in some]
+            options = {"source": row.source, "title": row.title, "created": row.created}
+            add_document(fresh, 0, texts, per_segment=3, **options)
 
 
 OPERATIONS: list[Callable[[Store], None]] = [
