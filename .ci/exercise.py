@@ -67,9 +67,7 @@ class CommandLine:
         self.options = _options_by_command()
         self.used: set[str] = set()
 
-    def __call__(
-        self, line: str, *, code: int = 0, stdin: str = "", **variables: str
-    ) -> str:
+    def __call__(self, line: str, *, code: int = 0, stdin: str = "", **variables: str) -> str:
         """Run ``drt LINE``; return what it printed on standard output."""
         words = shlex.split(line)
         self.note(words)
@@ -526,6 +524,7 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     text = assistant.library.text(document)
     expect(text[citation.start : citation.end] == citation.quote, "an exact quote")
     expect(drt.passage(assistant.library, citation.handle).to_dict(), "passage")
+    expect(ANSWER in citation.sentence, f"the sentence around a quote: {citation}")
     (many,) = assistant.ask_many([QUESTION], documents=document)
     expect(many.text == answer.text and citation.to_dict(), "ask_many")
     stream = assistant.stream(QUESTION, documents=document)

@@ -1,13 +1,17 @@
-"""The same random numbers for every test."""
+"""The same random numbers for every test, and what is read once for all of them."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import sys
+from pathlib import Path
 
 import hypothesis
 import pytest
+
+HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
 
 # Slow machines are no failure.
 hypothesis.settings.register_profile("drt", deadline=None)
@@ -24,3 +28,25 @@ def seeds() -> None:
     torch = sys.modules.get("torch")  # tests that need no torch do not pay for it
     if torch is not None:
         torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with the handbook, read by the shipped model: once for all processes of a run.
+
+    Tests may ask it; one that writes takes a copy.
+    """
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    library = folder / "handbook.library"
+    with (folder / "handbook.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # the first reads, the others wait for it
+        if not library.exists():
+            from drt import Assistant
+
+            unfinished = folder / "handbook.unfinished"
+            with Assistant(unfinished) as assistant:
+                assistant.ingest(HANDBOOK)
+            unfinished.rename(library)
+    return library

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import click
@@ -57,9 +58,13 @@ def test_files_named_in_the_readme_exist() -> None:
 
 
 def test_the_python_of_the_readme_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    handbook_library: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    shutil.copytree(handbook_library, tmp_path / "notes.library")  # reading it takes seconds
     monkeypatch.chdir(tmp_path)
     (source,) = blocks("python")
     exec(compile(source, "README.md", "exec"), {})

@@ -14,9 +14,8 @@ WEIGHTS = Path(__file__).parents[1] / "engine/drt_engine/weights/drt-small-en"
 
 
 @pytest.fixture(scope="module")
-def assistant(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Assistant]:
-    with Assistant(tmp_path_factory.mktemp("shipped") / "library") as assistant:
-        assistant.ingest(HANDBOOK)
+def assistant(handbook_library: Path) -> Iterator[Assistant]:
+    with Assistant(handbook_library) as assistant:
         yield assistant
 
 

@@ -130,6 +130,18 @@ def extra_checks() -> Iterator[Check]:
     yield Check("extras", f"{value}; missing: {absent}", "note", remedy)
 
 
+def reader_check() -> Check:
+    """Return what keeps a hostile document in the process that reads it."""
+    from drt_engine.documents.sandbox import confinement
+
+    holds = confinement()
+    value = f"confinement is {holds}"
+    if holds.complete:
+        return Check("readers", value)
+    remedy = "a hostile document could reach files or the network; read only what you trust"
+    return Check("readers", value, "note", remedy)
+
+
 def library_checks(path: Path) -> Iterator[Check]:
     """Yield the state of a library's folder, and of the folder for temporary files."""
     yield _library(path)

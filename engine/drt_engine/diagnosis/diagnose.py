@@ -20,11 +20,12 @@ from drt_engine.diagnosis.checks import (
     extra_checks,
     library_checks,
     machine_checks,
+    reader_check,
 )
 
 SECONDS = 300.0  # of the self-test; a slow machine needs 20
-REPORT = "send this report to the project"
 REINSTALL = "pip install --force-reinstall drt-assistant"
+REPORT = "send this report to the project"
 _SIGNALS = {
     "SIGILL": "PyTorch uses an instruction that this processor lacks; set"
     " ATEN_CPU_CAPABILITY=default, or install another build of PyTorch",
@@ -51,6 +52,7 @@ def diagnose(
     yield from machine_checks(version)
     yield from extra_checks()
     yield from library_checks(library)
+    yield reader_check()
     request = {
         "model": os.fspath(model),
         "model_is_path": isinstance(model, Path),

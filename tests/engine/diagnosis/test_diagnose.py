@@ -17,6 +17,8 @@ import pytest
 
 from drt_engine.diagnosis import Check, checks, diagnose, self_test
 from drt_engine.diagnosis.diagnose import run_self_test
+from drt_engine.documents import sandbox
+from drt_engine.documents.confinement import Confinement
 from drt_engine.runtime import shipped_models
 from drt_engine.store import Store
 from tests.model_folder import model_folder
@@ -52,7 +54,7 @@ def test_a_sound_machine(tmp_path: Path) -> None:
     assert [c for c in made.values() if c.status == "problem"] == []
     assert list(made) == [
         *("drt", "Python", "packages", "platform", "processor", "instructions", "variables"),
-        *("extras", "library", "temporary", "PyTorch", "type", "threads", "device", "model"),
+        *("extras", "library", "temporary", "readers", "PyTorch", "type", "threads", "device", "model"),
         "self-test",
     ]
     assert 'got "forty-five"' in made["self-test"].value
@@ -188,6 +190,15 @@ def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(checks.tempfile, "gettempdir", refuse)
     (_, check) = checks.library_checks(tmp_path / "library")
     assert check.status == "problem" and "TMPDIR" in check.remedy
+
+
+def test_confinement_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = Confinement(("processor time", "memory"), True, 5, True)
+    monkeypatch.setattr(sandbox, "confinement", lambda: whole)
+    assert checks.reader_check().status == "ok"
+    assert str(whole) in checks.reader_check().value
+    monkeypatch.setattr(sandbox, "confinement", Confinement)
+    assert checks.reader_check().status == "note" and checks.reader_check().remedy
 
 
 def test_missing_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,310 @@
+"""Asks the handbook's questions under every setting that changes how a processor computes.
+
+Run it with the Python of an environment that has nothing but the wheel, in an empty folder, as
+``python settings.py EXAMPLES [--all]``; needs the standard library only. Each setting is a process
+of its own, which reads the handbook, asks every third question (``--all``: each one) and goes
+through what else computes. The answers must agree with those of the first setting in at least 97 of
+100, and every quote must be the document's text. Prints one table.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+AGREEMENT = 0.97
+STEP = 3
+QUESTION = "How much notice must a member give after the ship has sailed?"
+ANSWER = "sixty days"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A type, a number of threads, and variables; ``needs`` are flags of the processor.
+
+    ``reads`` is false where reading takes minutes, since bf16 is emulated: the library of the
+    first setting is asked. ``home_is_read_only`` and ``command_line`` add runs of ``drt`` itself.
+    """
+
+    name: str
+    dtype: str = "fp32"
+    threads: int = 1
+    variables: dict[str, str] = field(default_factory=dict)
+    needs: tuple[str, ...] = ()
+    reads: bool = True
+    command_line: bool = False
+    home_is_read_only: bool = False
+
+
+AVX2, AVX512 = ("avx2",), ("avx512f", "avx512vl", "avx512bw", "avx512dq")
+SETTINGS = (
+    Setting("fp32, 1 thread"),
+    Setting("bf16", "bf16"),
+    Setting("auto, 2 threads", "auto", threads=2),
+    Setting(
+        "fp32, ATen default, LC_ALL=C",
+        variables={"ATEN_CPU_CAPABILITY": "default", "LC_ALL": "C"},
+        command_line=True,
+    ),
+    Setting("fp32, ATen avx2", variables={"ATEN_CPU_CAPABILITY": "avx2"}, needs=AVX2),
+    Setting(
+        "fp32, ATen avx512, read-only home",
+        variables={"ATEN_CPU_CAPABILITY": "avx512"},
+        needs=AVX512,
+        command_line=True,
+        home_is_read_only=True,
+    ),
+    Setting("fp32, oneDNN AVX2", variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}, needs=AVX2),
+    Setting(
+        "fp32, oneDNN AVX512_CORE", variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, needs=AVX512
+    ),
+    Setting(
+        "bf16, ATen avx2, oneDNN AVX2",
+        "bf16",
+        variables={"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
+        needs=AVX2,
+        reads=False,
+    ),
+    Setting(
+        "bf16, oneDNN AVX512_CORE",
+        "bf16",
+        variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+        needs=AVX512,
+        reads=False,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one setting gave: its answers in order, and seconds of computing."""
+
+    setting: Setting
+    answers: list[dict[str, Any]]
+    seconds: float
+    lacking: str = ""
+
+
+# the child: one setting
+
+
+def compute(request: dict[str, Any]) -> dict[str, Any]:
+    """Read, ask all questions, and go through what else computes; return the answers."""
+    from drt import Assistant
+
+    examples, library = Path(request["examples"]), Path(request["library"])
+    handbook = examples / "handbook.md"
+    text = handbook.read_text(encoding="utf-8")
+    options = {"threads": request["threads"], "dtype": request["dtype"]}
+    with Assistant(library, **options) as assistant:
+        document = assistant.ingest(handbook)
+        if document.new != request["reads"]:
+            raise SystemExit(f"the handbook was read: {document.new}")
+        answers = list(assistant.ask_many(request["questions"], documents=document))
+        exact = all(
+            text[one.start : one.end] == one.quote for each in answers for one in each.citations
+        )
+        if request["reads"]:
+            _compute_the_rest(assistant, examples)
+    return {
+        "exact": exact,
+        "answers": [_described(answer) for answer in answers],
+    }
+
+
+def _described(answer: Any) -> dict[str, Any]:
+    place = [answer.citations[0].start, answer.citations[0].end] if answer.found else None
+    return {"found": answer.found, "text": answer.text, "place": place}
+
+
+def _compute_the_rest(assistant: Any, examples: Path) -> None:
+    """Conversation, stream, free text, summaries and a trace, on a short document."""
+    agreement = assistant.ingest(examples / "agreement.md")
+    text = (examples / "agreement.md").read_text(encoding="utf-8")
+    session = assistant.session("talk")
+    answer = session.ask(QUESTION, documents=agreement)
+    _expect(ANSWER in answer.text, f"session: {answer}")
+    stream = assistant.session("talk").stream("And in what form?", documents=agreement)
+    _expect("".join(stream) == stream.answer.text, "a stream")
+    free = assistant.ask(QUESTION, documents=agreement, mode="free", max_tokens=8, threshold=0.0)
+    _expect(free.mode == "free", f"free text: {free}")
+    for mode in ("extractive", "abstractive"):
+        summary = assistant.summarize(agreement, mode=mode, words=40)
+        _expect(summary.text and summary.sentences, f"{mode}: {summary}")
+        for one in summary.sentences:
+            _expect(text[one.start : one.end] == one.quote, f"a sentence that is not exact: {one}")
+    trace = assistant.trace(QUESTION, documents=agreement)
+    _expect(ANSWER in trace.answer.text and trace.as_html(), "a trace")
+    _expect(assistant.library.check() == [], "the library")
+
+
+def _expect(condition: object, message: str) -> None:
+    if not condition:
+        raise SystemExit(f"settings: {message}")
+
+
+# the parent
+
+
+def main() -> None:
+    """Run every setting, print the table, and fail where one differs."""
+    examples = Path(sys.argv[1]).resolve()
+    step = 1 if "--all" in sys.argv else STEP
+    questions = _questions(examples / "handbook-questions.jsonl")[::step]
+    flags = _processor_flags()
+    first = run(SETTINGS[0], examples, questions, flags)
+    # Two at a time: of those with one thread each has a core of its own.
+    with ThreadPoolExecutor(2) as pool:
+        others = list(pool.map(lambda one: run(one, examples, questions, flags), SETTINGS[1:]))
+    results = [first, *others]
+    print(table(results))
+    different = [one.setting.name for one in results if _share(one, first) < AGREEMENT]
+    _expect(not different, f"fewer than 97 of 100 answers agree under: {', '.join(different)}")
+
+
+def run(setting: Setting, examples: Path, questions: list[str], flags: set[str] | None) -> Result:
+    """Run one setting in a process of its own, unless the processor lacks what it needs."""
+    lacking = set() if flags is None else set(setting.needs) - flags
+    if lacking or (flags is None and setting.needs):
+        return Result(setting, [], 0.0, ", ".join(sorted(lacking)) or "x86")
+    folder = Path(setting.name.replace(", ", "-").replace(" ", "-")).absolute()
+    folder.mkdir()
+    library = folder / "library"
+    if not setting.reads:
+        shutil.copytree(
+            Path(SETTINGS[0].name.replace(", ", "-").replace(" ", "-")) / "library", library
+        )
+    request = {
+        "examples": str(examples),
+        "library": str(library),
+        "questions": questions,
+        "dtype": setting.dtype,
+        "threads": setting.threads,
+        "reads": setting.reads,
+    }
+    environment = _environment(setting, folder)
+    began = time.monotonic()
+    ended = subprocess.run(
+        [sys.executable, "-P", __file__, "--setting", json.dumps(request)],
+        env=environment,
+        capture_output=True,
+        timeout=1200,
+        check=False,
+    )
+    seconds = time.monotonic() - began
+    _expect(
+        ended.returncode == 0 and ended.stdout, f"under {setting.name}: {ended.stderr.decode()}"
+    )
+    result = json.loads(ended.stdout)
+    _expect(result["exact"], f"a quote that is not the handbook's text under {setting.name}")
+    if setting.command_line:
+        run_commands(setting, folder, examples, environment)
+    return Result(setting, result["answers"], seconds)
+
+
+def run_commands(
+    setting: Setting, folder: Path, examples: Path, environment: dict[str, str]
+) -> None:
+    """Ask, chat, show and summarise from the command line under one setting."""
+    library = ["--library", str(folder / "commands.library")]
+    agreement = str(examples / "agreement.md")
+    for words, typed, printed in (
+        (["ask", QUESTION, agreement, *library], "", ANSWER),
+        (["ask", "--session", "café", QUESTION, *library], "", ANSWER),
+        (["chat", "--session", "café", *library], f"{QUESTION}\n/quit\n", ANSWER),
+        (["session", "list", *library], "", "turns"),
+        (["summarize", agreement, "--words", "40", *library], "", "[1]"),
+        (["doctor", *library], "", "OK"),
+    ):
+        ended = subprocess.run(
+            [Path(sysconfig.get_path("scripts")) / "drt", *words],
+            env=environment,
+            input=typed.encode(),
+            capture_output=True,
+            timeout=300,
+            check=False,
+        )
+        output = ended.stdout.decode() + ended.stderr.decode()
+        sound = ended.returncode == 0 and printed in output and "Traceback" not in output
+        _expect(sound, f"drt {words} under {setting.name} ended with {ended.returncode}: {output}")
+
+
+def _environment(setting: Setting, folder: Path) -> dict[str, str]:
+    variables = {
+        "OMP_NUM_THREADS": str(setting.threads),
+        "HOME": str(_read_only_home(folder) if setting.home_is_read_only else folder),
+    }
+    cleared = ("XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "LANG")
+    kept = {name: value for name, value in os.environ.items() if name not in cleared}
+    return kept | variables | setting.variables
+
+
+def _read_only_home(folder: Path) -> Path:
+    """Return a folder in which this user can make nothing."""
+    if os.geteuid() == 0 and Path("/proc/sys").is_dir():
+        return Path("/proc/sys")  # modes do not bind root, the kernel's own folders do
+    home = folder / "home"
+    home.mkdir(mode=0o555)
+    return home
+
+
+def _questions(path: Path) -> list[str]:
+    """Return the questions that one place answers, or none."""
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    return [row["question"] for row in rows if row["kind"] != "abstractive"]
+
+
+def _processor_flags() -> set[str] | None:
+    """Return the instruction sets of this processor, None where it is not an x86."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        return None
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    return set(next((line for line in lines if line.startswith("flags")), "").split())
+
+
+def _share(result: Result, first: Result) -> float:
+    if result.lacking:
+        return 1.0
+    pairs = zip(result.answers, first.answers, strict=True)
+    return sum(one == other for one, other in pairs) / len(first.answers)
+
+
+def table(results: list[Result]) -> str:
+    """Return one row for each setting: answers that agree with the first row's, and seconds."""
+    return "\n".join(_rows(results))
+
+
+def _rows(results: list[Result]) -> Iterator[str]:
+    first = results[0]
+    yield f"{'setting':<36} {'answers that agree':>18} {'found':>6} {'exact':>6} {'seconds':>8}"
+    for result in results:
+        if result.lacking:
+            yield f"{result.setting.name:<36} skipped: this processor lacks {result.lacking}"
+            continue
+        count, total = round(_share(result, first) * len(first.answers)), len(first.answers)
+        found = sum(answer["found"] for answer in result.answers)
+        agree = f"{count} of {total}"
+        yield (
+            f"{result.setting.name:<36} {agree:>18} {found:>6} {'all':>6} {result.seconds:>8.1f}"
+        )
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "--setting":
+        print(json.dumps(compute(json.loads(sys.argv[2]))))
+    else:
+        main()
