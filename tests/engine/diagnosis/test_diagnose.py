@@ -54,8 +54,8 @@ def test_a_sound_machine(tmp_path: Path) -> None:
     assert [c for c in made.values() if c.status == "problem"] == []
     assert list(made) == [
         *("drt", "Python", "packages", "platform", "processor", "instructions", "variables"),
-        *("extras", "library", "temporary", "readers", "PyTorch", "type", "threads", "device", "model"),
-        "self-test",
+        *("extras", "library", "temporary", "readers"),
+        *("PyTorch", "type", "threads", "device", "model", "self-test"),
     ]
     assert 'got "forty-five"' in made["self-test"].value
     assert made["threads"].value == "1: asked for"
