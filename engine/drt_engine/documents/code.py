@@ -13,8 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from drt_engine.documents.base import Block, OpenDocument, Source, one_line, regroup, words
-from drt_engine.documents.markdown import split_lines
-from drt_engine.documents.text import characters, find_encoding
+from drt_engine.documents.text import characters, find_encoding, split_lines
 
 _PYTHON = words(".py .pyi .pyx")
 # Beyond, a file is data that happens to be code.
@@ -23,7 +22,7 @@ _LONGEST_DEFINITION = 300
 _NAME = r"([A-Za-z_$~][\w$:.~]*)"
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override|"
-    r"open|sealed|data|inline|virtual|extern|unsafe|const|pub(?:\([^)]*\))?|partial|suspend)\s+)*"
+    r"open|sealed|data|inline|virtual|extern|unsafe|const|typedef|pub(?:\([^)]*\))?|partial|suspend)\s+)*"
 )
 _DEFINITION = re.compile(
     rf"(?P<indent>[ \t]*){_MODIFIERS}(?:"
@@ -36,6 +35,16 @@ _DEFINITION = re.compile(
     r")"
 )
 _NOT_DEFINED = words("if for while switch return else catch do new throw case using typedef goto")
+# A function that is only declared, as in a header: macros may be around its names.
+_DECLARED = re.compile(
+    rf"(?P<c>[A-Za-z_][\w<>,:*&\[\] \t]*?[\s*&]{_NAME})\s*\([^;{{}}]*\)[^;=(]*;\s*$"
+)
+_MEMBER = re.compile(r";\s*(?:/[/*].*)?$")
+_HEADERS = words(".h .hh .hpp .hxx")
+_SLASH_COMMENTS = words(
+    ".c .h .cc .cpp .cxx .hpp .cs .java .js .mjs .cjs .jsx .ts .tsx .go .rs .php .swift .kt .scala "
+    ".cu .dart .groovy .sql .zig .v"
+)
 _C_STYLE = words(".c .h .cc .cpp .cxx .hpp .cs .java .cu .dart .groovy")
 
 
@@ -94,14 +103,50 @@ def _definition(line: str, number: int, suffix: str) -> _Definition | None:
         return None
     match = _DEFINITION.match(line.rstrip("\n"))
     if match is None:
-        return None
+        return _declaration(line, number) if suffix in _HEADERS else None
     name = match["type"] or match["function"] or match["arrow"]
     if name is None:
         declared = match["c"].split()
         if suffix not in _C_STYLE or len(declared) < 2 or _NOT_DEFINED & set(declared):
             return None
-        name = declared[-1].lstrip("*&")
+        name = _declared_name(declared, line)
+    elif match["type"] and suffix in _C_STYLE and _MEMBER.search(line):
+        return None  # `struct name *member;`
     return _Definition(number, len(match["indent"].expandtabs(4)), name.strip("$:"))
+
+
+def _declaration(line: str, number: int) -> _Definition | None:
+    """The function that a line of a header declares at the left margin."""
+    match = _DECLARED.match(line.rstrip("\n"))
+    declared = match["c"].split() if match else []
+    if len(declared) < 2 or _NOT_DEFINED & set(declared):
+        return None
+    return _Definition(number, 0, _declared_name(declared, line))
+
+
+def _declared_name(declared: list[str], line: str) -> str:
+    """The last word, or the one before a macro around the parameters: `int read OF((int n));`."""
+    macro = declared[-1].isupper() and len(declared) > 2 and f"{declared[-1]}((" in line
+    return declared[-2 if macro else -1].lstrip("*&")
+
+
+class _Comments:
+    """Follows comments between slashes and stars, whose prose defines nothing."""
+
+    def __init__(self) -> None:
+        self._open = False
+
+    def take(self, line: str) -> bool:
+        """Whether the line begins within a comment."""
+        inside, at = self._open, 0
+        while True:
+            at = line.find("*/" if self._open else "/*", at)
+            if at < 0:
+                return inside
+            if not self._open and (line.count('"', 0, at) % 2 or line.count("'", 0, at) % 2):
+                at += 2  # in a string
+                continue
+            self._open, at = not self._open, at + 2
 
 
 class _Sections:
@@ -127,11 +172,14 @@ class _Sections:
 
 
 def _other_places(lines: Iterator[str], suffix: str) -> Iterator[Block]:
-    sections = _Sections()
+    sections, comments = _Sections(), _Comments()
     whole = True
+    section: str | None = None
     for number, line in enumerate(lines, 1):
-        definition = _definition(line, number, suffix) if whole else None
-        yield Block(line, section=sections.at(line, definition))
+        if not (suffix in _SLASH_COMMENTS and comments.take(line)):
+            definition = _definition(line, number, suffix) if whole else None
+            section = sections.at(line, definition)
+        yield Block(line, section=section)
         whole = line.endswith("\n")
 
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from drt_engine.documents.base import (
-    BLOCK_CHARACTERS,
     Block,
     Notes,
     OpenDocument,
@@ -23,7 +22,7 @@ from drt_engine.documents.base import (
     regroup,
 )
 from drt_engine.documents.metadata import Metadata, metadata_of, yaml_fields
-from drt_engine.documents.text import characters, find_encoding
+from drt_engine.documents.text import characters, find_encoding, split_lines
 
 # A first heading further down is not the title of the whole.
 _TITLE_PIECES = 16
@@ -43,22 +42,6 @@ _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|!?\[([^\]]*)\]\[[^\]]*\]")
 _EMPHASIS = re.compile(r"`+|\*+|(?<!\w)__?|__?(?!\w)")
 _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^}]*\}[ \t]*$")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
-
-
-def split_lines(pieces: Iterable[str], limit: int = BLOCK_CHARACTERS) -> Iterator[str]:
-    """Lines with their newline; a line longer than `limit` comes in parts, each without one."""
-    rest = ""
-    for piece in pieces:
-        rest += piece
-        lines = rest.split("\n")
-        rest = lines.pop()
-        for line in lines:
-            yield line + "\n"
-        if len(rest) > limit:
-            yield rest
-            rest = ""
-    if rest:
-        yield rest
 
 
 def plain_heading(text: str) -> str:

@@ -22,8 +22,7 @@ from drt_engine.documents.base import (
     one_line,
     regroup,
 )
-from drt_engine.documents.markdown import split_lines
-from drt_engine.documents.text import characters, find_encoding
+from drt_engine.documents.text import characters, find_encoding, split_lines
 from drt_engine.errors import UnreadableDocument
 
 _DELIMITERS = (",", ";", "\t", "|")

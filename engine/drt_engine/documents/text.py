@@ -1,6 +1,6 @@
 """Reads plain text, and finds the encoding of every format that is text underneath.
 
-Knows characters and encodings; knows nothing of headings or markup.
+Knows characters and encodings; headings are told by `text_headings`.
 """
 
 from __future__ import annotations
@@ -9,15 +9,28 @@ import codecs
 import importlib
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import BinaryIO
 
-from drt_engine.documents.base import Block, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import (
+    BLOCK_CHARACTERS,
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+    one_line,
+    regroup,
+)
 from drt_engine.documents.formats import importable
+from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.text_headings import TextSections, metadata_of_head
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _READ_BYTES = 1 << 16
+_MARKED = frozenset((".org", ".adoc", ".asciidoc"))
+_PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
 _GUESSER = "charset_normalizer"
 _GUESS_BYTES = 1 << 18
 _MAX_CONTROL_SHARE = 0.05
@@ -243,18 +256,48 @@ def characters(source: Source, encoding: str) -> Iterator[str]:
     yield newlines.decode("", final=True)
 
 
-def _blocks(source: Source, encoding: str) -> Iterator[Block]:
-    pieces = (Block(text) for text in characters(source, encoding))
-    return regroup(pieces, verbatim=True)
+def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
+    if source.suffix not in _PROSE:
+        return regroup((Block(text) for text in characters(source, encoding)), verbatim=True)
+    lines = split_lines(characters(source, encoding))
+    sections = TextSections(notes, marked=source.suffix in _MARKED)
+    return regroup(sections.places(lines), verbatim=True)
+
+
+def split_lines(pieces: Iterable[str], limit: int = BLOCK_CHARACTERS) -> Iterator[str]:
+    """Lines with their newline; a line longer than `limit` comes in parts, each without one."""
+    rest = ""
+    for piece in pieces:
+        rest += piece
+        lines = rest.split("\n")
+        rest = lines.pop()
+        for line in lines:
+            yield line + "\n"
+        if len(rest) > limit:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
 
 
 @dataclass(frozen=True)
 class TextReader:
-    """Plain text as it stands, source code, tables and logs included."""
+    """Plain text as it is, tables and logs included; prose with the sections of its headings."""
 
     def recognises(self, head: bytes) -> bool:
         return looks_like_text(head)
 
     def open(self, source: Source) -> OpenDocument:
-        encoding = find_encoding(source)
-        return OpenDocument(one_line(source.file_name), "text/plain", _blocks(source, encoding))
+        encoding, notes = find_encoding(source), Notes()
+        about = Metadata()
+        if source.suffix in _PROSE:
+            head = "".join(islice(characters(source, encoding), 1))
+            about = metadata_of_head(head.split("\n"))
+        return OpenDocument(
+            about.title or one_line(source.file_name),
+            "text/plain",
+            _blocks(source, encoding, notes),
+            notes,
+            about.author,
+            about.date,
+        )

@@ -98,3 +98,38 @@ def test_comments_of_markdown_are_hidden_and_its_lines_still_count(tmp_path: Pat
         "2 lines of comments (hidden from who reads the page)",
         "2 fences of a directive (a mark for the page's layout)",
     )
+
+
+HEADER = """/* The prose of a comment
+   struct of things and
+   class of this (and that)
+*/
+typedef struct lamp_s {
+    struct oil_s FAR *oil; /* a member */
+} lamp;
+
+extern int lamp_light(lamp *l, int hours);
+/*
+     Lights the lamp; must type be 3,
+enum of hours
+*/
+EXTERN const char * EXPORT lamp_name OF((lamp *l,
+                                         int n));
+/* Gives "/*" its name. */
+#define GLOB "src/*"
+int lamp_end(void);
+"""
+
+
+def test_prose_of_comments_is_no_definition_and_declarations_are(tmp_path: Path) -> None:
+    _, blocks = read(tmp_path / "lamp.h", HEADER)
+    assert joined(blocks) == HEADER
+    for needle, section in (
+        ("The prose", None),
+        ("class of", None),
+        ("a member", "lamp_s"),
+        ("enum of hours", "lamp_light"),
+        ("int n", "lamp_name"),
+        ("void", "lamp_end"),
+    ):
+        assert section_at(blocks, needle) == section, needle
