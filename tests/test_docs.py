@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import tomllib
 from pathlib import Path
 
 import click
 import pytest
 
+from drt import schema
 from drt_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[1]
@@ -70,3 +72,26 @@ def test_the_python_of_the_readme_runs(
     exec(compile(source, "README.md", "exec"), {})
     printed = capsys.readouterr().out
     assert "sixty days" in printed and len(printed.splitlines()) >= 2
+
+
+def test_the_json_of_the_readme_has_the_keys_of_the_schema() -> None:
+    (shape,) = blocks("json")
+    outer, inner = shape.split('"citations": [')
+    answer = schema("ask")["properties"]
+    assert set(re.findall(r'"(\w+)"', outer)) | {"citations"} == answer.keys()
+    assert set(re.findall(r'"(\w+)"', inner)) == answer["citations"]["items"]["properties"].keys()
+
+
+def test_one_command_installs_extras_wherever_one_is_named() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    code = [path for part in ("engine", "sdk", "drt_cli") for path in (ROOT / part).rglob("*.py")]
+    named = 0
+    for path in [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *code]:
+        text = path.read_text(encoding="utf-8")
+        for extra in re.findall(r"drt-assistant\[(\w+)\]", text):
+            assert extra in project["optional-dependencies"], path
+        for command in re.findall(r"pip install [^\n]*\[[^\n]*", text):
+            if '-e ".[dev]"' not in command:  # a contributor's, in the source tree
+                assert command.startswith('pip install "drt-assistant['), (path, command)
+                named += 1
+    assert named >= 5

@@ -144,3 +144,19 @@ def test_an_example_runs(
     scope: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), scope)
     assert capsys.readouterr().out.strip()
+
+
+def test_the_tutorial_asks_its_own_document() -> None:
+    """Whatever else is in the reader's library."""
+    text = (DOCS / "tutorial.md").read_text(encoding="utf-8")
+    asking = [
+        call.line
+        for kind, block in BLOCK.findall(text)
+        if kind == "console"
+        for call in calls(kind, block)
+        if call.line.split()[1] in ("ask", "chat", "trace", "summarize")
+    ]
+    assert len(asking) >= 6 and all("agreement.md" in line for line in asking)
+    python = "".join(block for kind, block in BLOCK.findall(text) if kind == "python")
+    for call in re.findall(r"assistant\.(?:ask|trace)\(.*\)", python):
+        assert "documents=agreement" in call

@@ -67,7 +67,7 @@ def check_plot(file: Path) -> None:
     if importlib.util.find_spec("matplotlib") is None:
         raise ConfigError(
             "a plot is drawn by matplotlib, which is not installed; "
-            "install it with `pip install 'drt-assistant[plot]'`"
+            'install it with `pip install "drt-assistant[plot]"`'
         )
     if not file.parent.is_dir():
         raise ConfigError(f"{file.parent} is no folder, expected one to write {file.name} to")

@@ -207,7 +207,7 @@ def test_a_plot_that_cannot_be_drawn_is_a_sentence_before_anything_is_asked(
     with pytest.raises(ConfigError, match="nowhere is no folder, expected one to write a.png to"):
         evaluate(runtime, "calibrate", options | {"plot": "nowhere/a.png"})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"drawn by matplotlib, .*`pip install 'drt-assistant"):
+    with pytest.raises(ConfigError, match=r'drawn by matplotlib, .*`pip install "drt-assistant'):
         evaluate(runtime, "calibrate", options | {"plot": "a.png"})
     assert rigged == []
 
