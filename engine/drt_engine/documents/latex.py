@@ -1,7 +1,7 @@
 """Reads LaTeX: readable text with sections and lines; formulas and unknown commands as written.
 
-Does not run TeX: macros are not expanded and other files not read; comments and the preamble are
-left out.
+Does not run TeX: of macros only those are expanded that the file defines plainly, before it begins;
+other files are not read, and named. Comments and the preamble are left out, and counted.
 """
 
 from __future__ import annotations
@@ -42,18 +42,26 @@ _DROPPED = words(
     "documentclass pagestyle thispagestyle setlength addtolength newcommand renewcommand "
     "providecommand input include setcounter addcontentsline graphicspath hypersetup "
     "newtheorem theoremstyle pagenumbering color textcolor linespread glsresetall nocite "
-    "DeclareMathOperator tableofcontents"
+    "DeclareMathOperator DeclareRobustCommand tableofcontents subfile addbibresource newlength "
+    "newcounter addtocounter stepcounter refstepcounter numberwithin crefname Crefname rule "
+    "fontsize selectlanguage pagecolor captionsetup lstset sisetup geometry usetikzlibrary tikzset "
+    "pgfplotsset phantom hphantom vphantom"
 )
+_OTHER_FILES = words("input include subfile bibliography addbibresource")
 _MORE_ARGUMENTS = {
     "newcommand": 1, "renewcommand": 1, "providecommand": 1, "setlength": 1, "addtolength": 1,
     "setcounter": 1, "addcontentsline": 2, "newtheorem": 1, "DeclareMathOperator": 1,
+    "DeclareRobustCommand": 1, "addtocounter": 1, "numberwithin": 1, "crefname": 2, "Crefname": 2,
+    "rule": 1, "fontsize": 1,
 }  # fmt: skip
 _SILENT = words(
     "maketitle centering raggedright noindent indent newpage clearpage cleardoublepage bigskip "
     "medskip smallskip small footnotesize scriptsize tiny normalsize large Large LARGE huge Huge "
     "bfseries itshape rmfamily sffamily ttfamily scshape em bf it rm sf tt sc par hfill vfill "
     "appendix frontmatter mainmatter backmatter hline toprule midrule bottomrule protect sloppy "
-    "left right displaystyle textstyle linebreak pagebreak newline quad qquad item null"
+    "left right displaystyle textstyle linebreak pagebreak newline quad qquad item null "
+    "raggedleft columnbreak smallbreak medbreak bigbreak allowbreak nobreak unskip ignorespaces "
+    "xspace selectfont singlespacing onehalfspacing doublespacing allowdisplaybreaks relax"
 )
 _SIGNS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX", "ss": "ß",
@@ -85,12 +93,65 @@ _LABEL = re.compile(r"[ \t]*\[([^\[\]\\{}$]*)\][ \t]*")
 _ARGUMENTS = re.compile(r"(?:[ \t]*(?:\[[^\[\]]*\]|\{[^{}]*\}))*")
 _WITH_ARGUMENTS = words(
     "tabular tabularx longtable minipage multicols thebibliography wrapfigure adjustbox columns "
-    "column figure table"
+    "column figure table Verbatim lstlisting minted"
 )
+_GROUP = re.compile(r"[ \t]*\{([^{}]*)\}")
+_DEFINITION = re.compile(
+    r"\\(?:re|provide)?(?:newcommand|DeclareRobustCommand|command)\*?\s{0,9}"
+    r"(?:\{\s{0,9}\\([A-Za-z]+)\s{0,9}\}|\\([A-Za-z]+))\s{0,9}"
+    r"(?:\[([1-9])\]\s{0,9}(?:\[([^\[\]]{0,200})\])?)?\s{0,9}\{"
+    r"|\\def\s{0,9}\\([A-Za-z]+)((?:\#[1-9]){0,9})\s{0,9}\{"
+)
+_PARAMETER = re.compile(r"#([1-9])")
+_COMMENT = re.compile(r"(?<!\\)%.*\n?")
+_BEGINS = re.compile(r"\\begin\s{0,9}\{document\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]*\]")
 _TYPOGRAPHY = {"---": "—", "--": "–", "``": "“", "''": "”", "&": "|"}
 _TITLE_LINES = 3000
 _OPEN_GROUPS = 200
+_PREAMBLE_CHARACTERS = 1 << 20  # in which definitions are looked for
+_BODY_CHARACTERS = 2000
+_DEEPEST_EXPANSION = 8
+_EXPANDED_CHARACTERS = 1 << 20  # by all macros of a file: they can double at each level
+
+
+@dataclass(frozen=True)
+class _Macro:
+    """A command that the file defines: its text with #1 to #9, of which the first may be left out.
+    """
+
+    arguments: int
+    default: str | None  # of the first argument, which then stands in brackets
+    text: str
+    spaced: bool  # a space after it is one, as the package xspace has it
+
+
+def _definitions(preamble: str) -> dict[str, _Macro]:
+    """The macros that a preamble defines, the last definition of each."""
+    preamble = _COMMENT.sub("", preamble)
+    macros: dict[str, _Macro] = {}
+    for found in _DEFINITION.finditer(preamble):
+        body = _balanced(preamble, found.end())
+        name = found[1] or found[2] or found[5]
+        if body is None or name in _BUILT_IN or "\\newcommand" in body or "\\def" in body:
+            continue
+        count = int(found[3] or 0) if found[5] is None else len(found[6]) // 2
+        if all(int(number) <= count for number in _PARAMETER.findall(body)):
+            text = re.sub(r"\s+", " ", body.replace("\\xspace", ""))
+            macros[name] = _Macro(count, found[4], text, "\\xspace" in body)
+    return macros
+
+
+def _balanced(text: str, start: int) -> str | None:
+    """The text from `start` to the brace that ends it; None where it is long or without end."""
+    depth, at = 1, start
+    while at < min(len(text), start + _BODY_CHARACTERS):
+        sign = text[at]
+        at += 2 if sign == "\\" else 1
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return text[start : at - 1]
+    return None
 
 
 @dataclass
@@ -109,35 +170,48 @@ class _Group:
 class _Converter:
     """Turns lines into readable ones, one for one, so that line numbers stay."""
 
-    def __init__(self) -> None:
+    def __init__(self, preamble: str | None, notes: Notes) -> None:
+        """`preamble` is what comes before the document begins; None where nothing says so."""
         self.path = SectionPath()
         self.title = ""
+        self.after_end = 0  # lines with words that TeX does not read
+        self._notes = notes
+        self._macros = _definitions(preamble or "")
+        self._depth, self._expanded = 0, 0
         self._groups: list[_Group] = []
         self._lists: list[int | None] = []
         self._pending: _Group | None = None  # what the next brace opens
         self._verbatim = ""
         self._math = ""
         self._math_depth = 0
-        self._in_text = True
+        self._in_text = preamble is None
+        self._ended = False
         self._out: list[str] = []
         self._number, self._start = 1, 0  # line and character of the source
         self._marks: list[tuple[int, int, int]] = []  # where the text comes from another line
-
-    def preamble(self) -> None:
-        """Leave everything out until \\begin{document}."""
-        self._in_text = False
 
     def blocks(self, line: str) -> list[Block]:
         """The line as text with its newline and where it comes from; none where it holds no text.
 
         A heading of several lines is text where it ends, with the line where it begins.
         """
+        if self._ended and line.strip():
+            self.after_end += 1
+        # No argument of a heading or of layout goes beyond its paragraph.
+        held = self.finish() if not (line.strip() or self._verbatim) else []
         text = self._line(line)
         end = self._start + len(line.rstrip("\n"))
-        found = [] if text is None else list(self._pieces(text, line, end))
+        found = held + ([] if text is None else list(self._pieces(text, line, end)))
         self._number += line.count("\n")
         self._start += len(line)
         return found
+
+    def finish(self) -> list[Block]:
+        """What is held back by a brace that nothing closes."""
+        self._out, self._marks = [], []
+        self._give_up()
+        text = "".join(self._out)
+        return list(self._pieces(text + "\n", "", self._start)) if text.strip() else []
 
     def _pieces(self, text: str, line: str, end: int) -> Iterator[Block]:
         if not self._marks and line.startswith(text.removesuffix("\n")):
@@ -153,25 +227,38 @@ class _Converter:
 
     def _line(self, line: str) -> str | None:
         self._out, self._marks = [], []
+        rest = line
         if self._verbatim:
-            return self._verbatim_line(line)
-        line = _ACCENT.sub(_accented, line)
-        at = 0
-        while at < len(line) and not self._verbatim:
-            match = _TOKEN.match(line, at)
-            assert match is not None  # the last alternatives take any character
-            at = self._token(match, line)
+            code, end, rest = line.partition(self._verbatim_end)
+            if not end:
+                return code
+            self._verbatim = ""
+            self._add(code if code.strip() else "")
+        self._run(_ACCENT.sub(_accented, rest))
         text = "".join(self._out)
-        if not self._in_text or (not text.strip() and line.strip()):
+        if not text.strip() and (line.strip() or not self._in_text):
             return None
         return text.rstrip() + "\n" * line.endswith("\n")
 
-    def _verbatim_line(self, line: str) -> str | None:
-        end = f"\\end{{{self._verbatim}}}"
-        if end in line:
-            self._verbatim = ""
-            return None
-        return line
+    @property
+    def _verbatim_end(self) -> str:
+        return f"\\end{{{self._verbatim}}}"
+
+    def _run(self, line: str) -> None:
+        """Convert a line, or what a macro stands for."""
+        at = 0
+        while at < len(line):
+            if self._verbatim:
+                stop = line.find(self._verbatim_end, at)
+                self._add(line[at:] if stop < 0 else line[at:stop])
+                if stop < 0:
+                    return
+                at = stop + len(self._verbatim_end)
+                self._verbatim = ""
+                continue
+            match = _TOKEN.match(line, at)
+            assert match is not None  # the last alternatives take any character
+            at = self._token(match, line)
 
     def _token(self, match: re.Match[str], line: str) -> int:
         command, star, sign, brace, dollar, tie, typography = match.groups()
@@ -231,17 +318,36 @@ class _Converter:
 
     def _close(self, group: _Group) -> None:
         if group.kind in ("heading", "title"):
-            text = one_line("".join(group.kept))
-            if group.kind == "title":
-                self.title = self.title or text
-            elif text:
-                self.path.enter(group.level, text)
-            self._mark(*group.begun)
-            self._add(text)
-            self._mark(self._number, self._start)
+            self._name("".join(group.kept), group)
         self._add(group.after)
         if group.more:
             self._pending = replace(group, more=group.more - 1, kept=[])
+
+    def _name(self, text: str, group: _Group) -> None:
+        """Take a title or heading, which is text too."""
+        text = " ".join(text.split())
+        if group.kind == "title":
+            self.title = self.title or one_line(text)
+        elif text:
+            self.path.enter(group.level, text)
+        self._mark(*group.begun)
+        self._add(text)
+        self._mark(self._number, self._start)
+
+    def _give_up(self) -> None:
+        """Read what unclosed headings and arguments hold: nothing says where they end."""
+        groups, self._groups, self._pending = self._groups, [], None
+        for group in groups:
+            text = "".join(group.kept)
+            if group.kind == "text" or not text.strip():
+                continue
+            if group.kind != "drop":  # a heading is a line where nothing else is said
+                heading, _, text = text.partition("\n")
+                self._name(heading, group)
+                self._add("\n")
+            self._mark(group.begun[0] + 1, group.begun[1])
+            self._add(" ".join(text.split()))
+            self._mark(self._number, self._start)
 
     def _mark(self, number: int, first: int) -> None:
         """Note that what comes next is of another line."""
@@ -251,9 +357,7 @@ class _Converter:
 
     def _add(self, text: str) -> None:
         for group in reversed(self._groups):
-            if group.kind == "drop":
-                return
-            if group.kind in ("heading", "title"):
+            if group.kind != "text":
                 group.kept.append(text)
                 return
         if self._in_text:
@@ -264,8 +368,18 @@ class _Converter:
         if name in ("begin", "end"):
             return self._environment(name, line, end)
         if self._formula:
-            self._add(match[0])
-            return end
+            label = _GROUP.match(line, end) if name == "label" else None
+            self._add("" if label else match[0])
+            return label.end() if label else end
+        if name in self._macros and (stop := self._expand(self._macros[name], match, line)):
+            return stop
+        if name in _REFERENCES and (stop := self._reference(line, end)):
+            return stop
+        if name in _OTHER_FILES and (file := _GROUP.match(line, end)):
+            self._notes.skip(f"file {file[1]}", "other files are not read, read it by its name")
+        if name == "bibitem" and (key := _GROUP.match(line, end)):
+            self._add(f"[{key[1]}]")
+            return key.end()
         if name in _LEVELS or name == "title":
             kind = "title" if name == "title" else "heading"
             self._pending = _Group(kind, level=_LEVELS.get(name, 0))
@@ -294,6 +408,49 @@ class _Converter:
             return end
         return self._after_option(line, end)
 
+    def _reference(self, line: str, at: int) -> int:
+        """Write a reference with the words before and after its keys; its end, 0 for none here."""
+        options: list[str] = []
+        while len(options) < 2 and (option := _OPTION.match(line, at)):
+            options.append(option[0].strip()[1:-1])
+            at = option.end()
+        keys = _GROUP.match(line, at)
+        if keys is None:
+            return 0
+        before = options[0] if len(options) == 2 else ""
+        after = options[-1] if options else ""
+        self._add("[")
+        self._run(before + " " * bool(before) + keys[1])
+        self._run(", " * bool(after) + after)
+        self._add("]")
+        return keys.end()
+
+    def _expand(self, macro: _Macro, match: re.Match[str], line: str) -> int:
+        """Write what a macro stands for; the end of its arguments, 0 where they are not here."""
+        at, values = match.end(), []
+        if macro.default is not None:
+            option = _OPTION.match(line, at)
+            values.append(option[0].strip()[1:-1] if option else macro.default)
+            at = option.end() if option else at
+        while len(values) < macro.arguments:
+            while line[at : at + 1] in (" ", "\t"):
+                at += 1
+            value = _balanced(line, at + 1) if line[at : at + 1] == "{" else None
+            if value is None:
+                return 0
+            values.append(value)
+            at += len(value) + 2
+        text = _PARAMETER.sub(lambda number: values[int(number[1]) - 1], macro.text)
+        self._expanded += len(text)
+        if self._depth >= _DEEPEST_EXPANSION or self._expanded > _EXPANDED_CHARACTERS:
+            return 0
+        self._depth += 1
+        self._run(_ACCENT.sub(_accented, text))
+        self._depth -= 1
+        if macro.spaced and line[at - 1 : at].isspace() and line[at : at + 1].isalnum():
+            self._add(" ")
+        return at
+
     def _after_option(self, line: str, end: int) -> int:
         """Past an option in brackets, which says how and not what."""
         option = _OPTION.match(line, end)
@@ -312,7 +469,10 @@ class _Converter:
             return at
         name, opens = found[1], command == "begin"
         if name == "document":
-            self._in_text, self._groups, self._pending = opens, [], None
+            if self._in_text:
+                self._give_up()
+            self._in_text, self._ended = opens, not opens
+            self._groups, self._pending = [], None
         elif name in _VERBATIM and opens:
             self._verbatim = name
         elif name in ("itemize", "enumerate", "description"):
@@ -326,7 +486,10 @@ class _Converter:
             self._math_depth = max(0, self._math_depth + (1 if opens else -1))
         if not opens or name in _MATH:
             return found.end()
-        said = (_ARGUMENTS if name in _WITH_ARGUMENTS else _OPTION).match(line, found.end())
+        arguments = _ARGUMENTS if name in _WITH_ARGUMENTS else _OPTION
+        said = arguments.match(line, found.end())
+        if said and name in _KEPT_ENVIRONMENTS:  # the name of a theorem
+            self._add(f"({said[0].strip()[1:-1]})")
         return said.end() if said else found.end()
 
 
@@ -336,17 +499,27 @@ def _accented(found: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", letter + _ACCENTS[mark])
 
 
-def _converter(source: Source, encoding: str) -> _Converter:
-    converter = _Converter()
+_BUILT_IN = (
+    _LEVELS.keys() | _UNWRAPPED | _REFERENCES | _DROPPED | _SILENT | _SIGNS.keys()
+    | words("begin end footnote footnotetext href item bibitem")
+)  # fmt: skip
+
+
+def _preamble(source: Source, encoding: str) -> str | None:
+    """What comes before the document begins, shortened; None where nothing says that it does."""
+    lines: list[str] = []
+    size = 0
     for line in split_lines(characters(source, encoding)):
-        if line.lstrip().startswith("\\begin{document}"):
-            converter.preamble()
-            break
-    return converter
+        if _BEGINS.search(_COMMENT.sub("", line)):
+            return "".join([*lines, line])
+        if size < _PREAMBLE_CHARACTERS:
+            lines.append(line)
+            size += len(line)
+    return None
 
 
 def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[_Converter, Block]]:
-    converter, dropped = _converter(source, encoding), 0
+    converter, dropped = _Converter(_preamble(source, encoding), notes), 0
     blank = True
     for line in split_lines(characters(source, encoding)):
         blocks = converter.blocks(line)
@@ -357,8 +530,13 @@ def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[_Conve
             for block in blocks:
                 yield converter, block
             blank = empty_line
-    if dropped:
-        notes.skip("line", "preamble, comments or layout", dropped)
+    for block in converter.finish():
+        yield converter, block
+    if dropped > converter.after_end:
+        why = "preamble, comments or layout"
+        notes.skip("line", why, dropped - converter.after_end)
+    if converter.after_end:
+        notes.skip("line after the end of the document", "TeX does not read it", converter.after_end)
 
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:

@@ -1,0 +1,144 @@
+"""LaTeX: no word is lost, macros of the file are expanded, references are readable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt_engine.documents.base import source_span
+from tests.engine.documents.helpers import joined, read
+
+HEAD = "\\documentclass{article}\n"
+
+
+def latex(tmp_path: Path, body: str, preamble: str = "") -> str:
+    content = f"{HEAD}{preamble}\\begin{{document}}\n{body}\n\\end{{document}}\n"
+    return joined(read(tmp_path / "a.tex", content)[1])
+
+
+def test_words_before_the_end_on_its_line(tmp_path: Path) -> None:
+    content = HEAD + "\\begin{document}\nFirst.\nLast words.\\end{document} gone\nalso gone\n"
+    document, blocks = read(tmp_path / "a.tex", content)
+    assert joined(blocks) == "First.\nLast words.\n"
+    assert document.skipped == (
+        "2 lines (preamble, comments or layout)",
+        "line after the end of the document (TeX does not read it)",
+    )
+
+
+def test_a_paper_on_one_line(tmp_path: Path) -> None:
+    content = (
+        "\\documentclass{article}\\title{One line}% \\begin{document}\n"
+        "\\author{A}\\begin{document}Words first. \\section{A part} Text. Last.\\end{document}"
+    )
+    document, blocks = read(tmp_path / "a.tex", content)
+    assert document.title == "One line"
+    assert joined(blocks) == "Words first. A part Text. Last."
+    assert blocks[-1].section == "A part"
+
+
+@pytest.mark.parametrize("end", ["\n\n", "\n\\end{document}\n", "\n"])
+def test_an_unclosed_heading_swallows_nothing(tmp_path: Path, end: str) -> None:
+    content = f"{HEAD}\\begin{{document}}\n\\section{{Never closed\nText one.\nText two.{end}"
+    text = "".join(joined(read(tmp_path / "a.tex", content + "After.\n")[1]).split("After."))
+    assert " ".join(text.split()) == "Never closed Text one. Text two."
+    blocks = read(tmp_path / "a.tex")[1]
+    assert blocks[0].section == "Never closed" and blocks[0].line == 3
+
+
+def test_an_unclosed_argument_swallows_nothing(tmp_path: Path) -> None:
+    text = latex(tmp_path, "Before \\label{open and\nmore words.\n\nAfter it.")
+    assert " ".join(text.split()) == "Before open and more words. After it."
+
+
+def test_code_beside_its_marks(tmp_path: Path) -> None:
+    text = latex(
+        tmp_path,
+        "\\begin{verbatim}one\\end{verbatim} two\n\\begin{lstlisting}[language=C]\n"
+        "three\\end{lstlisting} four\n\\begin{minted}{python} five\nsix\n\\end{minted}",
+    )
+    assert text.split() == ["one", "two", "three", "four", "five", "six"]
+
+
+PREAMBLE = r"""
+\newcommand{\proj}{Falcon}
+\newcommand\who[1]{Dr. #1}
+\newcommand{\pair}[2][x]{(#1, #2)}
+\renewcommand*{\long}{a \textbf{bold
+  word} of \proj}  % comment }
+\def\old{ancient}
+\def\both#1#2{#2 before #1}
+\newcommand{\drt}{DRT\xspace}
+\newcommand{\grow}{\growa\growa}
+\newcommand{\growa}{\grow\grow}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (r"Welcome to \proj.", "Welcome to Falcon."),
+        (r"\who{Jane \proj{}} left", "Dr. Jane Falcon left"),
+        (r"\pair{b} and \pair[a]{b}", "(x, b) and (a, b)"),
+        (r"\long!", "a bold word of Falcon!"),
+        (r"\old{} and \both{a}{b}", "ancient and b before a"),
+        (r"\drt is and \drt, too", "DRT is and DRT, too"),
+        (r"\who", r"\who"),  # its argument is elsewhere
+        (r"\emph{\proj}", "Falcon"),
+        (r"$\proj$", r"$\proj$"),  # formulas stay as they are written
+        (r"\unknown{\proj}", r"\unknown{Falcon}"),
+    ],
+)
+def test_macros_of_the_file(tmp_path: Path, body: str, text: str) -> None:
+    assert latex(tmp_path, body, PREAMBLE) == text + "\n"
+
+
+def test_macros_in_titles_and_headings(tmp_path: Path) -> None:
+    content = (
+        f"{HEAD}\\title{{The \\proj{{}} guide}}{PREAMBLE}\\begin{{document}}\n"
+        "\\section{Using \\proj}\nText."
+    )
+    document, blocks = read(tmp_path / "a.tex", content)
+    assert document.title == "The Falcon guide"
+    assert blocks[-1].section == "Using Falcon"
+
+
+def test_macros_that_grow_without_end_are_left(tmp_path: Path) -> None:
+    assert len(latex(tmp_path, r"\grow " * 2000 + "The end.", PREAMBLE)) < 3_000_000
+
+
+def test_a_quote_with_macros_leads_to_its_line(tmp_path: Path) -> None:
+    content = f"{HEAD}{PREAMBLE}\\begin{{document}}\nFirst.\nBy \\who{{Jane}} of \\proj.\nLast.\n"
+    blocks = read(tmp_path / "a.tex", content)[1]
+    (block,) = [block for block in blocks if "Dr. Jane of Falcon" in block.text]
+    start = block.text.index("Dr. Jane")
+    span = source_span(block.origin, start, start + len("Dr. Jane of Falcon"))
+    assert span is not None
+    assert content[span[0] : span[1]] == "By \\who{Jane} of \\proj."
+    assert block.line_at(start) == content[: content.index("By \\who")].count("\n") + 1
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (r"\citep[for example,][]{key}", "[for example, key]"),
+        (r"\citep[see][p. 3]{one,two}", "[see one,two, p. 3]"),
+        (r"\cite[\S 3]{key}", "[key, §3]"),
+        (r"\ref{a} and~\eqref{b}", "[a] and [b]"),
+        (r"\vspace*{1cm}\rule{1cm}{2pt}\fontsize{9}{11}\selectfont Word", "Word"),
+        (r"\bibitem{key} A. Author", "[key] A. Author"),
+        (r"\begin{theorem}[Main result] It holds.", "Theorem (Main result) It holds."),
+    ],
+)
+def test_references_and_layout(tmp_path: Path, body: str, text: str) -> None:
+    assert latex(tmp_path, body) == text + "\n"
+
+
+def test_other_files_are_named(tmp_path: Path) -> None:
+    content = HEAD + "\\begin{document}\nText. \\input{chapter1}\n\\include{chapter2}\n"
+    document, _ = read(tmp_path / "a.tex", content)
+    assert document.skipped[:2] == (
+        "file chapter1 (other files are not read, read it by its name)",
+        "file chapter2 (other files are not read, read it by its name)",
+    )
