@@ -320,6 +320,7 @@ class Assistant:
         with self._working() as (runtime, store):
             began = time.perf_counter()
             skipped: list[str] = []
+            described = ("", "")
             tokens = 0
 
             def report(step: EngineProgress) -> None:
@@ -328,6 +329,10 @@ class Assistant:
                 if progress is not None:
                     progress(_convert.progress(step))
 
+            def describe(author: str, date: str) -> None:
+                nonlocal described
+                described = (author, date)
+
             try:
                 row, new = _engine.ingest(
                     runtime,
@@ -335,11 +340,15 @@ class Assistant:
                     found,
                     progress=report,
                     skipped=skipped.extend,
+                    described=describe,
                 )
             finally:
                 found.close()
             seconds = time.perf_counter() - began
-            return _convert.document(row, new=new, skipped=tuple(skipped)), seconds, tokens
+            document = _convert.document(
+                row, new=new, skipped=tuple(skipped), described=described
+            )
+            return document, seconds, tokens
 
     def _options(
         self, store: Store, options: AskOptions, *, record: bool = False

@@ -34,7 +34,11 @@ if TYPE_CHECKING:
 
 
 def document(
-    row: DocumentRow, *, new: bool = False, skipped: tuple[str, ...] = ()
+    row: DocumentRow,
+    *,
+    new: bool = False,
+    skipped: tuple[str, ...] = (),
+    described: tuple[str, str] = ("", ""),
 ) -> DocumentInfo:
     """A catalogue row as the SDK shows it."""
     return DocumentInfo(
@@ -46,6 +50,8 @@ def document(
         chunks=row.chunks,
         new=new,
         skipped=skipped,
+        author=described[0],
+        date=described[1],
     )
 
 

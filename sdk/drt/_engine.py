@@ -74,11 +74,14 @@ def ingest(
     *,
     progress: Callable[[IngestProgress], None] | None,
     skipped: Callable[[tuple[str, ...]], None],
+    described: Callable[[str, str], None],
 ) -> tuple[DocumentRow, bool]:
     """Reads one document; the flag says whether anything was read."""
     from drt_engine.ingest.pipeline import ingest_source
 
-    return ingest_source(runtime, store, source, progress=progress, skipped=skipped)
+    return ingest_source(
+        runtime, store, source, progress=progress, skipped=skipped, described=described
+    )
 
 
 def place_in_source(store: Store, document: DocumentRow, start: int, end: int) -> SourcePlace:

@@ -19,7 +19,9 @@ SummaryLength = Literal["short", "medium", "long"]
 class DocumentInfo:
     """A document of a library; `new` is true when this call read it.
 
-    `skipped` says what its reader passed over and why, where this call opened the file.
+    `skipped` says what its reader passed over and why, `author` and `date` what the document names
+    (the date as YYYY-MM-DD where that is certain), where this call opened the file; else they are
+    empty.
     """
 
     id: str
@@ -30,6 +32,8 @@ class DocumentInfo:
     chunks: int
     new: bool = False
     skipped: tuple[str, ...] = ()
+    author: str = ""
+    date: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The document as plain values."""

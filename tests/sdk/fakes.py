@@ -130,13 +130,21 @@ class FakeEngine:
         )
 
     def ingest(
-        self, runtime: Any, store: Store, source: Source, *, progress: Any, skipped: Any
+        self,
+        runtime: Any,
+        store: Store,
+        source: Source,
+        *,
+        progress: Any,
+        skipped: Any,
+        described: Any,
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
         with open_document(source) as opened:
             text = "".join(block.text for block in opened.blocks)
             title, media_type = opened.title, opened.media_type
         skipped(opened.skipped)
+        described(opened.author, opened.date)
         id = hashlib.sha256(text.encode()).hexdigest()[:16]
         known = store.document_by_id(id)
         if known is not None:

@@ -91,6 +91,7 @@ def test_what_was_passed_over_is_told(assistant: Assistant, tmp_path: Path) -> N
     report = assistant.ingest_many([tmp_path, tmp_path / "box.zip"])
     (told,) = [one for one in report.documents if one.title == "Paint"]
     assert "red.png" in told.skipped[0] and len(told.skipped) == 1
+    assert (told.author, told.date) == ("a@example.org", "2020-03-02")
     assert len(report.notes) == 1 and "out.txt (its path leads out" in report.notes[0]
     values = report.to_dict()
     assert values["notes"] == list(report.notes)

@@ -58,6 +58,7 @@ class IngestProgress:
 
 Progress = Callable[[IngestProgress], None]
 Skipped = Callable[[tuple[str, ...]], None]
+Described = Callable[[str, str], None]
 
 
 def ingest_source(
@@ -67,10 +68,12 @@ def ingest_source(
     *,
     progress: Progress | None = None,
     skipped: Skipped | None = None,
+    described: Described | None = None,
 ) -> tuple[DocumentRow, bool]:
     """Read a document into the library unless its text is there; return it and whether it is new.
 
-    ``skipped`` is told what the reader passed over and why, if anything and if the file was opened.
+    ``skipped`` is told what the reader passed over and why, if anything and if the file was opened;
+    ``described`` then gets the document's author and date as it names them.
     Raises ``DocumentError`` when the document cannot be read, ``StoreError`` when the library
     cannot be written.
     """
@@ -81,6 +84,8 @@ def ingest_source(
     text = _identify(source, runtime.tokenizer)
     if skipped is not None and text.skipped:
         skipped(text.skipped)
+    if described is not None:
+        described(text.author, text.date)
     place = source.location if source.path is not None else f"{source.name} {text.id}"
     row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
     if digest is not None and row.source == place and digest == _digest(source):
@@ -169,6 +174,8 @@ class DocumentText:
     created: str | None = None
     skipped: tuple[str, ...] = ()
     origins: Sequence[tuple[int, str]] = ()
+    author: str = ""
+    date: str = ""
 
     @property
     def id(self) -> str:
@@ -227,6 +234,8 @@ def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
         document.media_type.replace(OLD_PARAMETER, ""),
         skipped=document.skipped,
         origins=origins.groups,
+        author=document.author,
+        date=document.date,
     )
 
 
