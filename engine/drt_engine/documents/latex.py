@@ -536,7 +536,8 @@ def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[_Conve
         why = "preamble, comments or layout"
         notes.skip("line", why, dropped - converter.after_end)
     if converter.after_end:
-        notes.skip("line after the end of the document", "TeX does not read it", converter.after_end)
+        what = "line after the end of the document"
+        notes.skip(what, "TeX does not read it", converter.after_end)
 
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
