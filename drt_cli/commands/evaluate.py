@@ -173,6 +173,13 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
     type=click.Path(exists=True, file_okay=False),
     help="Model folder that gets calibration.json.",
 )
+@click.option(
+    "--also",
+    type=(FILE, FILE),
+    multiple=True,
+    metavar="QA DOCS",
+    help="Further questions and their documents; may be given again.",
+)
 @click.option("--plot", type=click.Path(dir_okay=False), help="Draw the reliability to this file.")
 @json_option
 @click.pass_obj

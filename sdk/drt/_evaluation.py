@@ -25,12 +25,12 @@ def evaluate(
     """Measures a model on one task, beside the task's baselines.
 
     Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
-    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, and
-    plot, a file to draw the reliability to; files takes questions, folder, file, limit, retriever,
-    lexical and reread; needle takes corpus, lengths, needles, hops, seed,
-    retriever and reread; ppl takes corpus, length and limit; summary takes data, limit, source,
-    mode and both. qa, retrieval and needle take records, "int8" or "bf16": how chunk memory is
-    kept while they run.
+    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, plot,
+    a file to draw the reliability to, and also, further pairs of qa and docs; files takes
+    questions, folder, file, limit, retriever, lexical and reread; needle takes corpus, lengths,
+    needles, hops, seed, retriever and reread; ppl takes corpus, length and limit; summary takes
+    data, limit, source, mode and both. qa, retrieval and needle take records, "int8" or "bf16": how
+    chunk memory is kept while they run.
     """
     with engine_errors():
         runtime = _engine.load_runtime(

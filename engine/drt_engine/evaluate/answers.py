@@ -15,9 +15,10 @@ from pathlib import Path
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
 from drt_engine.answer.confidence import NOTHING, Signals
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.auroc import auroc
+from drt_engine.evaluate.auroc import auroc, auroc_within
 from drt_engine.evaluate.data import QADocument, Question, load_qa
 from drt_engine.evaluate.library import (
+    ALL,
     by_document,
     chosen,
     chunk_rows,
@@ -73,6 +74,8 @@ class Judged:
     found: bool
     confidence: float
     signals: Signals = NOTHING
+    document: str = ""
+    type: str = ""
 
 
 def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
@@ -165,12 +168,25 @@ def _sentence(index: SentenceIndex, question: Question) -> Judged:
 
 def _judged(question: Question, quote: str, found: bool, confidence: float) -> Judged:
     score = score_answer(quote, question.answers)
-    return Judged(question.source, question.kind, score, found, confidence)
+    return Judged(
+        question.source,
+        question.kind,
+        score,
+        found,
+        confidence,
+        document=question.doc_id,
+        type=question.type,
+    )
 
 
 def _groups(answers: Sequence[Judged], measure: object) -> Groups:
     assert callable(measure)
-    return grouped(answers, lambda a: a.source, measure)
+    groups = grouped(answers, lambda a: a.source, measure)
+    typed = [a for a in answers if a.type]
+    if not typed:
+        return groups
+    by_type = grouped(typed, lambda a: f"type {a.type}", measure)
+    return {**{name: by_type[name] for name in sorted(by_type) if name != ALL}, **groups}
 
 
 def _scores_only(answers: Sequence[Judged]) -> Metrics:
@@ -191,6 +207,9 @@ def _metrics(answers: Sequence[Judged]) -> Metrics:
         **_scores_only(answers),
         "f1_found": mean(a.score.f1 * a.found for a in extractive),
         "found_auroc": auroc([a.confidence for a in answers], answerable),
+        "found_auroc_within": auroc_within(
+            [a.confidence for a in answers], answerable, [a.document for a in answers]
+        ),
         "found_accuracy": mean(map(float, right)),
         "n_answerable": sum(answerable),
         "n_unanswerable": len(answers) - sum(answerable),

@@ -32,6 +32,27 @@ def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float | None:
     return won / (positives * negatives)
 
 
+def auroc_within(
+    scores: Sequence[float], labels: Sequence[bool], groups: Sequence[str]
+) -> float | None:
+    """Return the mean of the AUROC of each group, weighted by its pairs of both classes.
+
+    It leaves out how well groups are told apart, which counts in the AUROC over all. None where no
+    group has both classes.
+    """
+    members: dict[str, list[tuple[float, bool]]] = {}
+    for score, label, group in zip(scores, labels, groups, strict=True):
+        members.setdefault(group, []).append((score, label))
+    won = pairs = 0.0
+    for some in members.values():
+        area = auroc([score for score, _ in some], [label for _, label in some])
+        if area is not None:
+            positives = sum(label for _, label in some)
+            weight = positives * (len(some) - positives)
+            won, pairs = won + area * weight, pairs + weight
+    return won / pairs if pairs else None
+
+
 def _check(scores: Sequence[float], labels: Sequence[bool]) -> None:
     if len(scores) != len(labels):
         raise ValueError(f"got {len(scores)} scores and {len(labels)} labels, expected as many")

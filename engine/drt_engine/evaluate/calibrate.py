@@ -14,15 +14,16 @@ from __future__ import annotations
 import json
 import math
 import time
+import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.confidence import Calibration, Signals
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.answers import Judged, answer_to, check_quoting
-from drt_engine.evaluate.auroc import auroc
+from drt_engine.evaluate.auroc import auroc, auroc_within
 from drt_engine.evaluate.data import Question, load_qa
 from drt_engine.evaluate.library import by_document, chosen, library_of, progress
 from drt_engine.evaluate.logistic import fit_logistic
@@ -45,7 +46,7 @@ _CHANCE = 0.55  # what five weights fitted to noise may reach
 @dataclass(frozen=True)
 class CalibrateOptions:
     """Questions to fit on, at most `limit` of each source, the model folder to write to, and a
-    file to draw the reliability to.
+    file to draw the reliability to. `also` are further pairs of files with questions and documents.
     """
 
     qa: Path
@@ -55,6 +56,7 @@ class CalibrateOptions:
     source: str | None = None
     retriever: RetrieverName = "hybrid"
     plot: Path | None = None
+    also: tuple[tuple[Path, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if self.plot is not None:
@@ -63,17 +65,24 @@ class CalibrateOptions:
             raise ConfigError(f"{self.out} is no folder, expected the model folder to write to")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
+        if any(len(pair) != 2 for pair in self.also):
+            raise ConfigError("also must name pairs of files, questions and their documents")
 
 
 def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalReport:
     """Fit both calibrations, write calibration.json, and report how reliable they are.
 
-    Only sources that hold unanswerable questions count, or the score would be asked to tell
+    What is written is fitted on all questions; what is reported was measured on documents that the
+    fit had not seen, by fitting on one half of the documents and measuring on the other. Only
+    sources that hold unanswerable questions count, or the score would be asked to tell
     sources apart. Raises ConfigError where there are none, or the score says nothing.
     """
     started = time.monotonic()
     check_quoting(runtime, reread=False)
     questions, documents = load_qa(options.qa, options.docs)
+    for qa, docs in options.also:
+        more_questions, more_documents = load_qa(qa, docs)
+        questions, documents = questions + more_questions, documents | more_documents
     asked = _chosen(questions, options)
     modes = {"stored": False}
     if runtime.config.reads_passages:
@@ -91,8 +100,9 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         signals = [a.signals for a in answers]
         labels = [a.kind != "unanswerable" for a in answers]
         fitted[name] = calibrate(signals, labels, name=name)
-        tables[name] = _reliability(fitted[name], signals, labels)
-        metrics[name] = _metrics(fitted[name], signals, labels, tables[name])
+        confidences = _held_out(answers, name=name)
+        tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
+        metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
     metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
     write_calibration(options.out, fitted)
     if options.plot is not None:
@@ -121,17 +131,7 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
     """
     if len(set(labels)) < 2:
         raise ConfigError(f"{name}: all questions are of one kind, expected answerable and not")
-    rows = [one.bounded() for one in signals]
-    (span, retrieval, relevance, null, each), offset = fit_logistic(rows, labels)
-    fit = Calibration(
-        scale=span,
-        shift=offset - _odds(labels),
-        threshold=THRESHOLD,
-        retrieval=retrieval,
-        relevance=relevance,
-        null=null,
-        each=each,
-    )
+    fit = _fit(signals, labels)
     area = auroc([fit.confidence(one) for one in signals], labels)
     assert area is not None
     if area <= _CHANCE:
@@ -140,6 +140,20 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
             f"above {_CHANCE}; train the model further"
         )
     return fit
+
+
+def _fit(signals: Sequence[Signals], labels: Sequence[bool]) -> Calibration:
+    rows = [signal.bounded() for signal in signals]
+    (span, retrieval, relevance, null, each), offset = fit_logistic(rows, labels)
+    return Calibration(
+        scale=span,
+        shift=offset - _odds(labels),
+        threshold=THRESHOLD,
+        retrieval=retrieval,
+        relevance=relevance,
+        null=null,
+        each=each,
+    )
 
 
 def _odds(labels: Sequence[bool]) -> float:
@@ -168,12 +182,25 @@ def write_calibration(folder: Path, fitted: dict[str, Calibration]) -> None:
         raise ConfigError(message) from error
 
 
-def _reliability(fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool]) -> list[Bin]:
-    """How often the document said it, by confidence, at the odds of the data, which is where it
-    can be measured.
+def _held_out(answers: Sequence[Judged], *, name: str) -> list[float]:
+    """Confidences by fits that have not seen the answer's document.
+
+    Documents are halved by a hash of their ids; where a half cannot be fitted, all are.
     """
-    at_hand = replace(fit, shift=fit.shift + _odds(labels))
-    return reliability([at_hand.confidence(one) for one in signals], labels)
+    halves = [zlib.crc32(answer.document.encode()) % 2 for answer in answers]
+    fits: list[Calibration] = []
+    for half in (0, 1):
+        others = [a for a, own in zip(answers, halves, strict=True) if own != half]
+        labels = [a.kind != "unanswerable" for a in others]
+        if len(set(labels)) < 2:
+            others, labels = list(answers), [a.kind != "unanswerable" for a in answers]
+        fits.append(_fit([a.signals for a in others], labels))
+    return [fits[h].confidence(a.signals) for a, h in zip(answers, halves, strict=True)]
+
+
+def _at_odds(confidences: Sequence[float], odds: float) -> list[float]:
+    """Confidences at even odds as they are at the odds of the data, where they can be measured."""
+    return [p * math.exp(odds) / (p * math.exp(odds) + 1 - p) for p in confidences]
 
 
 def _row(one: Bin) -> Metrics:
@@ -181,14 +208,15 @@ def _row(one: Bin) -> Metrics:
 
 
 def _metrics(
-    fit: Calibration, signals: Sequence[Signals], labels: Sequence[bool], bins: Sequence[Bin]
+    fit: Calibration, probabilities: Sequence[float], answers: Sequence[Judged], bins: Sequence[Bin]
 ) -> Metrics:
-    probabilities = [fit.confidence(one) for one in signals]
+    labels = [a.kind != "unanswerable" for a in answers]
     weights = {k: v for k, v in asdict(fit).items() if k != "threshold"}
     return {
         **weights,
         "threshold": fit.threshold,
         "found_auroc": auroc(probabilities, labels),
+        "found_auroc_within": auroc_within(probabilities, labels, [a.document for a in answers]),
         "balanced_accuracy": balanced_accuracy(probabilities, labels, fit.threshold),
         "calibration_error": expected_error(bins),
         "n_answerable": sum(labels),

@@ -24,7 +24,10 @@ _PLAIN_SUFFIXES = (".md", ".txt")
 
 @dataclass(frozen=True)
 class Question:
-    """A question on one document; `evidence` are character spans of the document's text."""
+    """A question on one document; `evidence` are character spans of the document's text.
+
+    `type` is what kind of answer it expects, empty where the data does not tell.
+    """
 
     id: str
     source: str
@@ -34,6 +37,7 @@ class Question:
     answers: tuple[str, ...]
     evidence: tuple[Span, ...]
     kind: Kind
+    type: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,14 +80,15 @@ def read_questions(path: Path) -> Iterator[Question]:
 def read_documents(path: Path) -> Iterator[QADocument]:
     """Yield the documents of a file, or the one document that a .md or .txt file is.
 
-    A plain file's doc_id and title are its name without the suffix. Raises ConfigError.
+    A plain file's doc_id and title are its name without the suffix; in a corpus file the doc_id is
+    called id. Raises ConfigError.
     """
     if path.suffix.lower() in _PLAIN_SUFFIXES:
         yield _plain_document(path)
         return
     for record in _records(path):
         yield QADocument(
-            doc_id=record.string("doc_id"),
+            doc_id=record.string("id" if "doc_id" not in record.fields else "doc_id"),
             title=record.string("title", empty=True),
             text=record.string("text"),
         )
@@ -236,6 +241,7 @@ def _question(record: _Record) -> Question:
         answers=record.strings("answers"),
         evidence=record.spans("evidence"),
         kind=kind,
+        type=record.string("type", empty=True) if "type" in record.fields else "",
     )
     if kind == "unanswerable" and (question.answers or question.evidence):
         raise record.fault("an unanswerable question has answers or evidence, expected neither")

@@ -62,7 +62,9 @@ def _plain(key: str, value: object) -> object:
         return [token_count(part) for part in value.split(",")]
     if key == "length" and isinstance(value, str):
         return token_count(value)
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple | list):
+        return [_plain("", item) for item in value]
+    return value
 
 
 def _records(task: str, value: object) -> Encoding:

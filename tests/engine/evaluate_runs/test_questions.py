@@ -23,7 +23,7 @@ from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from tests.engine.evaluate_runs.conftest import LAKE, MINE
+from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines, question
 
 KEYS = ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
 GOLD = {
@@ -92,6 +92,34 @@ def test_retrieval_reports_three_retrievers_by_source(
     json.dumps(result, allow_nan=False)
 
 
+def test_answers_are_grouped_by_type_where_the_data_tells(
+    runtime: Runtime, write_lines: WriteLines
+) -> None:
+    rows = [
+        question(0, "lake", "Who is the captain of the ferry?", "Ida Holm", LAKE) | {"type": "who"},
+        question(1, "lake", "When did the mill burn?", "1811", LAKE) | {"type": "when"},
+        question(2, "lake", "How deep is the water?", None, LAKE) | {"type": "none"},
+    ]
+    # A corpus file calls the id of a document otherwise.
+    docs = write_lines("corpus.jsonl", [{"id": "lake", "title": "Lake", "text": LAKE}])
+    options = {"qa": str(write_lines("typed.jsonl", rows)), "docs": str(docs)}
+    result = evaluate(runtime, "qa", options)
+    assert list(result["metrics"]) == ["type none", "type when", "type who", "A", "all"]
+    assert result["metrics"]["type who"]["n_extractive"] == 1
+
+
+def test_calibration_takes_further_questions(
+    runtime: Runtime, qa_files: dict[str, object], tmp_path: Path, rigged: list[bool]
+) -> None:
+    options = qa_files | {"out": str(tmp_path)}
+    once = evaluate(runtime, "calibrate", options)
+    pair = (str(qa_files["qa"]), str(qa_files["docs"]))
+    twice = evaluate(runtime, "calibrate", options | {"also": (pair,)})
+    assert twice["n"] == 2 * once["n"]
+    with pytest.raises(ConfigError, match="also must name pairs"):
+        evaluate(runtime, "calibrate", options | {"also": (pair[:1],)})
+
+
 def test_retrieval_of_one_retriever_source_and_limit(
     runtime: Runtime, qa_files: dict[str, object]
 ) -> None:
@@ -108,8 +136,8 @@ def test_answers_of_the_model_have_the_documented_shape(
     result = evaluate(runtime, "qa", options)
     assert list(result) == KEYS and result["n"] == 4
     assert list(result["metrics"]) == ["A", "B", "all"]
-    keys = ["f1", "em", "f1_abstractive", "f1_found", "found_auroc", "found_accuracy"]
-    keys += ["n_answerable", "n_unanswerable", "n_extractive"]
+    keys = ["f1", "em", "f1_abstractive", "f1_found", "found_auroc", "found_auroc_within"]
+    keys += ["found_accuracy", "n_answerable", "n_unanswerable", "n_extractive"]
     assert list(result["metrics"]["all"]) == keys
     assert list(result["baselines"]) == ["stored", "given chunk", "bm25 sentence"]
     assert list(result["baselines"]["stored"]["A"]) == keys
