@@ -20,19 +20,20 @@ class _ConfigFirst(click.Group):
 @click.group(
     "train",
     cls=_ConfigFirst,
-    subcommand_metavar="CONFIG [KEY=VALUE]... | tokenizer CORPUS... --out DIR",
+    subcommand_metavar="CONFIG|FOLDER [KEY=VALUE]... | tokenizer CORPUS... --out DIR",
 )
 def command() -> None:
     """Train a model from a config file, or a tokenizer.
 
-    CONFIG is a TOML file; KEY=VALUE changes one of its settings, as in optim.learning_rate=1e-4.
-    A run that was stopped goes on where its last checkpoint stands.
+    CONFIG is a TOML file; KEY=VALUE changes one of its settings, as in optim.lr=1e-4. A FOLDER of
+    TOML files is trained stage by stage, in the order of their names. An interrupted run resumes
+    from its last checkpoint.
     """
 
 
 @with_global_options()
 @command.command("run", hidden=True)
-@click.argument("config", type=click.Path(exists=True, dir_okay=False))
+@click.argument("config", type=click.Path(exists=True))
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 def run(config: str, overrides: tuple[str, ...]) -> None:
     """Train a model; prints the run folder."""

@@ -11,7 +11,10 @@ from ._errors import engine_errors
 
 
 def train(config: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Path:
-    """Trains as a TOML config says, changed by "key=value" overrides; returns the run folder."""
+    """Trains as a TOML config says, changed by "key=value" overrides; returns the run folder.
+
+    Of a folder of configs, each is trained in the order of their names.
+    """
     with engine_errors():
         return _engine.train(Path(config), overrides)
 

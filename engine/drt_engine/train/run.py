@@ -17,20 +17,38 @@ from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.runtime import choose_device
 from drt_engine.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
+from drt_engine.train.state import find_state, read_extra
 from drt_engine.train.warm_start import for_tokenizer, warm_start, warm_start_reader
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
-    """Train the stage that a TOML file describes, resuming what its run folder holds; return that
-    folder.
+    """Train the stage of a TOML file, or the stages of a folder of such files in the order of their
+    names; return the run folder of the last.
+
+    A stage resumes what its run folder holds, and is passed over where that is finished. Raises
+    ``ConfigError`` for any file of the folder before the first stage begins.
     """
-    config = load_config(TrainConfig, config_path, overrides)
+    paths = sorted(config_path.glob("*.toml")) if config_path.is_dir() else [config_path]
+    if not paths:
+        raise ConfigError(f"{config_path} holds no .toml file, expected one for each stage")
+    stages = [load_config(TrainConfig, path, overrides) for path in paths]
+    for stage in stages:
+        if len(stages) == 1 or not _finished(stage):
+            _train_stage(stage)
+    return stages[-1].run.out
+
+
+def _finished(config: TrainConfig) -> bool:
+    state = find_state(config.run.out)
+    return state is not None and int(read_extra(state)["step"]) >= config.optim.steps
+
+
+def _train_stage(config: TrainConfig) -> None:
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
     place = device(config.run)
     model, tokenizer = start(config)
     Loop(config, model.to(place), tokenizer).run()
-    return config.run.out
 
 
 def device(config: RunConfig) -> torch.device:

@@ -392,3 +392,52 @@ def test_a_stage_needs_a_tokenizer_and_a_task(tmp_path: Path) -> None:
         named = StartConfig(tokenizer=tmp_path / "tokenizer.json")
         wrong = {"preset": "drt-tiny", "retreived": 3}
         start(replace(stream_config(tmp_path), start=named, model=wrong))
+
+
+def write_stage(folder: Path, name: str, start: str) -> None:
+    """Write a stage of two steps of language modelling that begins from ``start``."""
+    corpus = write_corpus(folder, ARTICLE)
+    TOKENIZER.save(folder / "tokenizer.json")
+    (folder / "stages").mkdir(exist_ok=True)
+    (folder / "stages" / f"{name}.toml").write_text(
+        f"""
+[model]
+preset = "drt-tiny"
+[start]
+{start}
+[optim]
+steps = 2
+[stream]
+share = 1.0
+corpus = ["{corpus}"]
+chunks = 3
+[run]
+out = "{folder / name}"
+""",
+        encoding="utf-8",
+    )
+
+
+def test_a_folder_is_trained_stage_by_stage_and_finished_stages_are_passed_over(
+    tmp_path: Path,
+) -> None:
+    write_stage(tmp_path, "1-first", f'tokenizer = "{tmp_path / "tokenizer.json"}"')
+    write_stage(tmp_path, "2-second", f'model = "{tmp_path / "1-first" / "model"}"')
+    assert train(tmp_path / "stages") == tmp_path / "2-second"
+    first, second = (tmp_path / name / "state" / "state.json" for name in ("1-first", "2-second"))
+    before = first.stat().st_mtime_ns
+    second.write_text(second.read_text().replace('"step": 2', '"step": 1'))
+    assert train(tmp_path / "stages") == tmp_path / "2-second"
+    assert first.stat().st_mtime_ns == before
+    assert json.loads(second.read_text())["step"] == 2
+
+
+def test_a_folder_with_a_bad_stage_is_refused_before_the_first_begins(tmp_path: Path) -> None:
+    write_stage(tmp_path, "1-first", f'tokenizer = "{tmp_path / "tokenizer.json"}"')
+    (tmp_path / "stages" / "2-second.toml").write_text("[optim]\nstep = 2\n")
+    with pytest.raises(ConfigError, match=r"optim\.step.*did you mean 'steps'"):
+        train(tmp_path / "stages")
+    assert not (tmp_path / "1-first").exists()
+    (tmp_path / "none").mkdir()
+    with pytest.raises(ConfigError, match=r"holds no \.toml file"):
+        train(tmp_path / "none")
