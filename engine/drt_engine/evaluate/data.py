@@ -6,14 +6,13 @@ by file and line. Knows nothing of models or metrics.
 
 from __future__ import annotations
 
-import json
-import lzma
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
+from drt_engine.data.json_lines import Record, read_records
 from drt_engine.errors import ConfigError
 from drt_engine.text_units import Span
 
@@ -74,7 +73,7 @@ class CorpusDocument:
 
 def read_questions(path: Path) -> Iterator[Question]:
     """Yield the questions of a file. Raises ConfigError naming file, line and fault."""
-    return (_question(record) for record in _records(path))
+    return (_question(record) for record in read_records(path))
 
 
 def read_documents(path: Path) -> Iterator[QADocument]:
@@ -86,7 +85,7 @@ def read_documents(path: Path) -> Iterator[QADocument]:
     if path.suffix.lower() in _PLAIN_SUFFIXES:
         yield _plain_document(path)
         return
-    for record in _records(path):
+    for record in read_records(path):
         yield QADocument(
             doc_id=record.string("id" if "doc_id" not in record.fields else "doc_id"),
             title=record.string("title", empty=True),
@@ -96,7 +95,7 @@ def read_documents(path: Path) -> Iterator[QADocument]:
 
 def read_summaries(path: Path) -> Iterator[SummaryItem]:
     """Yield the summaries of a file. Raises ConfigError naming file, line and fault."""
-    for record in _records(path):
+    for record in read_records(path):
         yield SummaryItem(
             id=record.string("id"),
             source=record.string("source"),
@@ -109,7 +108,7 @@ def read_summaries(path: Path) -> Iterator[SummaryItem]:
 
 def read_corpus(path: Path) -> Iterator[CorpusDocument]:
     """Yield the documents of a corpus file. Raises ConfigError naming file, line and fault."""
-    for record in _records(path):
+    for record in read_records(path):
         yield CorpusDocument(
             id=record.string("id"),
             title=record.string("title", empty=True),
@@ -135,7 +134,7 @@ def read_file_questions(path: Path) -> Iterator[FileQuestion]:
     """Yield the questions about files of a file: ``file``, ``type``, ``question`` and ``answer``, a
     regular expression or null. Raises ConfigError naming file, line and fault.
     """
-    for record in _records(path):
+    for record in read_records(path):
         answer = record.fields.get("answer")
         try:
             text = None if answer is None else record.string("answer")
@@ -165,7 +164,7 @@ def load_qa(questions: Path, documents: Path) -> tuple[list[Question], dict[str,
             )
         by_id[document.doc_id] = document
     kept: list[Question] = []
-    for record in _records(questions):
+    for record in read_records(questions):
         question = _question(record)
         _check_pair(record, question, by_id)
         kept.append(question)
@@ -173,62 +172,7 @@ def load_qa(questions: Path, documents: Path) -> tuple[list[Question], dict[str,
     return kept, {doc_id: document for doc_id, document in by_id.items() if doc_id in used}
 
 
-@dataclass(frozen=True)
-class _Record:
-    """One JSON object of a file, with the place it came from for messages."""
-
-    path: Path
-    line: int
-    fields: Mapping[str, object]
-
-    def fault(self, sentence: str) -> ConfigError:
-        return ConfigError(f"{self.path}, line {self.line}: {sentence}")
-
-    def value(self, name: str) -> object:
-        if name not in self.fields:
-            found = ", ".join(self.fields) or "no field at all"
-            raise self.fault(f"the field '{name}' is missing, found {found}")
-        return self.fields[name]
-
-    def string(self, name: str, *, empty: bool = False) -> str:
-        return self._checked_string(name, self.value(name), empty=empty)
-
-    def strings(self, name: str) -> tuple[str, ...]:
-        return tuple(self._checked_string(name, text, empty=False) for text in self._list(name))
-
-    def spans(self, name: str) -> tuple[Span, ...]:
-        return tuple(self._checked_span(name, span) for span in self._list(name))
-
-    def _list(self, name: str) -> list[object]:
-        value = self.value(name)
-        if not isinstance(value, list):
-            raise self.fault(f"the field '{name}' is {_described(value)}, expected a list")
-        return value
-
-    def _checked_string(self, name: str, value: object, *, empty: bool) -> str:
-        if not isinstance(value, str):
-            raise self.fault(f"the field '{name}' holds {_described(value)}, expected a string")
-        if not empty and not value.strip():
-            raise self.fault(f"the field '{name}' holds an empty string, expected some text")
-        if not value.isascii() and any("\ud800" <= c <= "\udfff" for c in set(value)):
-            raise self.fault(f"the field '{name}' holds half a surrogate pair, expected Unicode")
-        return value
-
-    def _checked_span(self, name: str, value: object) -> Span:
-        if (
-            isinstance(value, list)
-            and len(value) == 2
-            and all(type(offset) is int for offset in value)
-            and 0 <= value[0] < value[1]
-        ):
-            return value[0], value[1]
-        raise self.fault(
-            f"the field '{name}' holds {_described(value)}, "
-            "expected pairs [start, end] of character offsets with start before end"
-        )
-
-
-def _question(record: _Record) -> Question:
+def _question(record: Record) -> Question:
     kind = record.string("kind")
     if kind not in KINDS:
         raise record.fault(f"the kind is '{kind}', expected one of {', '.join(KINDS)}")
@@ -250,7 +194,7 @@ def _question(record: _Record) -> Question:
     return question
 
 
-def _check_pair(record: _Record, question: Question, documents: Mapping[str, QADocument]) -> None:
+def _check_pair(record: Record, question: Question, documents: Mapping[str, QADocument]) -> None:
     document = documents.get(question.doc_id)
     if document is None:
         raise record.fault(
@@ -271,46 +215,6 @@ def _check_pair(record: _Record, question: Question, documents: Mapping[str, QAD
             )
 
 
-def _records(path: Path) -> Iterator[_Record]:
-    for number, raw in _lines(path):
-        try:
-            value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))
-        except UnicodeDecodeError:
-            raise ConfigError(f"{path}, line {number}: is not UTF-8, expected UTF-8") from None
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise ConfigError(
-                f"{path}, line {number}: is not JSON ({error}), expected one object a line"
-            ) from None
-        record = _Record(path, number, value if isinstance(value, dict) else {})
-        if not isinstance(value, dict):
-            raise record.fault(f"holds {_described(value)}, expected a JSON object")
-        yield record
-
-
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield number and bytes of each line that is not blank."""
-    number = 0
-    try:
-        with _open(path) as file:
-            for number, raw in enumerate(file, start=1):
-                if raw.strip():
-                    yield number, raw
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from error
-    except (lzma.LZMAError, EOFError) as error:
-        raise ConfigError(
-            f"{path}: is no whole xz file ({error}, after line {number}); fetch it again"
-        ) from error
-
-
-def _open(path: Path) -> IO[bytes]:
-    if path.name.endswith(".jsonl.xz"):
-        return lzma.open(path, "rb")
-    if path.suffix == ".jsonl":
-        return path.open("rb")
-    raise ConfigError(f"{path}: has an unknown type, expected a .jsonl or .jsonl.xz file")
-
-
 def _plain_document(path: Path) -> QADocument:
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -321,12 +225,3 @@ def _plain_document(path: Path) -> QADocument:
     if not text.strip():
         raise ConfigError(f"{path}: holds no words, expected a document")
     return QADocument(doc_id=path.stem, title=path.stem, text=text)
-
-
-def _described(value: object) -> str:
-    names = {dict: "an object", bool: "true or false", type(None): "null", str: "a string"}
-    if type(value) in names:
-        return names[type(value)]
-    if isinstance(value, list):
-        return f"the list {json.dumps(value)[:60]}"
-    return f"the number {value}"

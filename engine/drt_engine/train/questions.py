@@ -6,8 +6,6 @@ A batch shares one pool of chunks: several windows of consecutive chunks, each o
 from __future__ import annotations
 
 import bisect
-import json
-import lzma
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -17,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.data.json_lines import read_records
 from drt_engine.errors import ConfigError
 from drt_engine.retrieval.lexical import LexicalIndex, shares, with_neighbours
 from drt_engine.tokenizer import Encoding, Tokenizer
@@ -120,20 +119,12 @@ def token_span(encoding: Encoding, start: int, end: int) -> tuple[int, int] | No
 
 def read_lines(path: Path) -> Iterator[dict[str, object]]:
     """Yield the objects of a .jsonl or .jsonl.xz file."""
-    if not path.exists():
-        raise ConfigError(f"{path} does not exist, expected a .jsonl or .jsonl.xz file")
-    with (
-        lzma.open(path, "rt", encoding="utf-8")
-        if path.suffix == ".xz"
-        else path.open(encoding="utf-8") as lines
-    ):
-        for line in lines:
-            yield json.loads(line)
+    return (dict(record.fields) for record in read_records(path))
 
 
 def read_texts(corpus: Sequence[Path], section: str) -> list[str]:
     """Return the texts of corpus files; ``ConfigError`` names the section where there are none."""
-    texts = [str(row["text"]) for path in corpus for row in read_lines(path)]
+    texts = [r.string("text", empty=True) for path in corpus for r in read_records(path)]
     if not texts:
         raise ConfigError(f"{section}.corpus holds no documents, expected .jsonl files with texts")
     return texts
@@ -321,43 +312,33 @@ def _mark(row: Tensor, spans: Sequence[tuple[int, int]], size: int) -> None:
 
 
 def _load(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
-    questions = list(read_lines(qa))
-    wanted = {q["doc_id"] for q in questions}
-    rows = [row for row in read_lines(docs) if row["doc_id"] in wanted]
-    documents: dict[object, TokenDocument] = {}
-    for row, encoding in zip(
-        rows, tokenizer.encode_batch([str(r["text"]) for r in rows]), strict=True
-    ):
-        if len(encoding):
-            documents[row["doc_id"]] = TokenDocument(encoding, str(row["text"]), "")
-    asked = tokenizer.encode_batch([str(q["question"]) for q in questions])
-    answered = tokenizer.encode_batch([_first(q) for q in questions])
-    for q, question, answer in zip(questions, asked, answered, strict=True):
-        document = documents.get(q["doc_id"])
+    questions = list(read_records(qa))
+    asked_of = {question.string("doc_id") for question in questions}
+    texts = {}
+    for record in read_records(docs):
+        if record.string("doc_id") in asked_of:
+            texts[record.string("doc_id")] = record.string("text", empty=True)
+    documents = {
+        document_id: TokenDocument(encoding, text, "")
+        for (document_id, text), encoding in zip(
+            texts.items(), tokenizer.encode_batch(list(texts.values())), strict=True
+        )
+        if len(encoding)
+    }
+    asked = tokenizer.encode_batch([q.string("question", empty=True) for q in questions])
+    answered = tokenizer.encode_batch([next(iter(q.strings("answers")), "") for q in questions])
+    for record, question, answer in zip(questions, asked, answered, strict=True):
+        document = documents.get(record.string("doc_id"))
         if document is None or not question.ids:
             continue
-        document.source = str(q["source"])
-        evidence = q["evidence"]
-        assert isinstance(evidence, list)
-        found = [token_span(document.encoding, a, b) for a, b in evidence]
+        document.source = record.string("source")
+        kind = record.string("kind")
+        found = [token_span(document.encoding, a, b) for a, b in record.spans("evidence")]
         spans = [s for s in found if s is not None]
-        if q["kind"] != "unanswerable" and not spans:
+        if kind != "unanswerable" and not spans:
             continue
         room = chunk - 2
         ids = question.ids[:room]
-        document.items.append(
-            Item(
-                str(q["question"]),
-                ids,
-                answer.ids[: max(0, room - len(ids))],
-                spans,
-                str(q["kind"]),
-            )
-        )
+        answer_ids = answer.ids[: max(0, room - len(ids))]
+        document.items.append(Item(record.string("question"), ids, answer_ids, spans, kind))
     return [d for d in documents.values() if d.items]
-
-
-def _first(question: dict[str, object]) -> str:
-    answers = question["answers"]
-    assert isinstance(answers, list)
-    return str(answers[0]) if answers else ""

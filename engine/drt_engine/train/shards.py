@@ -24,9 +24,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from drt_engine.data.json_lines import read_records
 from drt_engine.errors import ConfigError
 from drt_engine.tokenizer import Tokenizer
-from drt_engine.train.questions import read_lines
 from drt_engine.train.state import sync
 
 INDEX = "index.json"
@@ -166,8 +166,8 @@ def _batches(corpus: Sequence[Path]) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for path in corpus:
-        for row in read_lines(path):
-            text = str(row["text"])
+        for record in read_records(path):
+            text = record.string("text", empty=True)
             batch.append(text)
             characters += len(text)
             if characters >= _BATCH_CHARACTERS:

@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.errors import ConfigError
 from drt_engine.train.questions import QuestionBatch, QuestionSource, chunk_texts, token_span
 from tests.engine.model.factories import small_like
 from tests.engine.train.corpora import ARTICLE, QUESTIONS, SHORT, write_questions
@@ -161,3 +162,32 @@ def test_questions_that_only_retrieve_come_after_the_others(tmp_path: Path) -> N
         assert batch.questions[0] not in rest.questions
         seen += len(rest.questions)
     assert seen
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"evidence": None}, "the field 'evidence' is null, expected a list"),
+        ({"evidence": [[3, 1]]}, "the field 'evidence' holds the list .*start before end"),
+        ({"evidence": ["a"]}, "the field 'evidence' holds a string"),
+        ({"answers": "yes"}, "the field 'answers' is a string, expected a list"),
+        ({"doc_id": 3}, "the field 'doc_id' holds the number 3, expected a string"),
+        ({"kind": None}, "the field 'kind' holds null"),
+    ],
+)
+def test_a_question_that_is_none_is_named_by_its_line(
+    tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    qa, docs = write_questions(tmp_path)
+    lines = qa.read_text().splitlines()
+    lines[2] = json.dumps({**json.loads(lines[2]), **change})
+    qa.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match=rf"qa\.jsonl, line 3: {message}"):
+        QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)
+
+
+def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
+    qa, docs = write_questions(tmp_path)
+    docs.write_text(docs.read_text() + '{"doc_id": \n')
+    with pytest.raises(ConfigError, match=r"docs\.jsonl, line 4: is not JSON"):
+        QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)

@@ -172,6 +172,14 @@ def test_no_corpus_is_a_sentence(tmp_path: Path) -> None:
         open_shards(tmp_path / "tokens", [tmp_path / "none.jsonl"], TOKENIZER)
 
 
+def test_a_document_that_is_none_is_named_by_its_line(corpus: list[Path], tmp_path: Path) -> None:
+    for line, message in (('{"txt": "x"}', "the field 'text' is missing"), ("{", "is not JSON")):
+        corpus[0].write_text(f'{{"text": "one"}}\n{line}\n')
+        with pytest.raises(ConfigError, match=rf"a\.jsonl, line 2: {message}"):
+            open_shards(tmp_path / "tokens", corpus, TOKENIZER)
+    assert [path.name for path in (tmp_path / "tokens").iterdir()] == [".lock"]
+
+
 def test_tokenising_holds_a_batch_in_memory_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,1 @@
+"""Files of questions, documents and corpora, which training and evaluation read alike."""
