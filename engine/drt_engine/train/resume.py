@@ -32,6 +32,8 @@ CHANGEABLE = frozenset(
         "questions.qa",
         "questions.docs",
         "questions.teacher",
+        "passages.qa",
+        "passages.docs",
         "needles.corpus",
         "cloze.corpus",
         "stream.corpus",
