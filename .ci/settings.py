@@ -1,8 +1,8 @@
 """Asks the handbook's questions under every setting that changes how a processor computes.
 
 Run it with the Python of an environment that has nothing but the wheel, in an empty folder, as
-``python settings.py EXAMPLES [--all]``; needs the standard library only. Each setting is a process
-of its own, which reads the handbook, asks every third question (``--all``: each one) and goes
+``python settings.py EXAMPLES [EVERY]``; needs the standard library only. Each setting is a process
+of its own, which reads the handbook, asks every third question (or every ``EVERY``-th) and goes
 through what else computes. The answers must agree with those of the first setting in at least 97 of
 100, and every quote must be the document's text. Prints one table.
 """
@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 AGREEMENT = 0.97
-STEP = 3
+EVERY = 3
 QUESTION = "How much notice must a member give after the ship has sailed?"
 ANSWER = "sixty days"
 
@@ -160,8 +160,8 @@ def _expect(condition: object, message: str) -> None:
 def main() -> None:
     """Run every setting, print the table, and fail where one differs."""
     examples = Path(sys.argv[1]).resolve()
-    step = 1 if "--all" in sys.argv else STEP
-    questions = _questions(examples / "handbook-questions.jsonl")[::step]
+    every = int(sys.argv[2]) if len(sys.argv) > 2 else EVERY
+    questions = _questions(examples / "handbook-questions.jsonl")[::every]
     flags = _processor_flags()
     first = run(SETTINGS[0], examples, questions, flags)
     # Two at a time: of those with one thread each has a core of its own.

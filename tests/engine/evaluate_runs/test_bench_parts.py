@@ -79,6 +79,7 @@ def test_decode(model_folder: Path) -> None:
     assert "decode, 1 thread" not in rows and "decode, CUDA graph" not in rows
 
 
+@pytest.mark.slow
 def test_decode_of_a_shape_without_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(bench_parts.SHAPES, "128m", "drt-tiny")
     assert rows_of("decode", shape="128m")["decode"]["median"] > 0
@@ -159,6 +160,7 @@ def test_every_way_computes_the_same(form: Callable[..., Tensor]) -> None:
         assert_close(name, one, other, 1e-5)
 
 
+@pytest.mark.slow
 def test_flex_attention_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     """By PyTorch's own form of it, which compiles nothing and says so; a CPU has no backward."""
     monkeypatch.setattr(bench_gca, "_BLOCK", 8)

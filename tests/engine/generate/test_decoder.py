@@ -160,7 +160,9 @@ def restored(model: DRT, decoder: Decoder, state: dict[str, Tensor]) -> Decoder:
     return other
 
 
-@pytest.mark.parametrize("read", [1, 7, 8, 9, 24, 45, 200])
+@pytest.mark.parametrize(
+    "read", [1, 8, 9, 200, *(pytest.param(n, marks=pytest.mark.slow) for n in (7, 24, 45))]
+)
 @torch.no_grad()
 def test_a_restored_decoder_goes_on_with_equal_bits(model: DRT, read: int) -> None:
     ids = random_ids(model.config, read + 30).tolist()

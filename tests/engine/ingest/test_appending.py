@@ -219,7 +219,12 @@ def test_only_its_end_without_tokens_changed(store: Store, log: Path, work: Work
 
 
 @pytest.mark.parametrize(
-    ("steps", "signal"), [(1, KeyboardInterrupt), (2, RuntimeError), (3, KeyboardInterrupt)]
+    ("steps", "signal"),
+    [
+        (2, RuntimeError),
+        pytest.param(1, KeyboardInterrupt, marks=pytest.mark.slow),
+        pytest.param(3, KeyboardInterrupt, marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_append_goes_on(
     store: Store, log: Path, work: Work, steps: int, signal: type[BaseException]

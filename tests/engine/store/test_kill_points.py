@@ -66,13 +66,14 @@ def assert_old_or_new(path: Path, operation: Operation, states: tuple[bytes, byt
         assert store.check() == []
 
 
+@pytest.mark.parametrize("step", [2, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.__name__)
-def test_death_at_every_step(base: Path, tmp_path: Path, operation: Operation) -> None:
+def test_death_at_every_step(base: Path, tmp_path: Path, operation: Operation, step: int) -> None:
     before, after, steps = unbroken(base, tmp_path / "whole", operation)
     assert "commit" in steps or operation is export
-    for at in range(1, len(steps) + 1):
-        # every other step before it, the others within or after it
-        when = ("before", "within" if steps[at - 1] == "write" else "after")[at % 2]
+    for number, at in enumerate(range(len(steps), 0, -step)):  # the last step is the commit's
+        # every other time before the step, the others within or after it
+        when = ("before", "within" if steps[at - 1] == "write" else "after")[number % 2]
         path = fresh(base, tmp_path / "killed")
         with pytest.raises(Killed), open_on(path, DyingDisk(at, when)) as store:
             operation(store)
