@@ -81,9 +81,9 @@ def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
     changes = dict(config.model)
     base = preset(str(changes.pop("preset", "drt-128m")))
     encoder = build(type(base.encoder), {**vars(base.encoder), **changes.pop("encoder", {})})
-    reader = base.reader
-    if "reader" in changes:
-        reader = build(ReaderConfig, {**vars(reader or ReaderConfig()), **changes.pop("reader")})
+    reader, changed = base.reader, changes.pop("reader", None)
+    if changed is not None:
+        reader = build(ReaderConfig, {**vars(reader or ReaderConfig()), **changed}, "model.reader.")
     parts = {"encoder": encoder, "reader": reader}
     merged = build(ModelConfig, {**vars(base), **changes, **parts}, "model.")
     return for_tokenizer(merged, tokenizer)
