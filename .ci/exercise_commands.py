@@ -1,0 +1,398 @@
+"""Goes through the commands of an installed ``drt``, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sysconfig
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from exercise_shared import ANSWER, CONFIG, QUESTION, corpus_row, expect
+
+# What is not called, and why.
+NOT_CALLED = {
+    "bench --compile": "takes minutes and a C++ compiler",
+    "eval calibrate --plot": "needs the extra plot; its sentence is tested instead",
+}
+
+
+class CommandLine:
+    """Runs ``drt`` in processes of its own and remembers which commands and options were used."""
+
+    def __init__(self) -> None:
+        self.program = Path(sysconfig.get_path("scripts")) / "drt"
+        self.options = _options_by_command()
+        self.used: set[str] = set()
+
+    def __call__(self, line: str, *, code: int = 0, stdin: str = "", **variables: str) -> str:
+        """Run ``drt LINE``; return what it printed on standard output."""
+        words = shlex.split(line)
+        self.note(words)
+        ended = subprocess.run(
+            [self.program, *words],
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=300,
+            env=os.environ | variables,
+            check=False,
+        )
+        output, errors = ended.stdout.decode(), ended.stderr.decode()
+        seen = f"drt {line}\n{output}{errors}"
+        expect(ended.returncode == code, f"exit code {ended.returncode}, expected {code}: {seen}")
+        for sign in ("Traceback", "a mistake of the program", "Warning"):
+            expect(sign not in output + errors, f"{sign!r} printed by {seen}")
+        if code == 1 and "doctor" not in words and "get" not in words:
+            lines = errors.splitlines()
+            expect(len(lines) == 1 and lines[0].startswith("drt: "), f"no one sentence: {seen}")
+            return errors
+        return output
+
+    def json(self, line: str, **options: Any) -> Any:
+        """Run ``drt LINE --json``; return the object."""
+        return json.loads(self(f"{line} --json", **options))
+
+    def note(self, words: list[str]) -> None:
+        """Remember a command, its options, and what it was given for an argument with choices."""
+        name = next(
+            " ".join(words[:n])
+            for n in (3, 2, 1)
+            if " ".join(words[:n]) in self.options or (n == 1 and words[0] == "train")
+        )
+        name = "train run" if name == "train" else name
+        self.used.add(name)
+        self.used |= {f"{name} {word.partition('=')[0]}" for word in words if word.startswith("--")}
+        self.used |= {f"{name} {word}" for word in words if word in self.options[name]}
+
+    def unused(self) -> set[str]:
+        """Return commands, options and choices of arguments that were never used."""
+        every = set(self.options)
+        every |= {f"{name} {option}" for name, known in self.options.items() for option in known}
+        return every - self.used - set(NOT_CALLED)
+
+
+def _options_by_command() -> dict[str, set[str]]:
+    """Return every command with its own options, and with the choices of its arguments."""
+    import click
+
+    from drt_cli.main import cli
+
+    shared = {name for option in cli.params for name in option.opts}
+
+    def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[str, set[str]]]:
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                below = command.get_command(context, name)
+                assert below is not None
+                yield from walk(below, (*words, name))
+            return
+        names: set[str] = set()
+        for parameter in command.params:
+            if isinstance(parameter, click.Option):
+                spelt = {*parameter.opts, *parameter.secondary_opts} - shared
+                names |= {name for name in spelt if name.startswith("--")}
+            elif isinstance(parameter.type, click.Choice):
+                names |= set(map(str, parameter.type.choices))
+        yield " ".join(words), names
+
+    return dict(walk(cli, ()))
+
+
+def exercise_documents(drt: CommandLine, examples: Path) -> None:
+    """Read, ask, show, summarise, trace, chat; then what the library and sessions can do."""
+    agreement, draft = examples / "agreement.md", examples / "agreement-draft.md"
+    report = drt.json(f"ingest {agreement}")
+    (document,) = report["documents"]
+    expect(document["new"] and not report["failures"], f"reading: {report}")
+    expect("unchanged" in drt(f"ingest {agreement}"), "a second reading")
+    folder = _many_formats()
+    lines = drt(f"ingest --jsonl {folder}").splitlines()
+    expect(len(lines) == len(list(folder.iterdir())), f"lines of ingest: {lines}")
+    expect(all(json.loads(line)["error"] is None for line in lines), f"formats: {lines}")
+    expect("no-such-file" in drt("ingest no-such-file.md", code=1), "a missing file")
+    _watch(drt)
+
+    text = drt(f"library show {document['id']} --text")
+    expect(text == agreement.read_text(encoding="utf-8"), "the kept text")
+    _ask(drt, agreement, text)
+    _summarise(drt, agreement, draft)
+    _trace(drt, agreement)
+    _talk(drt, agreement)
+    _keep(drt, document["id"])
+
+
+def _many_formats() -> Path:
+    folder = Path("formats")
+    folder.mkdir()
+    (folder / "notes.txt").write_text("The bell of the chapel is rung at noon.\n")
+    (folder / "crew.csv").write_text("name,post\nIda Holm,captain\nJonas Reed,cook\n")
+    (folder / "page.html").write_text("<h1>Rules</h1><p>The gate is locked at nine.</p>")
+    (folder / "letter.eml").write_text("Subject: Coal\n\nThe coal comes on Tuesday.\n")
+    (folder / "tool.py").write_text('"""Counts whales."""\n\ndef count() -> int:\n    return 3\n')
+    return folder
+
+
+def _watch(drt: CommandLine) -> None:
+    """Watch a folder until a file of it is read, then press Ctrl-C."""
+    folder = Path("watched")
+    folder.mkdir()
+    (folder / "tide.txt").write_text("High water is at ten in the morning.\n")
+    words = ["ingest", "--watch", "--interval", "0.1", "--jsonl", str(folder)]
+    drt.note(words)
+    command = [drt.program, *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        alarm = threading.Timer(120, process.kill)
+        alarm.start()
+        assert process.stdout is not None and process.stderr is not None
+        event = json.loads(process.stdout.readline() or b"{}")
+        process.send_signal(signal.SIGINT)
+        code = process.wait()
+        alarm.cancel()
+        errors = process.stderr.read().decode()
+    expect(event.get("kind") == "read" and code == 130, f"--watch: {event}, {code}, {errors}")
+
+
+def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
+    answer = drt.json(f"ask '{QUESTION}' {agreement}")
+    expect(ANSWER in answer["answer"], f"answer: {answer}")
+    for citation in answer["citations"]:
+        exact = text[citation["start"] : citation["end"]] == citation["quote"]
+        expect(exact, f"a quote that is not exact: {citation}")
+    expect(ANSWER in drt("show 1"), "show 1")
+    shown = drt.json("show 1 --around 10")
+    expect(ANSWER in shown["quote"], f"show --json: {shown}")
+    handle = f"{shown['document'][:8]}:{shown['start']}-{shown['end']}"
+    expect(ANSWER in drt(f"show {handle} --open", PATH=_viewer()), "show --open")
+    plain = drt(f"ask '{QUESTION}' --doc {agreement} --explain --top-k 6 --no-reread")
+    expect("confidence" in plain, f"ask --explain: {plain}")
+    streamed = drt(f"ask '{QUESTION}' --doc {agreement} --stream --retriever lexical --reread")
+    expect(ANSWER in streamed, f"ask --stream: {streamed}")
+    lines = drt("ask - --jsonl --retriever landmark", stdin=f"{QUESTION}\nWho is the cook?\n")
+    expect(len(lines.splitlines()) == 2, f"ask -: {lines}")
+    free = drt.json(f"ask '{QUESTION}' --mode free --max-tokens 4 --threshold 0")
+    expect(free["mode"] == "free", f"free mode: {free}")
+    expect("drt: " in drt("ask '?'", code=1), "a question without a word")
+
+
+def _viewer() -> str:
+    """Return a PATH whose program to open files does nothing."""
+    folder = Path("bin").absolute()
+    folder.mkdir()
+    for name in ("xdg-open", "open"):
+        (folder / name).write_text("#!/bin/sh\n")
+        (folder / name).chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"
+
+
+def _summarise(drt: CommandLine, agreement: Path, draft: Path) -> None:
+    short = drt.json(f"summarize {agreement}")
+    expect(short["sentences"] and len(short["summary"].split()) <= 60, f"summary: {short}")
+    longer = drt(f"summarize {agreement} --length medium --mode extractive --no-cite")
+    expect(len(longer.split()) <= 150, f"--length medium: {longer}")
+    drt(f"summarize {agreement} --length long --cite")
+    written = drt.json(f"summarize {agreement} --words 20 --mode abstractive --focus pay")
+    # Text that no sentence of the document supports is replaced by sentences of the document.
+    expect(written["summary"] and written["sentences"], f"abstractive: {written}")
+    lines = drt(f"summarize {agreement} --section 'Clause 3' --jsonl --words 40").splitlines()
+    expect(lines and all(json.loads(line)["quote"] for line in lines), f"--section: {lines}")
+    changed = drt.json(f"summarize {agreement} --since {draft}")
+    expect(changed["changes"], f"--since: {changed}")
+
+
+def _trace(drt: CommandLine, agreement: Path) -> None:
+    options = "--top-k 4 --retriever hybrid --reread --mode quote --threshold 0.1 --max-tokens 8"
+    trace = drt.json(f"trace '{QUESTION}' {agreement} {options}")
+    expect(trace["groups"] and ANSWER in trace["answer"]["answer"], "trace --json")
+    drt(f"trace '{QUESTION}' --doc {agreement} --html trace.html --no-reread")
+    expect("<html" in Path("trace.html").read_text(encoding="utf-8")[:500], "the trace page")
+
+
+def _talk(drt: CommandLine, agreement: Path) -> None:
+    """Two turns by ask, two by chat, then every verb of conversations."""
+    first = drt.json(f"ask '{QUESTION}' --session review")
+    expect(ANSWER in first["answer"], f"ask --session: {first}")
+    drt("ask 'And in what form?' --session review")
+    typed = f"{QUESTION}\n/sources\n/show 1\n/doc {agreement}\n/mode quote\n/save chat.md\n/quit\n"
+    options = "--top-k 8 --retriever hybrid --reread --mode quote --threshold 0.2 --max-tokens 9"
+    said = drt(f"chat --session review --doc {agreement} {options}", stdin=typed)
+    expect(ANSWER in said and ANSWER in Path("chat.md").read_text(), f"chat: {said}")
+    lines = drt("chat --jsonl --no-reread", stdin=f"{QUESTION}\n").splitlines()
+    expect(len(lines) == 1 and json.loads(lines[0])["citations"], f"chat --jsonl: {lines}")
+    turns = drt.json("session show review")["turns"]
+    expect(len(turns) == 3, f"turns: {turns}")
+    drt("session show review")
+    drt("session rename review reviewed")
+    expect("reviewed" in drt("session list"), "session list")
+    expect(drt.json("session list")["sessions"][0]["turns"] == 3, "session list --json")
+    expect(drt.json("session search notice sailed")["turns"], "session search")
+    expect(QUESTION in drt("session search notice"), "session search in words")
+    expect(QUESTION in drt("session export reviewed"), "session export")
+    drt("session export reviewed --output talk.md")
+    expect(QUESTION in Path("talk.md").read_text(encoding="utf-8"), "session export --output")
+    drt("session delete reviewed --yes")
+    expect(drt.json("session list")["sessions"] == [], "session delete")
+
+
+def _keep(drt: CommandLine, document: str) -> None:
+    """Every verb of libraries."""
+    listed = drt.json("library list")["documents"]
+    expect(len(listed) == 7, f"library list: {listed}")
+    drt("library list")
+    expect(drt.json(f"library show {document}")["id"] == document, "library show --json")
+    expect("Agreement" in drt(f"library show {document}"), "library show")
+    piece = drt(f"library show {document} --text --start 2 --end 11")
+    expect(piece == "Agreement", f"--start, --end: {piece!r}")
+    expect(drt.json("library stats")["documents"] == 7, "library stats")
+    drt("library stats")
+    expect(drt.json("library check")["findings"] == [], "library check")
+    drt("library check --repair")
+    drt("library export all.drtlib")
+    drt("library remove notes.txt")
+    drt("library remove --forget crew.csv")
+    drt("library compact")
+    expect(len(drt.json("library list")["documents"]) == 5, "library remove")
+    drt("library import all.drtlib")
+    expect(len(drt.json("library list")["documents"]) == 7, "library import")
+    drt("library rebuild", DRT_LIBRARY=_copy_of_one_document(drt))
+    expect(drt.json("library check")["findings"] == [], "the library in the end")
+
+
+def _copy_of_one_document(drt: CommandLine) -> str:
+    drt("ingest formats/notes.txt", DRT_LIBRARY="small.library")
+    return "small.library"
+
+
+def exercise_rest(drt: CommandLine, examples: Path) -> None:
+    """Models, settings, schemas, training, evaluations and benchmarks."""
+    _models(drt)
+    _settings(drt)
+    _train(drt, examples)
+    _evaluate(drt)
+    _benchmarks(drt, examples)
+
+
+def _models(drt: CommandLine) -> None:
+    (model,) = drt.json("model list")["models"]
+    expect(model["name"] == "drt-small-en", f"models: {model}")
+    drt("model list")
+    expect("MiniLM" in drt("model info"), "model info")
+    drt.json("model info drt-small-en")
+    expect(drt.json("model verify")["parameters"] > 1e7, "model verify --json")
+    expect("sound" in drt("model verify drt-small-en"), "model verify")
+    drt("model convert drt-small-en plain --dtype fp32")
+    expect(any(Path("plain").glob("*.safetensors")), "model convert")
+    report = drt.json("doctor")
+    expect(report["ok"], f"doctor: {report}")
+    expect(drt("doctor").endswith("OK\n"), "doctor")
+    expect("PDF" in drt("formats --all") and drt.json("formats")["formats"], "formats")
+
+
+def _settings(drt: CommandLine) -> None:
+    expect(drt("config path").strip() == os.environ["DRT_CONFIG_FILE"], "config path")
+    drt("config set ask.top-k 7")
+    expect(drt("config get ask.top-k").strip() == "7", "config get")
+    expect("ask.top-k = 7" in drt("config list"), "config list")
+    expect(drt.json("config list") == {"ask.top-k": 7}, "config list --json")
+    drt("config unset ask.top-k")
+    drt("config get ask.top-k", code=1)
+    names = drt("schema").split()
+    expect(len(names) > 15, f"schemas: {names}")
+    for name in ("ask", "doctor", "summarize"):
+        expect("$schema" in json.loads(drt(f"schema {name}")), f"schema {name}")
+    for shell in ("bash", "zsh", "fish"):
+        expect("drt" in drt(f"completion {shell}"), f"completion {shell}")
+    expect(drt("man").startswith(".TH"), "man")
+
+
+def _train(drt: CommandLine, examples: Path) -> None:
+    """A tokenizer, six steps of a tiny model, and four more after a resume."""
+    text = (examples / "handbook.md").read_text(encoding="utf-8")[:60_000]
+    Path("corpus.jsonl").write_text(json.dumps(corpus_row(text)) + "\n")
+    drt("train tokenizer corpus.jsonl --out tokenizer --vocab-size 1024")
+    tokenizer = next(Path("tokenizer").iterdir())
+    Path("tiny.toml").write_text(CONFIG.format(tokenizer=tokenizer))
+    expect(drt("train tiny.toml").splitlines()[-1:] == ["tiny"], "train prints its folder")
+    drt("train tiny.toml optim.steps=10")
+    lines = Path("tiny/metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line)["step"] for line in lines]
+    expect(steps == sorted(set(steps)) and max(steps) in (9, 10), f"steps after resuming: {steps}")
+    expect("drt: " in drt("train tiny.toml optim.stepz=1", code=1), "an unknown setting")
+
+
+def _evaluate(drt: CommandLine) -> None:
+    _questions()
+    shared = "--qa qa.jsonl --docs docs.jsonl"
+    report = drt.json(f"eval qa {shared} --both --given-chunk --records bf16")
+    expect(report["n"] == 3, f"eval qa: {report}")
+    drt(f"eval qa {shared} --limit 1 --source A --retriever lexical --reread")
+    drt(f"eval qa {shared} --limit 1 --no-reread")
+    report = drt.json(f"eval retrieval {shared} --limit 2 --source A --records int8")
+    expect(report["metrics"], f"eval retrieval: {report}")
+    drt(f"eval retrieval {shared} --retriever landmark")
+    needle = "eval needle --corpus corpus.jsonl --lengths 512 --needles 1"
+    expect(drt.json(f"{needle} --seed 3 --hops 1 --reread")["n"] == 1, "eval needle")
+    drt(f"{needle} --no-reread --records bf16")
+    expect(drt.json("eval ppl corpus.jsonl --length 512 --limit 1k")["metrics"], "eval ppl")
+    summary = "eval summary summaries.jsonl --limit 1 --source A"
+    expect(drt.json(f"{summary} --mode extractive")["n"] == 1, "eval summary")
+    drt("eval summary summaries.jsonl --both")
+    calibrate = f"eval calibrate {shared} --limit 3 --source A --retriever hybrid --out calibrated"
+    Path("calibrated").mkdir()
+    drt.json(calibrate)
+    expect(Path("calibrated/calibration.json").exists(), "eval calibrate")
+
+
+def _questions() -> None:
+    """Write three questions on one document, and one summary."""
+    text = (
+        "The ferry of Brackmere leaves at seven. Its captain is Ida Holm, who keeps bees. "
+        "The mill burned in 1811 and was built again of stone. Nobody fishes after dark."
+    )
+    document = {"doc_id": "lake", "title": "Lake", "text": text}
+    Path("docs.jsonl").write_text(json.dumps(document) + "\n")
+    rows = []
+    for question, answer in (
+        ("Who is the captain of the ferry?", "Ida Holm"),
+        ("When did the mill burn?", "1811"),
+        ("How deep is the water?", None),
+    ):
+        start = text.index(answer) if answer else 0
+        rows.append(
+            {
+                "id": str(len(rows)),
+                "source": "A",
+                "license": "x",
+                "doc_id": "lake",
+                "question": question,
+                "answers": [answer] if answer else [],
+                "evidence": [[start, start + len(answer)]] if answer else [],
+                "kind": "extractive" if answer else "unanswerable",
+            }
+        )
+    Path("qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    summary = {"id": "0", "source": "A", "license": "x", "title": "Lake", "document": text}
+    summary |= {"summary": "A ferry with a captain who keeps bees."}
+    Path("summaries.jsonl").write_text(json.dumps(summary) + "\n")
+
+
+def _benchmarks(drt: CommandLine, examples: Path) -> None:
+    """Every benchmark once, as small as it can be made."""
+    once = "--repetitions 1"
+    for line in (
+        f"bench ingest {once} --file {examples / 'agreement.md'}",
+        f"bench ask {once} --tokens 512 --question 'Who keeps the harbour?'",
+        f"bench retrieve {once} --tokens 512",
+        f"bench library {once} --tokens 4096",
+        f"bench decode {once} --shape small",
+        f"bench kernels {once}",
+        f"bench train {once}",
+    ):
+        expect(drt.json(line)["rows"], line)
+    # The environment has no extras: a sentence names the one that is needed.
+    expect("drt-assistant[pdf]" in drt(f"bench pdf {once} --pages 1", code=1), "a missing extra")

@@ -1,0 +1,200 @@
+"""Calls the public functions and methods of an installed ``drt``."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import inspect
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from exercise_shared import ANSWER, CONFIG, QUESTION, corpus_row, expect
+
+
+class Recorder:
+    """Replaces every public function and method of ``drt`` by one that notes that it was called."""
+
+    def __init__(self, package: Any) -> None:
+        self.called: set[str] = set()
+        self.every: set[str] = set()
+        for name in package.__all__:
+            value = getattr(package, name)
+            if inspect.isclass(value):
+                self._watch_class(name, value)
+            elif inspect.isfunction(value):
+                setattr(package, name, self._watched(name, value))
+
+    def _watch_class(self, name: str, owner: type) -> None:
+        for key, value in list(vars(owner).items()):
+            if key.startswith("_"):
+                continue
+            if inspect.isfunction(value):
+                setattr(owner, key, self._watched(f"{name}.{key}", value))
+            elif isinstance(value, property) and value.fget is not None:
+                setattr(owner, key, property(self._watched(f"{name}.{key}", value.fget)))
+
+    def _watched(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        self.every.add(name)
+
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            self.called.add(name)
+            return function(*arguments, **options)
+
+        return call
+
+    def unused(self) -> set[str]:
+        """Return what was never called."""
+        return self.every - self.called
+
+
+def exercise_python(examples: Path) -> set[str]:
+    """Call every public function and method; return the names of those that were not."""
+    import drt
+
+    recorder = Recorder(drt)
+    agreement = examples / "agreement.md"
+    with drt.Assistant("python.library", threads=1) as assistant:
+        document = assistant.ingest(agreement)
+        _python_reading(drt, assistant, agreement)
+        _python_asking(drt, assistant, document)
+        _python_talking(drt, assistant)
+        _python_library(drt, assistant.library, document)
+    asyncio.run(_python_async(drt, agreement))
+    _python_functions(drt, agreement)
+    return recorder.unused()
+
+
+def _python_reading(drt: Any, assistant: Any, agreement: Path) -> None:
+    Path("python").mkdir()
+    Path("python/gate.txt").write_text("The gate is locked at nine.\n")
+    steps: list[Any] = []
+    report = assistant.ingest_many(["python", "missing"], progress=steps.append)
+    expect(len(report.documents) == 1 and len(report.failures) == 1, f"ingest_many: {report}")
+    json.dumps([report.to_dict(), report.documents[0].to_dict()])
+    expect(steps[-1].fraction == 1.0 and steps[-1].tokens_per_second > 0, "progress")
+    (result,) = assistant.ingest_each([agreement])
+    expect(not result.document.new and result.to_dict(), "ingest_each")
+    Path("python/gate.txt").write_text("The gate is locked at ten.\n")
+    watched = assistant.watch("python", interval=0.05)
+    event = next(watched)
+    watched.close()
+    expect(event.kind == "read" and event.to_dict(), f"watch: {event}")
+    list(drt.Watch(assistant, [Path("python")]).poll())
+
+
+def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
+    answer = assistant.ask(QUESTION, documents=document)
+    expect(ANSWER in answer.text and answer.to_dict(), f"ask: {answer}")
+    citation = answer.citations[0]
+    text = assistant.library.text(document)
+    expect(text[citation.start : citation.end] == citation.quote, "an exact quote")
+    expect(drt.passage(assistant.library, citation.handle).to_dict(), "passage")
+    expect(ANSWER in citation.sentence, f"the sentence around a quote: {citation}")
+    (many,) = assistant.ask_many([QUESTION], documents=document)
+    expect(many.text == answer.text and citation.to_dict(), "ask_many")
+    stream = assistant.stream(QUESTION, documents=document)
+    expect("".join(stream) == answer.text and stream.answer is not None, "stream")
+    trace = assistant.trace(QUESTION, documents=document)
+    expect(trace.as_text() and "<html" in trace.as_html()[:500] and trace.to_dict(), "trace")
+    handles = [entry.handle for group in trace.groups for entry in group.entries]
+    expect(handles and drt.passage(assistant.library, handles[0]).quote, "a trace's handle")
+    summary = assistant.summarize(document, since=agreement_draft(document))
+    expect(summary.changes and summary.to_dict(), f"summarize: {summary}")
+    json.dumps([change.to_dict() for change in summary.changes])
+    expect(assistant.summarize(document, words=30).text, "summarize")
+
+
+def agreement_draft(document: Any) -> str:
+    """Return the older version that stands beside the agreement."""
+    return str(Path(document.source).with_name("agreement-draft.md"))
+
+
+def _python_talking(drt: Any, assistant: Any) -> None:
+    session = assistant.session()
+    answer = session.ask(QUESTION)
+    expect(ANSWER in answer.text and session.name is None, f"session: {answer}")
+    session.rename("talk")
+    expect("".join(session.stream("And in what form?")) is not None, "a session's stream")
+    session.save()
+    expect([turn.to_dict() for turn in assistant.session("talk").turns][1:], "turns")
+
+
+def _python_library(drt: Any, library: Any, document: Any) -> None:
+    expect(library.exists() and len(library.documents()) == 2, "documents")
+    expect(library.show(document.id).id == document.id, "show")
+    expect(library.stats()["documents"] == 2, "stats")
+    expect([one.to_dict() for one in library.sessions()] != [], "sessions")
+    expect([one.to_dict() for one in library.search_sessions("notice")] != [], "search_sessions")
+    expect(len(library.session_turns("talk")) == 2, "session_turns")
+    library.rename_session("talk", "talked")
+    library.export_archive("python.drtlib")
+    library.delete_session("talked")
+    gate = next(one for one in library.documents() if one.id != document.id)
+    library.remove(gate, forget=True)
+    expect(library.compact() >= 0, "compact")
+    expect([one.to_dict() for one in library.check() + library.repair()] == [], "check, repair")
+    copy = drt.Library("copied.library")
+    expect(len(copy.import_archive("python.drtlib")) == 2, "import_archive")
+    copy.remove(document)
+    expect(len(copy.rebuild(threads=1)) == 1, "rebuild")
+    segment = max(Path("copied.library").rglob("*.seg"), key=lambda file: file.stat().st_size)
+    data = bytearray(segment.read_bytes())
+    data[len(data) // 2] ^= 1
+    segment.write_bytes(data)
+    expect([one.to_dict() for one in copy.check()], "check of a damaged library")
+
+
+async def _python_async(drt: Any, agreement: Path) -> None:
+    async with drt.AsyncAssistant("async.library", threads=1) as assistant:
+        document = await assistant.ingest(agreement)
+        expect((await assistant.ingest_many([agreement])).documents, "ingest_many")
+        expect([one async for one in assistant.ingest_each([agreement])], "ingest_each")
+        answer = await assistant.ask(QUESTION)
+        expect(ANSWER in answer.text, f"ask: {answer}")
+        expect([one async for one in assistant.ask_many([QUESTION])], "ask_many")
+        stream = assistant.stream(QUESTION)
+        expect("".join([piece async for piece in stream]) == answer.text, "stream")
+        expect(stream.answer is not None, "the stream's answer")
+        expect((await assistant.trace(QUESTION)).groups, "trace")
+        expect((await assistant.summarize(document)).text, "summarize")
+        session = await assistant.session("async")
+        await session.ask(QUESTION)
+        expect("".join([piece async for piece in session.stream("And when?")]) != "x", "stream")
+        await session.save()
+        await session.rename("renamed")
+        expect(session.name == "renamed" and len(session.turns) == 2, "session")
+        expect(len(assistant.library.documents()) == 1, "library")
+        Path("async").mkdir()
+        Path("async/bell.txt").write_text("The bell is rung at noon.\n")
+        async for event in assistant.watch("async", interval=0.05):
+            expect(event.kind == "read", f"watch: {event}")
+            break
+    await assistant.close()
+
+
+def _python_functions(drt: Any, agreement: Path) -> None:
+    expect(drt.default_library() == Path(os.environ["DRT_LIBRARY"]), "default_library")
+    report = drt.doctor("python.library", threads=1)
+    expect(report.ok and report.to_dict(), f"doctor: {report}")
+    expect(all(check.to_dict() for check in report.checks), "checks")
+    expect([one.to_dict() for one in drt.formats()], "formats")
+    expect([one.to_dict() for one in drt.models()] and drt.model_info().card, "models")
+    expect(drt.verify_model().fingerprint, "verify_model")
+    drt.convert_model("drt-small-en", "python-plain")
+    for name in drt.schemas():
+        json.dumps(drt.schema(name))
+    Path("python-corpus.txt").write_text(agreement.read_text(encoding="utf-8"))
+    tokenizer = drt.train_tokenizer(["python-corpus.txt"], "python-tokenizer", vocab_size=600)
+    Path("corpus-p.jsonl").write_text(json.dumps(corpus_row(agreement.read_text("utf-8"))) + "\n")
+    config = CONFIG.format(tokenizer=tokenizer).replace("corpus.jsonl", "corpus-p.jsonl")
+    Path("python.toml").write_text(config.replace('"tiny"', '"python-tiny"'))
+    run = drt.train("python.toml", ["optim.steps=2"])
+    expect(run == Path("python-tiny"), f"train: {run}")
+    result = drt.evaluate("ppl", corpus="corpus-p.jsonl", length=256, limit=512, threads=1)
+    expect(drt.report_table(result), "evaluate")
+    result = drt.bench("retrieve", repetitions=1, tokens=256, threads=1)
+    expect(drt.report_table(result), "bench")
