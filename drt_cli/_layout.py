@@ -59,9 +59,13 @@ def _wrapped_line(line: str, width: int, hanging: int | None) -> str:
     used, empty = text_width(lines[0]), True
     for word in line[mark.end() :].split(" "):
         size = text_width(word)
+        if not word and (used >= width or (empty and len(lines) > 1)):
+            continue  # no line begins with the gap that it was broken at
         if not empty and used + 1 + size > width:
             lines.append(" " * indent)
             used, empty = indent, True
+            if not word:
+                continue
         lines[-1] += word if empty else f" {word}"
         used += size + (not empty)
         empty = False

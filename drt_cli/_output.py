@@ -93,8 +93,11 @@ def _shown(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int):
         return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.1f}"
     if isinstance(value, Mapping):
-        return ", ".join(f"{one_line(str(name))} {_shown(one)}" for name, one in value.items())
+        names = [one_line(str(name)).replace("_", " ") for name in value]
+        return ", ".join(map(" ".join, zip(names, map(_shown, value.values()), strict=True)))
     if isinstance(value, list | tuple):
         return ", ".join(map(_shown, value))
     return one_line(str(value))

@@ -43,6 +43,14 @@ def test_lines_go_on_below_their_first_word() -> None:
     assert wrapped("short\n  kept   as it is", 40) == "short\n  kept   as it is"
 
 
+def test_no_line_begins_with_the_gap_it_was_broken_at() -> None:
+    line = "read  b356916e73d2dcd1  notmuch-NEWS.txt  (44,202 tokens)"
+    assert wrapped(line, 40, hanging=2).split("\n") == [
+        "read  b356916e73d2dcd1  notmuch-NEWS.txt",
+        "  (44,202 tokens)",
+    ]
+
+
 def test_a_path_stays_whole_outside_of_tables() -> None:
     path = "/home/somebody/documents/of/the/expedition/handbook-of-1993.md"
     assert path in wrapped(f"drt: {path} does not exist; check the path.", 40).split("\n")
@@ -135,6 +143,7 @@ def test_no_raw_values_are_shown(drt: Drt, handbook: Path) -> None:
     drt("ingest", handbook)
     for words in (("library", "stats"), ("library", "show", "handbook.txt")):
         out = drt(*words).out
+        assert not re.search(r"\d\.\d{2}", out), out
         assert not re.search(r"\bNone\b|\bTrue\b|\bFalse\b|[\[{(]['\"]|\(\)|\[\]", out), out
     assert "-" in drt("library", "show", "handbook.txt").out
 
