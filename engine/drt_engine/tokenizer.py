@@ -8,8 +8,13 @@ produce them.
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,11 +62,19 @@ class Tokenizer:
     def load(cls, path: Path) -> Tokenizer:
         """Load ``tokenizer.json``; raises ``TokenizerError`` when it is missing or broken."""
         try:
-            inner = tokenizers.Tokenizer.from_str(path.read_text(encoding="utf-8"))
+            text = path.read_text(encoding="utf-8")
+            if _PATTERN.search(text) and not ends_in_time(text):
+                raise TokenizerError(
+                    f"{path} has a pattern that takes too long or too much memory on some texts; "
+                    "use a model with another tokenizer"
+                )
+            inner = tokenizers.Tokenizer.from_str(text)
         except FileNotFoundError:
             raise TokenizerError(
                 f"{path} does not exist, expected a tokenizers JSON file"
             ) from None
+        except TokenizerError:
+            raise
         except Exception as error:  # the library raises bare Exception for broken JSON
             raise TokenizerError(f"{path} is not a tokenizers JSON file: {error}") from error
         return cls(inner)
@@ -76,11 +89,14 @@ class Tokenizer:
 
     def encode(self, text: str) -> Encoding:
         """Return ids and character offsets of all tokens of ``text``."""
-        return self._convert(self._inner.encode(text, add_special_tokens=False), text)
+        with _panics():
+            encoding = self._inner.encode(text, add_special_tokens=False)
+        return self._convert(encoding, text)
 
     def encode_batch(self, texts: Sequence[str]) -> list[Encoding]:
         """Return the encodings of several texts, in order."""
-        batch = self._inner.encode_batch(list(texts), add_special_tokens=False)
+        with _panics():
+            batch = self._inner.encode_batch(list(texts), add_special_tokens=False)
         return [self._convert(e, text) for e, text in zip(batch, texts, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -95,6 +111,60 @@ class Tokenizer:
         if not text.isascii():
             _keep_marks(text, starts, ends)
         return Encoding(encoding.ids, starts, ends)
+
+
+@contextmanager
+def _panics() -> Iterator[None]:
+    """Raise ``TokenizerError`` where the library gives up on a pattern, which it calls a panic."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise TokenizerError(
+            f"the tokenizer cannot split this text ({error}); use a model with another tokenizer"
+        ) from None
+
+
+def ends_in_time(text: str) -> bool:
+    """Return whether the tokenizer of a JSON ``text`` splits awkward texts in little time.
+
+    Its patterns are regular expressions that may try exponentially many ways to match, and
+    replacements that may grow without end; so a process with limits tries them.
+    """
+    process = subprocess.run(
+        [sys.executable, "-P", "-c", _TRIAL],
+        input=text.encode("utf-8", "replace"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "RUST_BACKTRACE": "0", "TOKENIZERS_PARALLELISM": "false"},
+    )
+    return process.returncode == 0
+
+
+# Runs of each letter of the tokenizer's own patterns, and of every kind of letter, followed by one
+# that makes a match fail at its end. A broken tokenizer ends well here: loading it says what is
+# wrong with it.
+_TRIAL = """
+import json, resource, sys
+text = sys.stdin.buffer.read().decode()
+resource.setrlimit(resource.RLIMIT_CPU, (5, 6))
+if sys.platform == "linux":
+    memory = (1 << 29) + 60 * len(text)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+import tokenizers
+try:
+    tokenizer = tokenizers.Tokenizer.from_str(text)
+except Exception:
+    sys.exit(0)
+kinds = {**json.loads(text), "model": None, "added_tokens": None}
+own = {sign for sign in json.dumps(kinds, ensure_ascii=False) if sign.isalnum()}
+for sign in sorted(own | set(" aA0.\\n\\t\\r\u00e9\u0416\u4e2d_-'"))[:400]:
+    for end in ("", "!", "\\0"):
+        tokenizer.encode(sign * 300 + end, add_special_tokens=False)
+tokenizer.encode("ab 1\\n" * 500, add_special_tokens=False)
+"""
+_PATTERN = re.compile(r'"pattern"\s*:\s*\{')
 
 
 def _keep_marks(text: str, starts: list[int], ends: list[int]) -> None:

@@ -226,3 +226,49 @@ def test_missing_and_broken_bert_folders_are_sentences(tmp_path: Path) -> None:
         file.write_text(data)
         with pytest.raises(TokenizerError, match="tokenizer.json"):
             wordpiece_from_bert(file)
+
+
+def with_parts(tmp_path: Path, **parts: object) -> Path:
+    """A tokenizer's file with some of its parts replaced."""
+    BYTES.save(tmp_path / "tokenizer.json")
+    data = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8")) | parts
+    (tmp_path / "tokenizer.json").write_text(json.dumps(data), encoding="utf-8")
+    return tmp_path / "tokenizer.json"
+
+
+def split(pattern: str) -> dict[str, object]:
+    return {
+        "type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("pattern", ["(a+)+$", "(x|xx)+$", r"(\s+)+\d"])
+def test_a_pattern_that_explodes_is_refused(tmp_path: Path, pattern: str) -> None:
+    with pytest.raises(TokenizerError, match="a pattern that takes too long"):
+        Tokenizer.load(with_parts(tmp_path, pre_tokenizer=split(pattern)))
+
+
+def test_replacements_that_grow_without_end_are_refused(tmp_path: Path) -> None:
+    more = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+    path = with_parts(tmp_path, normalizer={"type": "Sequence", "normalizers": [more] * 4})
+    with pytest.raises(TokenizerError, match="too much memory"):
+        Tokenizer.load(path)
+
+
+def test_patterns_of_known_models_are_taken(tmp_path: Path) -> None:
+    gpt4 = (
+        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+        r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    )
+    data = json.loads(BYTES.to_json())
+    parts = {"type": "Sequence", "pretokenizers": [split(gpt4), data["pre_tokenizer"]]}
+    loaded = Tokenizer.load(with_parts(tmp_path, pre_tokenizer=parts))
+    assert loaded.decode(loaded.encode("the log in 2024").ids) == "the log in 2024"
+
+
+def test_a_pattern_that_explodes_later_is_an_error(tmp_path: Path) -> None:
+    inner = tokenizers.Tokenizer.from_file(
+        str(with_parts(tmp_path, pre_tokenizer=split("(a+)+$")))
+    )
+    with pytest.raises(TokenizerError, match="cannot split this text"):
+        Tokenizer(inner).encode("a" * 200 + "!")

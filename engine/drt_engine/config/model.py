@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -137,6 +138,7 @@ class ModelConfig:
         )
         if self.lower_layers < 0 or self.reread_margin < 0:
             raise ConfigError("lower_layers and reread_margin must be 0 or more")
+        _at_most("model.lower_layers", self.lower_layers, _MOST_LAYERS)
         if self.width % self.heads or self.width % self.encoder.heads:
             raise ConfigError(
                 f"width {self.width} must be a multiple of heads and of encoder.heads"
@@ -223,6 +225,18 @@ def _positive(where: str, **values: int) -> None:
     for key, value in values.items():
         if value < 1:
             raise ConfigError(f"{where}.{key} is {value}, expected 1 or more")
+        _at_most(f"{where}.{key}", value, _MOST_LAYERS if key.endswith("layers") else _LARGEST)
+
+
+# A configuration may come with a model from anywhere, and modules are made for each layer before
+# the weights are compared with it.
+_MOST_LAYERS = 512
+_LARGEST = 1 << 24
+
+
+def _at_most(name: str, value: int, most: int) -> None:
+    if value > most:
+        raise ConfigError(f"{name} is {reprlib.repr(value)}, expected at most {most:,}")
 
 
 def _scaled(name: str, width: int, heads: int, layers: int, mlp: int) -> ModelConfig:

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
+import reprlib
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -29,6 +30,7 @@ def config_from_dict(data: dict[str, Any]) -> ModelConfig:
     """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown keys.
     """
     data = dict(data)
+    _check_types(ModelConfig, data, "")
     data["encoder"] = EncoderConfig(**data.get("encoder", {}))
     if data.get("reader") is not None:
         data["reader"] = ReaderConfig(**data["reader"])
@@ -38,6 +40,23 @@ def config_from_dict(data: dict[str, Any]) -> ModelConfig:
             f"config.json has unknown keys {sorted(unknown)}; it was made by another version of drt"
         )
     return ModelConfig(**data)
+
+
+def _check_types(kind: type, data: Mapping[str, Any], where: str) -> None:
+    """Raise TypeError for numbers, switches and words of another type than the configuration's."""
+    hints = get_type_hints(kind)
+    for key, value in data.items():
+        hint, name = hints.get(key), f"{where}{key}"
+        if key in ("encoder", "reader") and isinstance(value, Mapping):
+            _check_types(EncoderConfig if key == "encoder" else ReaderConfig, value, f"{key}.")
+        fits = type(value) is hint or (hint is float and type(value) is int)
+        if hint in (int, float, bool, str) and not fits:
+            expected = getattr(hint, "__name__", hint)
+            raise TypeError(f"{name} is {reprlib.repr(value)}, expected {expected}")
+
+
+def _no_number(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")
 
 
 def save_model(
@@ -62,10 +81,11 @@ def save_model(
 def load_config(folder: Path) -> ModelConfig:
     """Read ``config.json``; raises ``WeightsError`` when it is missing or broken."""
     try:
-        return config_from_dict(json.loads((folder / CONFIG).read_text(encoding="utf-8")))
+        text = (folder / CONFIG).read_text(encoding="utf-8")
+        return config_from_dict(json.loads(text, parse_constant=_no_number))
     except FileNotFoundError:
         raise WeightsError(f"{folder} has no {CONFIG}; expected a model folder") from None
-    except (json.JSONDecodeError, TypeError, UnicodeDecodeError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{folder / CONFIG} is not a model configuration: {error}") from error
 
 

@@ -107,6 +107,12 @@ def retensor(file: Path, change: Callable[[dict[str, torch.Tensor]], object]) ->
         (lambda f: (f / "config.json").write_text("[1]"), "not a model configuration"),
         (lambda f: rewrite(f / "config.json", lambda c: c.update(width="32")), "not a model"),
         (lambda f: rewrite(f / "config.json", lambda c: c.update(encoder={"size": 3})), "size"),
+        (lambda f: rewrite(f / "config.json", lambda c: c.update(width=float("nan"))), "NaN is no"),
+        (lambda f: rewrite(f / "config.json", lambda c: c.update(heads=4.0)), "heads is 4.0, exp"),
+        (lambda f: rewrite(f / "config.json", lambda c: c.update(reread=1)), "expected bool"),
+        (lambda f: rewrite(f / "config.json", lambda c: c.update(encoder=[1])), "not a model"),
+        (lambda f: (f / "config.json").write_text("[" * 100_000), "not a model"),
+        (lambda f: (f / "config.json").write_text('{"width": ' + "9" * 5000 + "}"), "not a model"),
     ],
 )
 def test_broken_folders_are_refused(
@@ -117,7 +123,18 @@ def test_broken_folders_are_refused(
         load_model(folder)
 
 
-@pytest.mark.parametrize("change", [{"colour": 3}, {"heads": 5}, {"gca_output": "both"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"colour": 3},
+        {"heads": 5},
+        {"gca_output": "both"},
+        {"upper_layers": 10**7},
+        {"lower_layers": 10**15},
+        {"vocab": 10**4000},
+        {"lexical_neighbours": 2},
+    ],
+)
 def test_configurations_that_do_not_exist_are_refused(
     folder: Path, change: dict[str, object]
 ) -> None:
