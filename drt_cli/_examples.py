@@ -14,6 +14,7 @@ EXAMPLES = {
     "train tokenizer": "drt train tokenizer corpus.txt --out runs/tokenizer",
     "eval": "drt eval qa --qa questions.jsonl --docs handbook.md",
     "eval qa": "drt eval qa --qa questions.jsonl --docs handbook.md",
+    "eval files": "drt eval files questions.jsonl reports/",
     "eval retrieval": "drt eval retrieval --qa questions.jsonl --docs handbook.md",
     "eval needle": "drt eval needle --corpus corpus.jsonl --lengths 4k,16k",
     "eval ppl": "drt eval ppl corpus.jsonl --length 16k",
