@@ -20,13 +20,14 @@ from torch import Tensor
 
 from drt_engine.config.model import ANSWER_TYPES, ModelConfig
 from drt_engine.config.train import PassagesConfig
+from drt_engine.data.json_lines import Record, read_records
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.reader import PairLogits, PairTokens, pack_pairs
 from drt_engine.retrieval.lexical import LexicalIndex
 from drt_engine.text_units import STOP_WORDS
 from drt_engine.tokenizer import Tokenizer
-from drt_engine.train.questions import chunk_texts, read_lines, token_span
+from drt_engine.train.questions import chunk_texts, token_span
 
 _BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
 _IGNORED = -100  # a label that is not known
@@ -98,12 +99,13 @@ class PassageSource:
             raise ConfigError("passages teach the reader; expected a model with [model.reader]")
         self.config, self.reader = config, model.reader
         self.chunk, self.pad_id = model.chunk, model.pad_id
-        questions = [row for path in config.qa for row in read_lines(path)]
-        numbers, self.documents = self._read_documents(questions, tokenizer)
+        self.tokenizer = tokenizer
+        rows = [_row(record) for path in config.qa for record in read_records(path)]
+        numbers, self.documents = self._read_documents(rows, tokenizer)
         self.collections = _collect(self.documents, config.collection)
         self.questions: list[PassageQuestion] = []
         weights: list[float] = []
-        for row, question in self._read_questions(questions, numbers, tokenizer):
+        for row, question in self._read_questions(rows, numbers):
             self.questions.append(question)
             weights.append(_weight(config.weights, row))
         if not self.questions:
@@ -212,64 +214,91 @@ class PassageSource:
         return [encoding.ids[-room:] for encoding in self.tokenizer.encode_batch(texts)]
 
     def _read_documents(
-        self, questions: Sequence[dict[str, object]], tokenizer: Tokenizer
-    ) -> tuple[dict[object, int], list[PassageDocument]]:
+        self, rows: Sequence[_Row], tokenizer: Tokenizer
+    ) -> tuple[dict[str, int], list[PassageDocument]]:
         """Tokenise the documents that are asked about; their numbers by id."""
-        self.tokenizer = tokenizer
-        asked: dict[object, list[dict[str, object]]] = defaultdict(list)
-        for row in questions:
-            asked[row["doc_id"]].append(row)
-        numbers: dict[object, int] = {}
+        asked: dict[str, list[_Row]] = defaultdict(list)
+        for row in rows:
+            asked[row.document].append(row)
+        numbers: dict[str, int] = {}
         documents: list[PassageDocument] = []
-        rows = (row for path in self.config.docs for row in read_lines(path))
-        texts_by_name = ((row.get("doc_id", row.get("id")), str(row["text"])) for row in rows)
-        for group in _groups(pair for pair in texts_by_name if pair[0] in asked):
+        records = (record for path in self.config.docs for record in read_records(path))
+        texts = ((_document_id(record), record) for record in records)
+        for group in _groups((i, record.string("text")) for i, record in texts if i in asked):
             encodings = tokenizer.encode_batch([text for _, text in group])
             for (name, text), encoding in zip(group, encodings, strict=True):
-                if len(encoding) and name not in numbers:
-                    numbers[name] = len(documents)
-                    texts = chunk_texts(encoding, text, self.chunk)
-                    ids = torch.tensor(encoding.ids, dtype=torch.int32)
-                    documents.append(PassageDocument(ids, texts))
-                    for row in asked[name]:
-                        row["spans"] = [
-                            token_span(encoding, a, b)
-                            for a, b in row["evidence"]  # type: ignore[attr-defined]
-                        ]
+                if not len(encoding) or name in numbers:
+                    continue
+                numbers[name] = len(documents)
+                ids = torch.tensor(encoding.ids, dtype=torch.int32)
+                documents.append(PassageDocument(ids, chunk_texts(encoding, text, self.chunk)))
+                for row in asked[name]:
+                    spans = (token_span(encoding, a, b) for a, b in row.evidence)
+                    row.spans = [span for span in spans if span is not None]
         return numbers, documents
 
     def _read_questions(
-        self,
-        questions: Sequence[dict[str, object]],
-        numbers: dict[object, int],
-        tokenizer: Tokenizer,
-    ) -> Iterator[tuple[dict[str, object], PassageQuestion]]:
-        rows = [row for row in questions if row["doc_id"] in numbers]
-        for row, ids in zip(rows, self._encode([str(r["question"]) for r in rows]), strict=True):
-            spans = [s for s in row.get("spans", ()) if s is not None]  # type: ignore[attr-defined]
-            answerable = row["kind"] != "unanswerable"
-            if not ids or (answerable and not spans):
+        self, rows: Sequence[_Row], numbers: dict[str, int]
+    ) -> Iterator[tuple[_Row, PassageQuestion]]:
+        rows = [row for row in rows if row.document in numbers]
+        for row, ids in zip(rows, self._encode([row.text for row in rows]), strict=True):
+            if not ids or (row.kind != "unanswerable" and not row.spans):
                 continue
-            region = row["kind"] == "abstractive" or any(
-                b - a >= self.config.longest for a, b in spans
-            )
-            kind = "yesno" if row["source"] == "BoolQ" else row.get("type")
-            answers = row["answers"]
-            said = str(answers[0]).lower() if answers else ""  # type: ignore[index]
-            verdict = {"no": 0, "yes": 1}.get(str(row.get("yes_no", said)), _IGNORED)
+            long = any(b - a >= self.config.longest for a, b in row.spans)
+            region = long or row.kind == "abstractive"
             yield (
                 row,
                 PassageQuestion(
-                    str(row["question"]),
+                    row.text,
                     ids,
-                    numbers[row["doc_id"]],
-                    spans,
-                    "" if region else said,
+                    numbers[row.document],
+                    row.spans,
+                    "" if region else row.answer,
                     region,
-                    ANSWER_TYPES.index(kind) if kind in ANSWER_TYPES else _IGNORED,
-                    verdict if kind == "yesno" else _IGNORED,
+                    ANSWER_TYPES.index(row.type) if row.type in ANSWER_TYPES else _IGNORED,
+                    {"no": 0, "yes": 1}.get(row.yes_no, _IGNORED),
                 ),
             )
+
+
+@dataclass
+class _Row:
+    """A question as its file has it; ``spans`` are the evidence in tokens, once they are known."""
+
+    text: str
+    document: str
+    evidence: tuple[tuple[int, int], ...]
+    answer: str
+    kind: str
+    source: str
+    type: str
+    yes_no: str
+    spans: list[tuple[int, int]] = field(default_factory=list)
+
+
+def _row(record: Record) -> _Row:
+    """Read a question; raises ConfigError naming file and line."""
+    source, answers = record.string("source"), record.strings("answers")
+    answer = answers[0].lower() if answers else ""
+    kind = record.string("type") if "type" in record.fields else ""
+    # The answers of BoolQ are the words yes and no themselves.
+    kind = "yesno" if source == "BoolQ" else kind
+    yes_no = record.string("yes_no") if "yes_no" in record.fields else answer
+    return _Row(
+        text=record.string("question"),
+        document=record.string("doc_id"),
+        evidence=record.spans("evidence"),
+        answer=answer,
+        kind=record.string("kind"),
+        source=source,
+        type=kind,
+        yes_no=yes_no if kind == "yesno" else "",
+    )
+
+
+def _document_id(record: Record) -> str:
+    """The id of a document; a corpus file calls it otherwise."""
+    return record.string("doc_id" if "doc_id" in record.fields else "id")
 
 
 def passage_loss(
@@ -369,8 +398,9 @@ def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection
     return collections
 
 
-def _groups(pairs: Iterable[tuple[object, str]]) -> Iterator[list[tuple[object, str]]]:
-    group: list[tuple[object, str]] = []
+def _groups(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
+    """Collect pairs of id and text until their texts are long enough for a batch."""
+    group: list[tuple[str, str]] = []
     for pair in pairs:
         group.append(pair)
         if sum(len(text) for _, text in group) >= _BATCH_CHARACTERS:
@@ -380,10 +410,9 @@ def _groups(pairs: Iterable[tuple[object, str]]) -> Iterator[list[tuple[object, 
         yield group
 
 
-def _weight(weights: dict[str, float], row: dict[str, object]) -> float:
+def _weight(weights: dict[str, float], row: _Row) -> float:
     """The weight of a question: that of its source and type, of its source, or 1."""
-    source = str(row["source"])
-    return weights.get(f"{source}/{row.get('type')}", weights.get(source, 1.0))
+    return weights.get(f"{row.source}/{row.type}", weights.get(row.source, 1.0))
 
 
 def _cumulative(weights: Sequence[float]) -> Iterator[float]:

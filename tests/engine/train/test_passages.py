@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import random
 from dataclasses import replace
@@ -184,6 +185,24 @@ def test_what_cannot_be_taught_is_refused(tmp_path: Path) -> None:
     empty.write_text("")
     with pytest.raises(ConfigError, match=r"passages\.qa holds no question"):
         PassageSource(config(tmp_path, qa=(empty,)), MODEL, TOKENIZER)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"evidence": [[5, 2]]}, "line 7: the field 'evidence' holds"),
+        ({"question": None}, "line 7: the field 'question' holds null"),
+        ({"doc_id": 3}, "line 7: the field 'doc_id' holds the number 3"),
+    ],
+)
+def test_a_bad_question_is_named_by_its_line(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
+    settings = config(tmp_path)
+    with settings.qa[0].open("a") as file:
+        file.write(json.dumps({**QUESTIONS[0], **change}) + "\n")
+    with pytest.raises(ConfigError, match=message):
+        PassageSource(settings, MODEL, TOKENIZER)
 
 
 def test_a_stage_starts_from_a_model_without_some_of_its_parts(tmp_path: Path) -> None:
