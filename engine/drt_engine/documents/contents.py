@@ -9,6 +9,7 @@ import re
 
 CONTENTS_LINE = ("line of a table of contents", "the sections are read where they are")
 
+_LONGEST_ENTRY = 300  # characters that are looked at
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-?\d{1,3})"
 _LEADER = re.compile(rf"\S.*?(?:(?:\s?[.\u2026\u00b7_]){{4,}}|\u2026{{2,}})\s*{_PAGE}\s*\Z")
 _NUMBERED = re.compile(rf"\S.*\S\s+({_PAGE})\s*\Z")
@@ -21,15 +22,17 @@ _HEADING = re.compile(
 
 def has_leader(line: str) -> bool:
     """Whether a line leads with dots from a name to a page number."""
-    return _LEADER.match(line.strip()) is not None
+    return _LEADER.match(line.strip()[-_LONGEST_ENTRY:]) is not None
 
 
 def page_of(line: str) -> str | None:
     """The page number that ends a line of a table of contents without leaders; None without."""
-    match = _NUMBERED.match(line.strip())
+    match = _NUMBERED.match(line.strip()[-_LONGEST_ENTRY:])
     return match[1] if match else None
 
 
 def heads_contents(line: str) -> bool:
     """Whether a line is the heading of a table of contents."""
-    return _HEADING.fullmatch(" ".join(line.split()).rstrip(":.")) is not None
+    return len(line) < _LONGEST_ENTRY and _HEADING.fullmatch(
+        " ".join(line.split()).rstrip(":.")
+    ) is not None

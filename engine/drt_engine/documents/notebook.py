@@ -30,14 +30,14 @@ _LONGEST_OUTPUT = 20_000
 _FENCE = re.compile(r"`{3,}")
 _ESCAPE_CODES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _REPR = re.compile(r"<[^<>]*>")  # <IPython.core.display.HTML object>
-_TAGS = re.compile(
-    r"(?P<code>^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)|\Z)|`[^`\n]*`)"
-    r"|(?P<table><table\b.*?</table\s*>)"
-    r"|<(?P<tag>/?(?:div|span|center|font|p|br|hr|i|b|u|em|strong|small|big|sub|sup|a|"
+_CODE = r"(?P<code>^(?P<fence>`{3,}|~{3,}).*?(?:^(?P=fence)|\Z)|`[^`\n]*`)"
+_TABLE = r"(?P<table><table\b(?:(?!<table\b).)*?</table\s*>)"
+_TAG = (
+    r"<(?P<tag>/?(?:div|span|center|font|p|br|hr|i|b|u|em|strong|small|big|sub|sup|a|"
     r"img|details|summary|left|right|blockquote|cite|mark|section|h[1-6]|ul|ol|li|tr|td|th|kbd))"
-    r"(?:\s[^<>]*)?/?>",
-    re.DOTALL | re.MULTILINE | re.IGNORECASE,
+    r"(?:\s[^<>]*)?/?>"
 )
+_TAGS = re.compile(f"{_CODE}|{_TABLE}|{_TAG}", re.DOTALL | re.MULTILINE | re.IGNORECASE)
 _HEAD = re.compile(rb'\s*\{\s*"(?:cells|metadata|nbformat)"')
 
 

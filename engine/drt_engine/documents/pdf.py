@@ -57,7 +57,7 @@ _FILE_NAME = re.compile(r"\S+\.(?:docx?|odt|pdf|tex|dvi|indd|pptx?|xlsx?|rtf|qxd
 _NO_TITLES = frozenset(("untitled", "title", "(anonymous)", "unknown"))
 _BOOKMARKS = 20_000
 _DRAWN_KINDS = (2, 3, 4, 5)  # paths, images, shadings and forms
-_MOST_DRAWN = 4000  # objects of a page that are measured
+_MOST_DRAWN = 1500  # objects of a page that are measured
 
 
 def _load(library: Any, source: Source) -> Any:

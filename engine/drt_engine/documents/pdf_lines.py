@@ -18,6 +18,7 @@ _BLANK = " \t\r\n\0"
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])[ ]?(\d{1,3})(?=[\s,.;:)]|\Z)")
+_LONGEST_MARKED = 1000  # characters; more is no line
 _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-bd", re.IGNORECASE)
@@ -140,7 +141,8 @@ class PageText:
             indices = tuple(self._char_index(at) for at in range(start, end))
         bold = text[0].isdigit() and _NUMBERED.match(text) is not None and self._is_bold(first)
         line = Line(text, first, x0, x1, y0, y1, indices, bold)
-        return self._with_marks(line) if _MARK.search(text) else line
+        marked = end - start <= _LONGEST_MARKED and _MARK.search(text) is not None
+        return self._with_marks(line) if marked else line
 
     def _is_bold(self, index: int) -> bool:
         name, flags = ctypes.create_string_buffer(128), ctypes.c_int()

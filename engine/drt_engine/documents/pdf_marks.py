@@ -27,7 +27,7 @@ _NUMBERED_SHARE = 0.6
 _NUMBER_COLUMN = 12.0  # points
 _LONG_LINE, _LENGTHS = 40, 8  # characters
 _FIRST_NUMBER = re.compile(r"(\d{1,4})(?:\s+|\Z)")
-_LAST_NUMBER = re.compile(r"(?:\s+|\A)(\d{1,4})\Z")
+_LAST_NUMBER = re.compile(r"(?<!\S)(\d{1,4})\Z")
 _SMALL = 0.93  # of the usual height of a line: a footnote is no larger
 _NOTE_MARK = re.compile(
     r"(\d{1,3}(?=\s+\D|[A-Z][a-z]|[\u201c\"(]|\Z)|[*\u2020\u2021\u00a7\u00b6]+(?=\s*\w))"
@@ -162,7 +162,7 @@ def _beside_text(lines: Sequence[Line], *, at_start: bool) -> bool:
 def _cut(line: Line, match: re.Match[str], *, at_start: bool) -> Line:
     if at_start:
         return replace_text(line, match.end(), len(line.text))
-    return replace_text(line, 0, match.start())
+    return replace_text(line, 0, len(line.text[: match.start()].rstrip()))
 
 
 def replace_text(line: Line, start: int, end: int) -> Line:

@@ -64,10 +64,12 @@ class BookmarkSections:
         for mark in self._late:
             self._path.enter(mark.level, mark.title)
         self._late = []
+        marks = self._bookmarks.get(number - 1, [])
+        letters = [_letters(line.text) for _, line in page.starts] if marks else []
         places: list[tuple[int, Bookmark, str]] = []
         line = 0
-        for mark in self._bookmarks.get(number - 1, []):
-            found = _place(page, mark, line)
+        for mark in marks:
+            found = _place(page, letters, mark, line)
             if found is None and places:
                 self._late.append(mark)
                 continue
@@ -81,9 +83,11 @@ class BookmarkSections:
             yield page.starts[line][0] if page.starts else 0, self._path.text
 
 
-def _place(page: PageText, mark: Bookmark, begin: int) -> tuple[int, str] | None:
+def _place(
+    page: PageText, letters: Sequence[str], mark: Bookmark, begin: int
+) -> tuple[int, str] | None:
     """The line where a bookmark's section begins, from `begin` on, and the heading's words."""
-    matches = _named(page, mark.title, begin)
+    matches = _named(letters, mark.title, begin)
     by_height = _at_height(page, mark.top, begin)
     if not matches:
         return None if by_height is None else (by_height, mark.title)
@@ -100,22 +104,25 @@ def _place(page: PageText, mark: Bookmark, begin: int) -> tuple[int, str] | None
     return line, mark.title
 
 
-def _named(page: PageText, title: str, begin: int) -> list[int]:
-    """The numbers of the lines that hold a bookmark's title, which may go on over line ends."""
+def _named(letters: Sequence[str], title: str, begin: int) -> list[int]:
+    """The numbers of the lines that hold a bookmark's title, which may go on over line ends.
+
+    `letters` are those of each line.
+    """
     wanted = _letters(title)
     if not wanted:
         return []
     matches = []
-    for number in range(begin, len(page.starts)):
-        found = _letters(page.starts[number][1].text)
+    for number in range(begin, len(letters)):
+        found = letters[number]
         if not found:
             continue
         for extra in range(1, _HEADING_LINES):
-            if len(found) >= len(wanted) or number + extra >= len(page.starts):
+            if len(found) >= len(wanted) or number + extra >= len(letters):
                 break
-            if wanted.find(found) < 0 and found.find(wanted[:8]) < 0:
+            if found not in wanted and wanted[:8] not in found:
                 break
-            found += _letters(page.starts[number + extra][1].text)
+            found += letters[number + extra]
         within = wanted in found and len(found) <= len(wanted) + _HEADING_EXTRA
         if within or (len(found) > 8 and wanted.startswith(found)):
             matches.append(number)
