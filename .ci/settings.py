@@ -3,9 +3,9 @@
 Run it with the Python of an environment that has nothing but the wheel, in an empty folder, as
 ``python settings.py EXAMPLES [EVERY]``; needs the standard library only. Each setting is a process
 of its own, which reads the handbook, asks every third question (or every ``EVERY``-th) and goes
-through what else computes. The answers of any two settings must agree in at least 97 of 100, rounded
-to whole percents (one of 33 questions may differ), and every quote must be the document's text.
-Prints one table.
+through what else computes. The answers of any two settings must agree in at least 97 of 100,
+rounded to whole percents (one of 33 questions may differ), and every quote must be the document's
+text. Prints one table, whose counts are those that agree with the first row.
 """
 
 from __future__ import annotations
