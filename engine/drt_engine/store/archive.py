@@ -23,7 +23,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from drt_engine.errors import ConfigError, CorruptStore, StoreError
 from drt_engine.store.catalog import Origins, Place
-from drt_engine.store.disk import Disk, DurableFile
+from drt_engine.store.disk import Disk, DurableFile, open_plain
 from drt_engine.store.files import full_message
 from drt_engine.store.format import MAX_SEGMENT_CHUNKS, SegmentHeader, plan
 from drt_engine.store.records import joined, open_records
@@ -283,7 +283,8 @@ def read_archive(path: Path) -> Iterator[Item]:
     name = path.name
     with contextlib.ExitStack() as stack:
         try:
-            file = stack.enter_context(path.open("rb"))
+            descriptor = open_plain(path, os.O_RDONLY, follow=True)
+            file = stack.enter_context(open(descriptor, "rb"))
         except OSError as error:
             raise StoreError(f"cannot read the archive {path} ({error.strerror})") from error
         frames = Frames().read(file, name)

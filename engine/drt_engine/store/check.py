@@ -68,7 +68,7 @@ def check_library(
 def check_search_index(catalog: Catalog) -> list[Finding]:
     """Whether the full-text index is that of the chunks' texts; SQLite asks for a writer's turn."""
     try:
-        with catalog.database.transaction() as connection:
+        with catalog.database.scratch() as connection:
             connection.execute(
                 "INSERT INTO chunk_text (chunk_text, rank) VALUES ('integrity-check', 1)"
             )
@@ -247,7 +247,10 @@ def _segment_findings(
     except FileNotFoundError:
         yield Finding("missing", row.name, f"segment of document {row.document_id} is missing")
         return
-    except (CorruptStore, OSError) as error:
+    except OSError as error:
+        yield Finding("segment", row.name, f"it cannot be read: {error.strerror}")
+        return
+    except CorruptStore as error:
         yield Finding("segment", row.name, str(error))
         return
     header = records.header

@@ -15,7 +15,7 @@ from typing import Any
 
 from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
 from drt_engine.store import migrations
-from drt_engine.store.disk import DISK, Disk
+from drt_engine.store.disk import DISK, READ_ONLY, Disk, open_plain
 from drt_engine.store.files import full_message
 from drt_engine.store.lock import WriterLock
 from drt_engine.store.margins import indexed
@@ -27,7 +27,9 @@ Row = tuple[Any, ...]
 class Database:
     """One connection, usable from several threads, one at a time."""
 
-    def __init__(self, path: Path, *, timeout: float, disk: Disk = DISK) -> None:
+    def __init__(
+        self, path: Path, *, timeout: float, disk: Disk = DISK, read_only: bool = False
+    ) -> None:
         self.path = path
         self._timeout = timeout
         self._disk = disk
@@ -35,15 +37,32 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self.changes = 0  # transactions of this connection, which data_version does not count
         self.in_doubt = False  # a commit failed: only the next opening tells what is on the disk
+        self._full = False  # read only as long as the disk has no room for SQLite's own files
         with self._errors():
-            # SQLite gives the files it makes beside the database the mode of the database
-            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            self.read_only = read_only or not _is_writable(path)
             self._connection = self._connected()
 
     def _connected(self) -> sqlite3.Connection:
+        options = "?mode=rw"
+        if self.read_only:
+            # SQLite writes a file beside a database with a log even to read it
+            options = "?mode=ro" if self._log_size() else "?mode=ro&immutable=1"
         connection = sqlite3.connect(
-            self.path, timeout=self._timeout, isolation_level=None, check_same_thread=False
+            self.path.absolute().as_uri() + options,
+            uri=True,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
         )
+        return self._with_functions(connection)
+
+    def _log_size(self) -> int:
+        try:
+            return os.stat(self.path.with_name(self.path.name + "-wal")).st_size
+        except FileNotFoundError:
+            return 0
+
+    def _with_functions(self, connection: sqlite3.Connection) -> sqlite3.Connection:
         connection.create_function("deflate", 1, pack_text, deterministic=True)
         connection.create_function("inflate", 1, unpack_text, deterministic=True)
         connection.create_function("indexed", 3, indexed, deterministic=True)
@@ -53,7 +72,7 @@ class Database:
         """Check whose database this is and apply outstanding migrations; closes on failure."""
         try:
             with self._errors():
-                connection = self._open()
+                connection = self._readable()
                 if not migrations.is_current(connection, where=str(self.path)):
                     self._migrate(lock)
                 # FULL: files are deleted after a commit, which must not be lost afterwards
@@ -62,7 +81,45 @@ class Database:
             self.close()
             raise
 
+    def _readable(self) -> sqlite3.Connection:
+        """The connection, which on a full disk reads only: SQLite makes a file beside a database.
+        """
+        try:
+            self._open().execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            if self.read_only and self._log_size():
+                raise StoreError(
+                    f"the library at {self.path.parent} was in use when it became read-only: copy"
+                    " it to a place that can be written to, and open it there"
+                ) from error
+            if self.read_only or not isinstance(self._translated(error), StorageFull):
+                raise
+            self.close()
+            self.read_only = self._full = True
+            self._connection = self._connected()
+        return self._open()
+
+    def _expect_writable(self) -> None:
+        if not self.read_only:
+            return
+        if not self._full:
+            raise StoreError(
+                f"the library at {self.path.parent} is read-only, it can be read but not changed:"
+                " copy it to a place that can be written to"
+            )
+        self.close()  # room may have been made since
+        self.read_only = self._full = False
+        self._connection = self._connected()
+        self._readable()
+        if self.read_only:
+            raise StorageFull(full_message(self.path.parent))
+
     def _migrate(self, lock: WriterLock) -> None:
+        if self.read_only:
+            raise StoreError(
+                f"the library at {self.path.parent} is of an older version, which must be brought"
+                " up to date, and is read-only: copy it to a place that can be written to"
+            )
         with lock:
             self._open().execute("PRAGMA journal_mode = WAL")
             with self.transaction() as connection:
@@ -72,7 +129,9 @@ class Database:
     def snapshot(self) -> Iterator[Snapshot]:
         """The database as it is now, for as long as the block lasts, whoever changes it."""
         with self._errors():
-            frozen = Snapshot(self.path, timeout=self._timeout, disk=self._disk)
+            frozen = Snapshot(
+                self.path, timeout=self._timeout, disk=self._disk, read_only=self.read_only
+            )
         try:
             frozen.freeze()
             yield frozen
@@ -110,6 +169,8 @@ class Database:
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """A write transaction: committed at the end, rolled back on any exception."""
         with self._guard, self._errors():
+            self._open()
+            self._expect_writable()
             connection = self._open()
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -119,6 +180,29 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a check that SQLite takes for a change; what it changes is lost.
+
+        Of a library that cannot be written to, to a copy.
+        """
+        with self._guard, self._errors():
+            if not self.read_only:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                return
+            copy = self._with_functions(sqlite3.connect(""))  # temporary, deleted when closed
+            try:
+                self._open().backup(copy)
+                yield copy
+            finally:
+                copy.close()
 
     def _commit(self, connection: sqlite3.Connection) -> None:
         if self.in_doubt:
@@ -213,6 +297,18 @@ class Snapshot(Database):
         """Refused."""
         raise StoreError(f"a snapshot of the library at {self.path.parent} cannot be written to")
         yield self._open()  # makes this a generator
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether a database can be written to, made empty where there is none."""
+    try:
+        # SQLite gives the files it makes beside the database the mode of the database
+        os.close(open_plain(path, os.O_RDWR | os.O_CREAT))
+    except OSError as error:
+        if error.errno not in READ_ONLY or not path.exists():
+            raise
+        return False
+    return os.access(path.parent, os.W_OK)
 
 
 def _is_full(folder: Path) -> bool:

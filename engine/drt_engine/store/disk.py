@@ -8,15 +8,46 @@ the catalogue itself, only its commits pass here.
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
 Bytes = bytes | bytearray | memoryview | mmap.mmap
+
+
+# of the operating system, where a file or its folder cannot be written to
+READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:
+    """A descriptor of a plain file; OSError for a link, a FIFO, a device, without ever waiting.
+
+    A library may come from somebody else: a link in it could lead to any file of the user's.
+    `follow` allows links, for a path that the user has named.
+    """
+    flags |= os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        # ENXIO: of a FIFO or a socket
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENXIO):
+            raise not_plain(path) from error
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise not_plain(path)
+    return descriptor
+
+
+def not_plain(path: Path) -> OSError:
+    """The error for a link or a special file where a library has a file or a folder."""
+    return OSError(errno.EINVAL, "it is a link or a special file", str(path))
 
 
 class Disk:
@@ -64,7 +95,8 @@ class Disk:
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name."""
-        self.call("link", new, lambda: os.link(old, new))
+        follow = os.link not in os.supports_follow_symlinks
+        self.call("link", new, lambda: os.link(old, new, follow_symlinks=follow))
 
     def unlink(self, path: Path) -> None:
         """Take a file's name away."""
@@ -81,7 +113,7 @@ class Disk:
 
     def open(self, path: Path) -> int:
         """A descriptor to read a file."""
-        return self.call("open", path, lambda: os.open(path, os.O_RDONLY | os.O_CLOEXEC))
+        return self.call("open", path, lambda: open_plain(path, os.O_RDONLY))
 
     def read(self, descriptor: int, path: Path, *, size: int, offset: int) -> bytes:
         """At most `size` bytes from `offset`."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from drt_engine.errors import StorageFull, StoreError
-from drt_engine.store.disk import DISK, TEMPORARY_SUFFIX, Disk
+from drt_engine.store.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
 from drt_engine.store.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
@@ -55,6 +56,22 @@ def file_error(error: OSError, library: Path) -> StoreError:
     )
 
 
+def expect_plain(library: Path) -> None:
+    """Raise OSError for a link or a special file where a library has a file or a folder.
+
+    The library's folder itself may be a link: the user has named it.
+    """
+    logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
+    for name in (CATALOG_NAME, *logs, LOCK_NAME, READERS_NAME, SEGMENTS_NAME, REBUILD_NAME):
+        try:
+            mode = os.stat(library / name, follow_symlinks=False).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        folder = name in (SEGMENTS_NAME, REBUILD_NAME)
+        if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
+            raise not_plain(library / name)
+
+
 class Folder:
     """The files of one library; deletes only what no snapshot of a reader may still need."""
 
@@ -81,12 +98,15 @@ class Folder:
         try:
             with self.readers.excluded() as alone:
                 if alone:
-                    for name in names:  # all of them, whatever becomes of one
-                        alone = self._unlinked(name) and alone
+                    alone = self.unlink(names)
         except OSError:  # their rows are gone: it is no failure of what the caller did
             alone = False
         self.leftovers = self.leftovers or not alone
         return alone
+
+    def unlink(self, names: Iterable[str]) -> bool:
+        """Delete files while no reader is there; whether all are gone, whatever becomes of one."""
+        return False not in [self._unlinked(name) for name in names]
 
     def _unlinked(self, name: str) -> bool:
         try:
@@ -106,8 +126,16 @@ class Folder:
         """Delete what killed writers left; foreign files are not ours to delete."""
         with file_errors(self.path):
             names = [name for name in self.orphans(committed) if name.endswith(OUR_SUFFIXES)]
+            names = [name for name in names if not _is_folder(self.segments / name)]
         self.leftovers = False
         self.delete(names)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
 
 
 def folder_bytes(folder: Path) -> int:
@@ -116,5 +144,5 @@ def folder_bytes(folder: Path) -> int:
     with os.scandir(folder) as entries:
         for entry in entries:
             with contextlib.suppress(FileNotFoundError):
-                total += entry.stat().st_size
+                total += entry.stat(follow_symlinks=False).st_size
     return total

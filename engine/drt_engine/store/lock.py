@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from drt_engine.errors import LockTimeout
+from drt_engine.store.disk import READ_ONLY, open_plain
 
 _POLL_SECONDS = 0.05
 
@@ -60,7 +61,7 @@ class WriterLock:
         self.release()
 
     def _locked_descriptor(self) -> int:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = open_plain(self._path, os.O_RDWR | os.O_CREAT)
         try:
             if not _locked_within(descriptor, fcntl.LOCK_EX, self._timeout):
                 raise LockTimeout(self._busy_message(descriptor))
@@ -105,11 +106,24 @@ class ReadersLock:
 
     @contextlib.contextmanager
     def _held(self, kind: int, timeout: float) -> Iterator[bool]:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            descriptor = self._descriptor()
+        except FileNotFoundError:  # nobody can delete files where no lock can be made
+            yield kind == fcntl.LOCK_SH
+            return
         try:
             yield _locked_within(descriptor, kind, timeout)
         finally:
             os.close(descriptor)
+
+    def _descriptor(self) -> int:
+        """The lock file, made where it can be; FileNotFoundError where it cannot."""
+        try:
+            return open_plain(self._path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
+        return open_plain(self._path, os.O_RDONLY)
 
 
 def _locked_within(descriptor: int, kind: int, timeout: float) -> bool:

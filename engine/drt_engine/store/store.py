@@ -11,16 +11,23 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from drt_engine.errors import CorruptStore, FingerprintMismatch, LockTimeout, StoreError
+from drt_engine.errors import (
+    CorruptStore,
+    FingerprintMismatch,
+    LockTimeout,
+    StorageFull,
+    StoreError,
+)
 from drt_engine.store import check, files, mend, renewal, shelves, upkeep
 from drt_engine.store.catalog import now
 from drt_engine.store.database import Database
-from drt_engine.store.disk import DISK, Disk
+from drt_engine.store.disk import DISK, READ_ONLY, Disk
 from drt_engine.store.lock import WriterLock
 from drt_engine.store.rows import put_setting
 from drt_engine.store.types import (
@@ -70,6 +77,7 @@ class Store(LibraryView):
             raise StoreError("a library's numbers are little-endian: use a little-endian machine")
         path = Path(path)
         with files.file_errors(path):
+            files.expect_plain(path)
             _prepare_folder(path, create=create, disk=disk)
             store = cls(path, lock_timeout=lock_timeout, disk=disk)
         try:
@@ -140,7 +148,24 @@ class Store(LibraryView):
     def remove_document(self, id: str) -> None:
         """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
         with self._writing():
-            self._folder.delete(self._catalog.remove(id))
+            self._remove(id, partial(self._catalog.remove, id))
+
+    def _remove(self, id: str, remove_rows: Callable[[], list[str]]) -> None:
+        """Remove a document's rows, then its files; on a full disk its segments first.
+
+        SQLite needs room to write what a removal changes, and only the removal makes any. Where it
+        still does not get it, the text is there, from which the segments can be read again.
+        """
+        try:
+            names = remove_rows()
+        except StorageFull:
+            rows = [row for row in self._catalog.all_segments() if row.document_id == id]
+            with self._folder.readers.excluded(wait=True) as alone:
+                if not alone:
+                    raise
+                self._folder.unlink(row.name for row in rows)
+                names = remove_rows()
+        self._folder.delete(names)
 
     def forget_document(self, id: str) -> list[str]:
         """Remove a document so that no byte of its text or memory stays in the library's folder.
@@ -151,7 +176,7 @@ class Store(LibraryView):
         with self._writing():
             quoting = self._sessions.citing([id])
             self._memory.close()
-            self._folder.delete(upkeep.remove_to_forget(self._catalog, id, quoting))
+            self._remove(id, partial(upkeep.remove_to_forget, self._catalog, id, quoting))
             self._forget()
         return quoting
 
@@ -380,8 +405,12 @@ def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         disk.sync_folder(path.parent)
     if not (path / files.SEGMENTS_NAME).is_dir():
-        (path / files.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
-        disk.sync_folder(path)
+        try:
+            (path / files.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
+            disk.sync_folder(path)
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
 
 
 def _accept_new(path: Path, *, create: bool) -> None:
