@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import resource
 import struct
 import sys
@@ -91,7 +90,7 @@ def confine(readable: Sequence[str] = (), *, before_seccomp: Callable[[], None])
     no_new_privileges = libc.prctl(_PR_SET_NO_NEW_PRIVS, *arguments) == 0
     landlock = _restrict_files(libc, readable) if no_new_privileges else 0
     before_seccomp()
-    machine = _MACHINES.get(platform.machine()) if no_new_privileges else None
+    machine = _MACHINES.get(os.uname().machine) if no_new_privileges else None
     # 32-bit Python on a 64-bit kernel has other numbers than those below.
     if machine is None or ctypes.sizeof(ctypes.c_void_p) != 8:
         return Confinement((), no_new_privileges, landlock, False)

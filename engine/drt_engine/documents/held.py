@@ -33,7 +33,7 @@ class HeldFile:
         """Return a view of the bytes, from the first on; FileNotFoundError once it is closed."""
         if self._descriptor < 0:
             raise FileNotFoundError
-        return io.BufferedReader(_View(self), 1 << 16)
+        return io.BufferedReader(_View(self))
 
     def read_at(self, position: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``position`` on; return how many bytes there were."""
