@@ -323,6 +323,20 @@ def _train(drt: CommandLine, examples: Path) -> None:
     steps = [json.loads(line)["step"] for line in lines]
     expect(steps == sorted(set(steps)) and max(steps) in (9, 10), f"steps after resuming: {steps}")
     expect("drt: " in drt("train tiny.toml optim.stepz=1", code=1), "an unknown setting")
+    _train_stages(drt, tokenizer)
+
+
+def _train_stages(drt: CommandLine, tokenizer: Path) -> None:
+    """Train a folder of two stages, of which the second begins with the model of the first."""
+    Path("stages").mkdir()
+    stage = CONFIG.format(tokenizer=tokenizer).replace("steps = 6", "steps = 2")
+    first = stage.replace('"tiny"', '"first"')
+    Path("stages/1-first.toml").write_text(first)
+    second = stage.replace('"tiny"', '"second"')
+    second = second.replace(f'tokenizer = "{tokenizer}"', 'model = "first/model"')
+    Path("stages/2-second.toml").write_text(second)
+    expect(drt("train stages").splitlines()[-1:] == ["second"], "train prints the last folder")
+    expect(Path("first/model").is_dir() and Path("second/model").is_dir(), "two trained stages")
 
 
 def _evaluate(drt: CommandLine) -> None:
@@ -344,19 +358,41 @@ def _evaluate(drt: CommandLine) -> None:
     drt("eval summary summaries.jsonl --both")
     calibrate = f"eval calibrate {shared} --limit 3 --source A --retriever hybrid --out calibrated"
     Path("calibrated").mkdir()
-    drt.json(calibrate)
+    drt.json(f"{calibrate} --also more-qa.jsonl more-docs.jsonl")
     expect(Path("calibrated/calibration.json").exists(), "eval calibrate")
+    _evaluate_files(drt)
+
+
+def _evaluate_files(drt: CommandLine) -> None:
+    """Ask about two files of a folder; each question has a pattern, or nothing, for an answer."""
+    folder = Path("reports")
+    folder.mkdir()
+    (folder / "tide.txt").write_text("High water is at ten in the morning. The pier is of oak.\n")
+    (folder / "gate.md").write_text("# Gate\n\nThe gate is locked at nine by the warden.\n")
+    rows = [
+        {"file": "tide.txt", "type": "fact", "question": "When is high water?", "answer": "ten"},
+        {"file": "tide.txt", "type": "none", "question": "Who built the church?", "answer": None},
+        {"file": "gate.md", "type": "fact", "question": "Who locks the gate?", "answer": "warden"},
+    ]
+    Path("questions.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    files = "eval files questions.jsonl reports"
+    report = drt.json(f"{files} --lexical --records bf16 --reread")
+    expect(report["n"] == 3, f"eval files: {report}")
+    report = drt.json(f"{files} --limit 1 --file gate.md --retriever lexical --no-reread")
+    expect(report["n"] == 1, f"eval files --file: {report}")
+    drt(f"{files} --file gate.md")
 
 
 def _questions() -> None:
-    """Write three questions on one document, and one summary."""
+    """Write three questions on one document, the same on another, and one summary."""
     text = (
         "The ferry of Brackmere leaves at seven. Its captain is Ida Holm, who keeps bees. "
         "The mill burned in 1811 and was built again of stone. Nobody fishes after dark."
     )
-    document = {"doc_id": "lake", "title": "Lake", "text": text}
-    Path("docs.jsonl").write_text(json.dumps(document) + "\n")
-    rows = []
+    for prefix, name in (("", "lake"), ("more-", "pond")):
+        document = {"doc_id": name, "title": "Lake", "text": text}
+        Path(f"{prefix}docs.jsonl").write_text(json.dumps(document) + "\n")
+    rows: list[dict[str, Any]] = []
     for question, answer in (
         ("Who is the captain of the ferry?", "Ida Holm"),
         ("When did the mill burn?", "1811"),
@@ -376,6 +412,8 @@ def _questions() -> None:
             }
         )
     Path("qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = [row | {"id": f"more {row['id']}", "doc_id": "pond"} for row in rows]
+    Path("more-qa.jsonl").write_text("".join(json.dumps(row) + "\n" for row in more))
     summary = {"id": "0", "source": "A", "license": "x", "title": "Lake", "document": text}
     summary |= {"summary": "A ferry with a captain who keeps bees."}
     Path("summaries.jsonl").write_text(json.dumps(summary) + "\n")

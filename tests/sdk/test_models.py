@@ -68,15 +68,15 @@ def test_training_gets_paths_and_overrides(engine: FakeEngine, tmp_path: Path) -
 
 def test_evaluations_leave_out_what_was_not_asked(engine: FakeEngine) -> None:
     result = drt.evaluate("qa", model="fake", device="cpu", qa="q", docs="d", limit=None)
-    assert engine.loads == [{"model": "fake", "device": "cpu", "threads": None}]
+    assert engine.loads == [{"model": "fake", "device": "cpu", "threads": None, "dtype": "auto"}]
     assert engine.calls[-1] == ("evaluate", "qa", {"qa": "q", "docs": "d"})
     table = drt.report_table(result)
     assert "hybrid hit@8" in table and "0.750" in table and "bm25" in table
 
 
 def test_benchmarks_choose_their_own_model(engine: FakeEngine) -> None:
-    result = drt.bench("ask", threads=1, repetitions=5)
-    options = {"model": "drt-small-en", "device": "auto", "threads": 1, "repetitions": 5}
-    assert engine.calls[-1] == ("bench", "ask", options)
+    result = drt.bench("ask", threads=1, dtype="bf16", repetitions=5)
+    shared = {"model": "drt-small-en", "device": "auto", "threads": 1, "dtype": "bf16"}
+    assert engine.calls[-1] == ("bench", "ask", {**shared, "repetitions": 5})
     assert engine.loads == []
     assert "matmul" in drt.report_table(result)
