@@ -426,10 +426,10 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench ingest {once} --file {examples / 'agreement.md'}",
         f"bench ask {once} --tokens 512 --question 'Who keeps the harbour?'",
         f"bench retrieve {once} --tokens 512",
-        f"bench library {once} --tokens 4096",
+        f"bench library {once} --tokens 512",
         f"bench decode {once} --shape small",
         f"bench kernels {once}",
-        f"bench train {once}",
+        f"bench train {once} --tokens 128",
     ):
         expect(drt.json(line)["rows"], line)
     # The environment has no extras: a sentence names the one that is needed.

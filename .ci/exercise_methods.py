@@ -125,6 +125,7 @@ def _python_talking(drt: Any, assistant: Any) -> None:
 
 def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect(library.exists() and len(library.documents()) == 2, "documents")
+    library.expect_documents()
     expect(library.show(document.id).id == document.id, "show")
     expect(library.stats()["documents"] == 2, "stats")
     expect([one.to_dict() for one in library.sessions()] != [], "sessions")
