@@ -101,6 +101,10 @@ _NAMES = (
     # A block of BERT is a torch.nn.TransformerEncoderLayer: its own names say what is what.
     (r"^encoder\.blocks\.", "encoder.layers."),
     (r"^reader\.", "reader.layers."),
+    (r"^span_reader\.blocks\.", "cross_encoder.layers."),
+    (r"^span_reader\.input_norm\.", "cross_encoder.norm."),
+    (r"^span_reader\.(positions|segments)\.weight$", r"cross_encoder.\1"),
+    (r"^span_reader\.", "cross_encoder."),
     (r"(\.layers\.\d+)\.attention\.qkv\.", r"\1.self_attn.in_proj_"),
     (r"(\.layers\.\d+)\.attention\.out\.", r"\1.self_attn.out_proj."),
     (r"(\.layers\.\d+)\.attention_norm\.", r"\1.norm1."),
@@ -125,7 +129,7 @@ def plain_tensors(state: dict[str, Tensor], config: ModelConfig) -> Iterator[tup
     }
     for name, tensor in state.items():
         part = next((key for key in joint if key in name), None)
-        if part is None or name.startswith(("encoder.", "reader.")):
+        if part is None or name.startswith(("encoder.", "reader.", "span_reader.")):
             yield _plain_name(name), tensor
             continue
         pieces = torch.split(tensor, list(joint[part].values()))

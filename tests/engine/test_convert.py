@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from drt_engine.config.model import ReaderConfig
 from drt_engine.convert import convert
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
@@ -192,6 +193,22 @@ def test_the_script_is_short_and_needs_no_drt() -> None:
     assert len(code) <= 40
     imports = {line.split()[1].split(".")[0] for line in lines if line.startswith(("im", "from"))}
     assert imports == {"json", "torch", "safetensors", "tokenizers"}
+
+
+def test_an_export_holds_the_reader_as_a_bert(tmp_path: Path) -> None:
+    reader = ReaderConfig(layers=2, heads=4, mlp=48, positions=96, margin=4, longest_question=20)
+    plain = convert(ours(tmp_path / "ours", reader=reader), tmp_path / "plain")
+    tensors = load_file(plain / "model.safetensors")
+    start = "cross_encoder.layers."
+    blocks = {k.removeprefix(start): t for k, t in tensors.items() if k.startswith(start)}
+    width = tensors["embedding"].shape[1]
+    layers = torch.nn.Sequential(
+        *(torch.nn.TransformerEncoderLayer(width, 4, 48, activation="gelu") for _ in range(2))
+    )
+    layers.load_state_dict(blocks)
+    assert tensors["cross_encoder.positions"].shape == (96, width)
+    assert tensors["cross_encoder.span.weight"].shape == (2, width)
+    assert not any(name.startswith("span_reader") for name in tensors)
 
 
 def test_an_export_holds_every_parameter_under_a_plain_name(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
 from drt_engine.text_units import whole_words, words
 
-LONGEST_QUOTE = 48  # tokens
+LONGEST_QUOTE = 72  # tokens; clauses of contracts and definitions are long
 _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have
 _VOTERS = 60  # spans that vote; the rest hardly weigh
 _VOTE = 0.7  # power of a vote's probability: the head is surer of one place than it should be
