@@ -57,7 +57,7 @@ def test_a_sound_machine(tmp_path: Path) -> None:
         *("extras", "library", "temporary", "readers"),
         *("PyTorch", "type", "threads", "device", "model", "self-test"),
     ]
-    assert 'got "forty-five"' in made["self-test"].value
+    assert 'got "forty-five days"' in made["self-test"].value
     assert made["threads"].value == "1: asked for"
     assert not (tmp_path / "library").exists()
 
