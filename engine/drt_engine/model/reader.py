@@ -42,8 +42,8 @@ class PairTokens:
 class PairLogits:
     """What the reader makes of P pairs, in fp32.
 
-    ``start``, ``end`` [P, T] are -inf outside the passage; ``null`` [P, 2] speaks against a start
-    and an end in this passage; ``types`` [P, len(ANSWER_TYPES)]; ``verdict`` [P, 2]: no, yes.
+    ``start``, ``end`` [P, T] are -inf outside the passage; ``null`` [P, 2]: logits of no start and
+    of no end in this passage; ``types`` [P, len(ANSWER_TYPES)]; ``verdict`` [P, 2]: no, yes.
     """
 
     start: Tensor

@@ -26,3 +26,10 @@ def test_it_loads(path: Path) -> None:
 def test_there_are_six_stages() -> None:
     stages = [path.name[0] for path in CONFIGS if path.parent.name == "drt-small-en"]
     assert stages == ["1", "2", "3", "4", "5", "6"]
+
+
+def test_each_stage_starts_from_the_model_of_the_one_before() -> None:
+    paths = [path for path in CONFIGS if path.parent.name == "drt-small-en"]
+    stages = [load_config(TrainConfig, path) for path in paths]
+    for earlier, later in zip(stages, stages[1:], strict=False):
+        assert later.start.model == earlier.run.out / "model"
