@@ -134,7 +134,8 @@ class PassagesConfig:
     documents that are searched together; ``hidden``: share of the answerable questions whose
     evidence is left out; ``by_end``: share of the passages chosen by where the evidence ends;
     ``keywords``: share of the questions cut to their key words; ``longest``: tokens of a span from
-    which on any span inside it is right. ``weights`` of ``source`` or ``source/type``.
+    which on only its passage is to be found. ``weights`` of ``source``, ``source/type`` or
+    ``source/kind``.
     """
 
     share: float = 0.0

@@ -37,8 +37,8 @@ _IGNORED = -100  # a label that is not known
 class PassageQuestion:
     """A question with its evidence as token spans (first, last) of its document.
 
-    Where ``region`` is true, the evidence supports the answer without being it: any span inside is
-    right. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for no, 1 for yes; -100:
+    Where ``region`` is true, the evidence supports the answer without being it: it says which
+    passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for no, 1 for yes; -100:
     not known.
     """
 
@@ -130,10 +130,12 @@ class PassageSource:
         answered = torch.zeros(len(drawn), dtype=torch.bool)
         for row, (owner, window, offset) in enumerate(zip(owners, windows, offsets, strict=True)):
             shift = offset - window[1]
-            for a, b, exact in _targets(drawn[owner], window):
-                inside = torch.arange(a + shift, b + shift + 1)
-                starts[row, inside[:1] if exact else inside] = True
-                ends[row, inside[-1:] if exact else inside] = True
+            for first, last in _targets(drawn[owner], window):
+                for targets, place in ((starts, first), (ends, last)):
+                    if place is None:  # the passage is right, wherever in it
+                        targets[row] |= pairs.passage[row]
+                    else:
+                        targets[row, place + shift] = True
                 answered[owner] = True
         return PassageBatch(
             pairs,
@@ -363,18 +365,21 @@ def _cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 def _targets(
     question: PassageQuestion, window: tuple[int, int, int]
-) -> Iterator[tuple[int, int, bool]]:
-    """Spans of the evidence inside a window, and whether they are to be hit exactly.
+) -> Iterator[tuple[int | None, int | None]]:
+    """First and last tokens of the evidence inside a window.
 
-    Of a region, and of a span that the window cuts, any span within the part inside is right.
+    None where a border is not known: both of a region, and the one that the window cuts off.
+    Marking every token of the evidence instead blurred the borders of all quotes.
     """
     document, first, last = window
     if document != question.document:
         return
     for a, b in question.spans:
         if a < last and b >= first:
-            whole = first <= a and b < last
-            yield max(a, first), min(b, last - 1), whole and not question.region
+            yield (
+                a if a >= first and not question.region else None,
+                b if b < last and not question.region else None,
+            )
 
 
 def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection]:
@@ -411,8 +416,9 @@ def _groups(pairs: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]
 
 
 def _weight(weights: dict[str, float], row: _Row) -> float:
-    """The weight of a question: that of its source and type, of its source, or 1."""
-    return weights.get(f"{row.source}/{row.type}", weights.get(row.source, 1.0))
+    """The weight of a question: that of its source and type or kind, of its source, or 1."""
+    keys = (f"{row.source}/{row.type}", f"{row.source}/{row.kind}", row.source)
+    return next((weights[key] for key in keys if key in weights), 1.0)
 
 
 def _cumulative(weights: Sequence[float]) -> Iterator[float]:
