@@ -56,9 +56,7 @@ def _library(ctx: click.Context) -> Library:
     return settings.open_library()
 
 
-def _documents(
-    ctx: click.Context, parameter: click.Parameter, typed: str
-) -> list[CompletionItem]:
+def _documents(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     """File names where they are unique, ids where not; a path is left to the shell."""
     documents = _library(ctx).documents()
     names = [PurePath(one.source).name for one in documents]

@@ -160,9 +160,7 @@ def write_setting(name: str, value: Value | None) -> bool:
     return True
 
 
-def _expected(
-    data: Mapping[str, Any], table: str, key: str, value: Value | None
-) -> dict[str, Any]:
+def _expected(data: Mapping[str, Any], table: str, key: str, value: Value | None) -> dict[str, Any]:
     """What the file should say afterwards; a table that holds nothing any more may stay."""
     after: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
     place = after.setdefault(table, {}) if table else after

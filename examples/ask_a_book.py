@@ -1,4 +1,5 @@
-"""Read a document into a library and ask it: `python examples/ask_a_book.py [DOCUMENT [QUESTION]]`.
+"""Read a document into a library and ask it: `python examples/ask_a_book.py [DOCUMENT
+[QUESTION]]`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from drt_engine.tokenizer import SPECIAL_TOKENS, Tokenizer, wordpiece_from_bert
+from drt_engine.text.tokenizer import SPECIAL_TOKENS, Tokenizer, wordpiece_from_bert
 
 BERT_SPECIAL = ["[PAD]", *(f"[unused{i}]" for i in range(99)), "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = ["the", "notice", "period", "is", "thirty", "days", "keep", "log", "cafe", "naive", "##er"]

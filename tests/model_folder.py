@@ -24,7 +24,7 @@ from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.tokenizer import SPECIAL_TOKENS, Tokenizer
+from drt_engine.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from tests.engine.model.factories import make_model, small_like
 
 MANUAL = """\

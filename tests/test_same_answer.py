@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from drt import Answer, AskOptions, Assistant
-from drt_engine.store import reader, shelves
+from drt_engine.store.segments import landmark_files, reader
 from tests.model_folder import LETTERS, MANUAL, model_folder
 
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
@@ -114,7 +114,7 @@ def moved(case: Case, folder: Path) -> list[Answer]:
     with case.open() as assistant:
         assistant.library.export_archive(folder / "all.drtlib")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelves, "UNSHELVED_SEGMENTS", 1)
+        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 1)
         with case.open(folder / "moved") as assistant:
             assistant.library.import_archive(folder / "all.drtlib")
             assistant.library.compact()

@@ -39,9 +39,7 @@ def test_the_folder_is_whole_and_small() -> None:
         ("Who wrote to the manager of the Lissom Biscuit Works?", "Finch"),
     ],
 )
-def test_it_answers_with_an_exact_quote(
-    assistant: Assistant, question: str, wanted: str
-) -> None:
+def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wanted: str) -> None:
     text = HANDBOOK.read_text(encoding="utf-8")
     answer: Answer = assistant.ask(question)
     assert answer.found and wanted in answer.text

@@ -13,17 +13,17 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.answer.confidence import Calibration
 from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.weights import fingerprint, load_model
 from drt_engine.store import RecordLayout
 from drt_engine.store.types import Encoding as RecordEncoding
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.threads import set_threads
-from drt_engine.tokenizer import Tokenizer
 
 DEFAULT_MODEL = "drt-small-en"
 _ENCODE_CHUNKS = 64  # encoded at a time: their activations stay in the processor's cache

@@ -49,10 +49,10 @@ from ._watch import Watch
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as EngineOptions
+    from drt_engine.answer.session import SessionState
     from drt_engine.documents import PathExpansion, Source
     from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.runtime import Runtime
-    from drt_engine.session import SessionState
     from drt_engine.store import Store
 
 Item = TypeVar("Item")
@@ -197,9 +197,7 @@ class Assistant:
             resolved = self._options(store, options, record=True)
             result = _engine.ask(runtime, store, question, options=resolved)
             seconds = time.perf_counter() - began
-            answer = _convert.answer(
-                result, question=question, seconds=seconds, model=runtime.name
-            )
+            answer = _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
             return _convert.trace(result.trace, answer)
 
     def summarize(
@@ -226,9 +224,7 @@ class Assistant:
             began = time.perf_counter()
             options = {"words": words, "mode": mode, "focus": focus, "section": section}
             old = None if since is None else os.fspath(since)
-            result = _engine.summarize(
-                runtime, store, ids, length=length, since=old, **options
-            )
+            result = _engine.summarize(runtime, store, ids, length=length, since=old, **options)
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
 
@@ -285,9 +281,7 @@ class Assistant:
             resolved = self._options(store, options)
             result = _engine.ask(runtime, store, question, options=resolved, session=session)
             seconds = time.perf_counter() - began
-            return _convert.answer(
-                result, question=question, seconds=seconds, model=runtime.name
-            )
+            return _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
 
     def _stream(
         self,
@@ -345,14 +339,10 @@ class Assistant:
             finally:
                 found.close()
             seconds = time.perf_counter() - began
-            document = _convert.document(
-                row, new=new, skipped=tuple(skipped), described=described
-            )
+            document = _convert.document(row, new=new, skipped=tuple(skipped), described=described)
             return document, seconds, tokens
 
-    def _options(
-        self, store: Store, options: AskOptions, *, record: bool = False
-    ) -> EngineOptions:
+    def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
         """Engine options, with documents as ids."""
         values = dict(options) | ({"record": True} if record else {})
         if options.get("documents") is not None:

@@ -24,13 +24,13 @@ from ._types import (
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult
     from drt_engine.answer.citations import CitationResult
-    from drt_engine.answer.trace import Trace as EngineTrace
-    from drt_engine.answer.trace import TraceCandidate as EngineCandidate
-    from drt_engine.answer.trace import TraceEntry as EngineEntry
-    from drt_engine.answer.trace import TraceGroup as EngineGroup
     from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.store import DocumentRow
-    from drt_engine.summarize import SummaryResult
+    from drt_engine.summary.summarize import SummaryResult
+    from drt_engine.trace.record import Trace as EngineTrace
+    from drt_engine.trace.record import TraceCandidate as EngineCandidate
+    from drt_engine.trace.record import TraceEntry as EngineEntry
+    from drt_engine.trace.record import TraceGroup as EngineGroup
 
 
 def document(

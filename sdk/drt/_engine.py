@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from drt_engine.answer.ask import AnswerResult, AskOptions
+    from drt_engine.answer.session import SessionState
     from drt_engine.diagnosis import Check
     from drt_engine.documents import Format, PathExpansion, Source
     from drt_engine.documents.formats import BrokenPlugin
+    from drt_engine.documents.source_map import SourcePlace
     from drt_engine.ingest.pipeline import IngestProgress
     from drt_engine.runtime import Runtime
-    from drt_engine.session import SessionState
-    from drt_engine.source_map import SourcePlace
     from drt_engine.store import DocumentRow, Finding, Store
-    from drt_engine.summarize import SummaryResult
+    from drt_engine.summary.summarize import SummaryResult
 
 
 def load_runtime(
@@ -86,7 +86,7 @@ def ingest(
 
 def place_in_source(store: Store, document: DocumentRow, start: int, end: int) -> SourcePlace:
     """Where in a document's file a passage of its text comes from, as far as is known."""
-    from drt_engine.source_map import place_in_source
+    from drt_engine.documents.source_map import place_in_source
 
     return place_in_source(store, document, start, end)
 
@@ -135,7 +135,7 @@ def stream(
 
 def trace_page(trace: dict[str, Any]) -> str:
     """A trace, as its JSON, drawn as a page."""
-    from drt_engine.answer.trace_page import trace_page
+    from drt_engine.trace.page import trace_page
 
     return trace_page(trace)
 
@@ -150,8 +150,8 @@ def summarize(
     **options: Any,
 ) -> SummaryResult:
     """Summarises documents, by their ids, or what changed in one since an older file."""
-    from drt_engine.changes import summarize_changes
-    from drt_engine.summarize import SummaryOptions, summarize
+    from drt_engine.summary.changes import summarize_changes
+    from drt_engine.summary.summarize import SummaryOptions, summarize
 
     if since is not None:
         chosen = SummaryOptions(length=length, **options)
@@ -189,14 +189,14 @@ def make_library(path: Path, *, lock_timeout: float) -> Store:
 
 def new_session(runtime: Runtime, store: Store, name: str) -> SessionState:
     """An empty conversation, stored under `name` once it is saved."""
-    from drt_engine.session import SessionState
+    from drt_engine.answer.session import SessionState
 
     return SessionState.new(runtime, store, name)
 
 
 def restore_session(runtime: Runtime, store: Store, name: str) -> SessionState:
     """A stored conversation, as it was when it was saved."""
-    from drt_engine.session import SessionState
+    from drt_engine.answer.session import SessionState
 
     return SessionState.restore(runtime, store, name)
 
@@ -237,7 +237,7 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
 
 def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
     """Runs one benchmark; returns its documented JSON."""
-    from drt_engine.evaluate.bench import bench
+    from drt_engine.bench.run import bench
 
     return bench(name, options)
 
@@ -254,7 +254,7 @@ def report_table(result: dict[str, Any]) -> str:
 
 def convert(source: str | Path, out: Path, dtype: Literal["bf16", "fp32"]) -> Path:
     """Converts a model into drt's form or out of it; returns the new folder."""
-    from drt_engine.convert import convert
+    from drt_engine.model.convert import convert
 
     return convert(source, out, dtype=dtype)
 

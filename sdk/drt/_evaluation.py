@@ -33,9 +33,7 @@ def evaluate(
     chunk memory is kept while they run.
     """
     with engine_errors():
-        runtime = _engine.load_runtime(
-            _named(model), device=device, threads=threads, dtype=dtype
-        )
+        runtime = _engine.load_runtime(_named(model), device=device, threads=threads, dtype=dtype)
         return _engine.evaluate(runtime, task, _given(options))
 
 

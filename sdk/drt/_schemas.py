@@ -132,7 +132,6 @@ def _answer(**more: Schema) -> Schema:
     return {**rest, **_object(more | said | rest["properties"])}
 
 
-
 def _summary() -> Schema:
     said = {"summary": {"type": "string"}}
     rest = _fields(_types.Summary, "text")
@@ -214,9 +213,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "model-verify": _model,
     "session-search": lambda: _object({"turns": _array(_types.FoundTurn)}),
     "session-list": lambda: _object({"sessions": _array(_types.SessionInfo)}),
-    "session-show": lambda: _object(
-        {"session": {"type": "string"}, "turns": _array(_types.Turn)}
-    ),
+    "session-show": lambda: _object({"session": {"type": "string"}, "turns": _array(_types.Turn)}),
     "show": _passage,
     "summarize": _summary,
     "summarize-line": _summary_line,

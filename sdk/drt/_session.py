@@ -14,7 +14,7 @@ from ._stream import AnswerStream
 from ._types import Answer, AskOptions, Turn
 
 if TYPE_CHECKING:
-    from drt_engine.session import SessionState
+    from drt_engine.answer.session import SessionState
 
     from ._assistant import Assistant
 

@@ -97,4 +97,3 @@ def _lost(source: Path, folder: Path) -> bool:
         return False
     above = next(parent for parent in source.parents if os.path.exists(parent))
     return above.is_dir()
-

@@ -86,6 +86,4 @@ WRAPPED = [
         [*TERMINAL[:8], *MARKUP[:16], *FORMULAS[:8]], [("a ", " b"), ("\u202e", "\u202c")]
     )
 ]
-PAYLOADS = list(
-    dict.fromkeys([*CONTROLS, *BIDI, *TERMINAL, *MARKUP, *FORMULAS, *LINKS, *WRAPPED])
-)
+PAYLOADS = list(dict.fromkeys([*CONTROLS, *BIDI, *TERMINAL, *MARKUP, *FORMULAS, *LINKS, *WRAPPED]))

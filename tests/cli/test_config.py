@@ -98,9 +98,7 @@ def test_global_options_come_from_everywhere_too(
         (["unset", "help"], "help"),
     ],
 )
-def test_wrong_settings_are_a_sentence(
-    drt: Drt, file: Path, words: list[str], said: str
-) -> None:
+def test_wrong_settings_are_a_sentence(drt: Drt, file: Path, words: list[str], said: str) -> None:
     result = drt("config", *words)
     assert (result.code, result.out, result.err.count("\n")) == (1, "", 1)
     assert said in result.err and not file.exists()
@@ -109,9 +107,7 @@ def test_wrong_settings_are_a_sentence(
 @pytest.mark.parametrize(
     "text", ["threads = ", "threads = 0", "unknown = 1", "[ask]\nx = 1", "\xff"]
 )
-def test_a_broken_file_is_a_sentence_and_can_be_mended(
-    drt: Drt, file: Path, text: str
-) -> None:
+def test_a_broken_file_is_a_sentence_and_can_be_mended(drt: Drt, file: Path, text: str) -> None:
     file.write_bytes(text.encode("latin-1"))
     result = drt("library", "list")
     assert (result.code, result.out) == (1, "")

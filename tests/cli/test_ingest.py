@@ -149,9 +149,12 @@ def test_changes_are_numbered_and_what_is_left_out_is_counted(drt: Drt, handbook
     assert lines[3].startswith("[1] handbook.txt")
     few = drt("summarize", handbook, "--since", handbook, "--words", 9)
     assert "... and 4 more of 6 changes" in few.out
-    assert drt("summarize", handbook, "--since", handbook, "--words", 9, "--json").json[
-        "changes_omitted"
-    ] == 4
+    assert (
+        drt("summarize", handbook, "--since", handbook, "--words", 9, "--json").json[
+            "changes_omitted"
+        ]
+        == 4
+    )
     told = drt("summarize", handbook, "--since", handbook, "--words", 9, "--jsonl").out.splitlines()
     first, second, third = map(json.loads, told)
     line_schema = jsonschema.Draft202012Validator(schema("summarize-line"))
@@ -235,7 +238,10 @@ def test_each_document_is_printed_when_it_is_read(
 
 @pytest.mark.parametrize("words", [(), ("--json",), ("--jsonl",)])
 def test_an_interruption_lists_what_was_read(
-    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch,
+    drt: Drt,
+    engine: FakeEngine,
+    handbook: Path,
+    monkeypatch: pytest.MonkeyPatch,
     words: tuple[str, ...],
 ) -> None:
     read = engine.ingest

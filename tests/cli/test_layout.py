@@ -60,11 +60,11 @@ def test_a_style_takes_no_room() -> None:
     assert text_width("\x1b[1mbold\x1b[0m") == 4 and text_width("日本") == 4
 
 
-@given(st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=4),
-       st.integers(min_value=40, max_value=100))
-def test_tables_fit_and_hold_every_character(
-    rows: list[tuple[str, str, str]], width: int
-) -> None:
+@given(
+    st.lists(st.tuples(CELLS, CELLS, CELLS), min_size=1, max_size=4),
+    st.integers(min_value=40, max_value=100),
+)
+def test_tables_fit_and_hold_every_character(rows: list[tuple[str, str, str]], width: int) -> None:
     lines = table(rows, width, right=frozenset([1]))
     assert all(text_width(line) <= width for line in lines)
     held = re.sub(r"\s", "", "".join(lines))
@@ -125,9 +125,7 @@ def test_every_command_fits_the_screen(
 
 
 @pytest.mark.parametrize("words", [words for words in ALL if words != "drt"])
-def test_help_fits_forty_columns(
-    drt: Drt, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_help_fits_forty_columns(drt: Drt, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     screen = Terminal()
     with monkeypatch.context() as patch:

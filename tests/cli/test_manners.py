@@ -143,9 +143,7 @@ def test_a_terminal_without_colours(
     assert "\x1b" not in screen.getvalue() and "«period»" in screen.getvalue()
 
 
-def test_a_terminal_with_colours(
-    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_terminal_with_colours(drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
     monkeypatch.delenv("NO_COLOR", raising=False)

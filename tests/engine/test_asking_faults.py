@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
+from drt_engine.answer.session import SessionState
 from drt_engine.errors import EngineError
-from drt_engine.session import SessionState
 from drt_engine.store import Store
 from tests.engine.store.disks import ERRORS
 from tests.engine.store.failing_calls import FailingCalls

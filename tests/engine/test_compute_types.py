@@ -13,13 +13,13 @@ import torch
 from torch import nn
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.answer.session import SessionState
 from drt_engine.evaluate.perplexity import stream_losses
 from drt_engine.evaluate.retrieval import ranked
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
-from drt_engine.session import SessionState
 from drt_engine.store import Store
-from drt_engine.summarize import SummaryOptions, summarize
+from drt_engine.summary.summarize import SummaryOptions, summarize
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
 
 TYPES = ("fp32", "bf16")

@@ -184,9 +184,7 @@ def test_flex_attention_is_given_the_same_problem(length: int, window: int, padd
     if valid is not None:
         pieces = [t.masked_fill(~valid[:, :, None, None], float("nan")) for t in pieces]
     with uncompiled():
-        out = window_flex(
-            *pieces, valid=valid, window=window, slopes=slopes(), compiled=False
-        )
+        out = window_flex(*pieces, valid=valid, window=window, slopes=slopes(), compiled=False)
     assert_close("out", wanted, out, 1e-5)
 
 

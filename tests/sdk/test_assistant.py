@@ -262,8 +262,16 @@ def test_a_trace_shows_what_was_retrieved(assistant: Assistant, handbook: Path) 
     entry = trace.to_dict()["groups"][0]["entries"][0]
     shown = ["chunk", "document", "title", "start", "text", "score", "probability", "source"]
     assert list(entry) == [
-        *shown, "page", "section", "landmark", "lexical", "late", "mass", "pointer",
-        "end", "handle",
+        *shown,
+        "page",
+        "section",
+        "landmark",
+        "lexical",
+        "late",
+        "mass",
+        "pointer",
+        "end",
+        "handle",
     ]
     assert entry["end"] == entry["start"] + len(entry["text"])
     values = trace.to_dict()

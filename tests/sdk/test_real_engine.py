@@ -33,7 +33,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     from drt_engine.config.model import preset
     from drt_engine.model.drt import DRT
     from drt_engine.model.weights import save_model
-    from drt_engine.tokenizer import Tokenizer
+    from drt_engine.text.tokenizer import Tokenizer
 
     folder = tmp_path_factory.mktemp("tiny")
     corpus = folder / "corpus.txt"

@@ -13,14 +13,13 @@ import torch
 from torch import Tensor
 
 from drt_engine.answer.citations import CitationResult, cite, cite_span
-from drt_engine.answer.confidence import NOTHING, Calibration, Signals
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.quote import Quotes, best_quotes, start_shares
 from drt_engine.answer.support import Evidence, marked
-from drt_engine.answer.trace import Recording, Tape, Trace, make_trace, token_texts
 from drt_engine.errors import ConfigError, NotFound, QuestionError, StoreError
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
+from drt_engine.model.calibration import NOTHING, Calibration, Signals
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
@@ -28,9 +27,10 @@ from drt_engine.retrieval.reading import Reading
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
+from drt_engine.trace.record import Recording, Tape, Trace, make_trace, token_texts
 
 if TYPE_CHECKING:
-    from drt_engine.session import SessionState
+    from drt_engine.answer.session import SessionState
 
 MOST_QUESTION_CHUNKS = 20
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.sentences import sentence_around
-from drt_engine.source_map import place_in_source
+from drt_engine.documents.source_map import place_in_source
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text_units import whole_words
+from drt_engine.text.units import whole_words
 
 _LONGEST_WORD = 40
 

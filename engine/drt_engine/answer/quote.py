@@ -16,7 +16,7 @@ from torch import Tensor
 
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
-from drt_engine.text_units import whole_words, words
+from drt_engine.text.units import whole_words, words
 
 LONGEST_QUOTE = 72  # tokens; clauses of contracts and definitions are long
 _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have
@@ -112,7 +112,8 @@ def _said(span: QuoteSpan) -> object:
 
 
 def start_shares(logits: QuoteLogits) -> list[float]:
-    """Return how much of the start's probability lies in each of the R passages; null has the rest.
+    """Return how much of the start's probability lies in each of the R passages; null has the
+    rest.
     """
     shares = _normalise(logits.start[0].float(), logits.null[0].float()).exp()
     return shares.sum(dim=-1).tolist()  # type: ignore[no-any-return]

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
-from drt_engine.text_units import sentence_spans
+from drt_engine.text.units import sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
 
 
-def sentence_around(
-    store: Store | LibraryView, document: DocumentRow, start: int, end: int
-) -> str:
+def sentence_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
     """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
     touching = sentences_at(store, document, start, end)
     spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2

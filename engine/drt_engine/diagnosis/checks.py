@@ -132,7 +132,7 @@ def extra_checks() -> Iterator[Check]:
 
 def reader_check() -> Check:
     """Return what keeps a hostile document in the process that reads it."""
-    from drt_engine.documents.sandbox import confinement
+    from drt_engine.documents.sandbox.process import confinement
 
     holds = confinement()
     value = f"confinement is {holds}"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from drt_engine.documents.base import Block, OpenDocument, Reader, Source
 from drt_engine.documents.formats import Format, all_formats, plugins
-from drt_engine.documents.paths import PathExpansion, expand_paths
+from drt_engine.documents.inputs.paths import PathExpansion, expand_paths
 from drt_engine.documents.registry import find_format, open_document
 
 __all__ = [

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from drt_engine.documents.held import HeldFile
-from drt_engine.documents.limits import Budget
+from drt_engine.documents.inputs.unnamed_files import HeldFile
+from drt_engine.documents.sandbox.limits import Budget
 from drt_engine.errors import UnreadableDocument
 
 BLOCK_CHARACTERS = 65536

@@ -33,6 +33,7 @@ def page_of(line: str) -> str | None:
 
 def heads_contents(line: str) -> bool:
     """Whether a line is the heading of a table of contents."""
-    return len(line) < _LONGEST_ENTRY and _HEADING.fullmatch(
-        " ".join(line.split()).rstrip(":.")
-    ) is not None
+    return (
+        len(line) < _LONGEST_ENTRY
+        and _HEADING.fullmatch(" ".join(line.split()).rstrip(":.")) is not None
+    )

@@ -91,32 +91,34 @@ def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -
 
 # In the order in which they are asked whether they know a file's content: plain text is last.
 BUILT_IN: tuple[Format, ...] = (
-    _format("pdf", "PDF", ".pdf", "pdf:PdfReader", package="pypdfium2", extra="pdf"),
-    _format("docx", "Word", ".docx .docm .dotx", "docx:DocxReader"),
-    _format("epub", "EPUB", ".epub", "epub:EpubReader"),
+    _format("pdf", "PDF", ".pdf", "pdf.reader:PdfReader", package="pypdfium2", extra="pdf"),
+    _format("docx", "Word", ".docx .docm .dotx", "docx.reader:DocxReader"),
+    _format("epub", "EPUB", ".epub", "readers.epub:EpubReader"),
     _format(
         "archive",
         "archive of documents",
         ".zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz",
-        "archive:ArchiveReader",
+        "inputs.archive:ArchiveReader",
         archive=True,
     ),
-    _format("html", "HTML", ".html .htm .xhtml", "html:HtmlReader"),
-    _format("email", "e-mail", ".eml .mbox", "mail:MailReader"),
-    _format("notebook", "Jupyter notebook", ".ipynb", "notebook:NotebookReader"),
+    _format("html", "HTML", ".html .htm .xhtml", "readers.html:HtmlReader"),
+    _format("email", "e-mail", ".eml .mbox", "mail.reader:MailReader"),
+    _format("notebook", "Jupyter notebook", ".ipynb", "readers.notebook:NotebookReader"),
     _format(
         "markdown",
         "Markdown",
         ".md .markdown .mdown .mkd .mdx .qmd .rmd",
-        "markdown:MarkdownReader",
+        "readers.markdown:MarkdownReader",
         isolated=False,
     ),
-    _format("rst", "reStructuredText", ".rst .rest", "rst:RstReader", isolated=False),
-    _format("latex", "LaTeX", ".tex .ltx .latex", "latex:LatexReader", isolated=False),
-    _format("csv", "CSV table", ".csv .tsv .tab", "table:CsvReader", isolated=False),
-    _format("jsonl", "JSON lines", ".jsonl .ndjson", "table:JsonLinesReader", isolated=False),
-    _format("code", "source code", _CODE, "code:CodeReader", isolated=False),
-    _format("text", "plain text", _PLAIN, "text:TextReader", isolated=False),
+    _format("rst", "reStructuredText", ".rst .rest", "readers.rst:RstReader", isolated=False),
+    _format("latex", "LaTeX", ".tex .ltx .latex", "readers.latex:LatexReader", isolated=False),
+    _format("csv", "CSV table", ".csv .tsv .tab", "readers.table:CsvReader", isolated=False),
+    _format(
+        "jsonl", "JSON lines", ".jsonl .ndjson", "readers.table:JsonLinesReader", isolated=False
+    ),
+    _format("code", "source code", _CODE, "readers.code:CodeReader", isolated=False),
+    _format("text", "plain text", _PLAIN, "readers.text:TextReader", isolated=False),
 )
 
 

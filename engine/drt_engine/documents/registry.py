@@ -67,7 +67,7 @@ def open_document(source: Source, *, isolate: bool = True) -> OpenDocument:
             raise unsupported(source)
         _check(chosen, source)
         if chosen.isolated and isolate:
-            from drt_engine.documents.sandbox import read_isolated
+            from drt_engine.documents.sandbox.process import read_isolated
 
             return read_isolated(chosen, source)
         return open_here(chosen, source)

@@ -20,21 +20,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
-from drt_engine.answer.confidence import Calibration, Signals
+from drt_engine.data.evaluation import Question, load_qa
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.answers import Judged, answer_to, check_quoting
-from drt_engine.evaluate.auroc import auroc, auroc_within
-from drt_engine.evaluate.data import Question, load_qa
 from drt_engine.evaluate.library import by_document, chosen, library_of, progress
-from drt_engine.evaluate.logistic import fit_logistic
-from drt_engine.evaluate.reliability import (
+from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
+from drt_engine.evaluate.metrics.logistic import fit_logistic
+from drt_engine.evaluate.metrics.reliability import (
     Bin,
     check_plot,
     expected_error,
     plot_reliability,
     reliability,
 )
+from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
+from drt_engine.model.calibration import Calibration, Signals
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 

@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.data.evaluation import FileQuestion, read_file_questions
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
-from drt_engine.evaluate.answers import check_quoting
-from drt_engine.evaluate.auroc import auroc
-from drt_engine.evaluate.data import FileQuestion, read_file_questions
 from drt_engine.evaluate.library import ALL, mean, open_library, progress, sample, temporary_folder
-from drt_engine.evaluate.reliability import reliability
+from drt_engine.evaluate.metrics.auroc import auroc
+from drt_engine.evaluate.metrics.reliability import reliability
+from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.ingest.pipeline import ingest_source
-from drt_engine.retrieval.lexical import LexicalIndex
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
+from drt_engine.text.lexical import LexicalIndex
 
 NEARBY = 300  # characters on each side of the first citation that a reader sees at a glance
 PARAGRAPH = "bm25 paragraph"

@@ -17,13 +17,13 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
+from drt_engine.data.evaluation import Question
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.data import Question
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
-from drt_engine.text_units import Span
+from drt_engine.text.units import Span
 
 ALL = "all"
 Item = TypeVar("Item")

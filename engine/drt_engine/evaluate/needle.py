@@ -15,23 +15,23 @@ from pathlib import Path
 from zlib import crc32
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
-from drt_engine.errors import ConfigError
-from drt_engine.evaluate.answers import best_quote, check_quoting
-from drt_engine.evaluate.data import read_corpus
-from drt_engine.evaluate.library import library_of, mean, overlaps, progress
-from drt_engine.evaluate.needle_data import (
+from drt_engine.data.evaluation import read_corpus
+from drt_engine.data.needles import (
     NeedleCase,
     NeedleOptions,
     gather_haystack,
     make_needle,
     proper_names,
 )
-from drt_engine.evaluate.qa_f1 import normalize_answer
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.library import library_of, mean, overlaps, progress
+from drt_engine.evaluate.metrics.qa_f1 import normalize_answer
+from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
+from drt_engine.evaluate.qa import best_quote, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
-from drt_engine.evaluate.summary_baselines import SentenceIndex
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
-from drt_engine.text_units import Span, split_sentences
+from drt_engine.text.units import Span, split_sentences
 
 TOKENS_PER_NEEDLE = 1024
 LONGEST_QUOTE = 4  # times the answer: a whole passage that happens to hold it is no answer

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drt_engine.data.evaluation import read_corpus
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.data import read_corpus
 from drt_engine.evaluate.library import ALL, progress
 from drt_engine.evaluate.report import EvalReport, Groups
 from drt_engine.model.chunking import next_token_targets, to_chunks

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import question_ids
+from drt_engine.data.evaluation import Question, load_qa
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.data import Question, load_qa
 from drt_engine.evaluate.library import (
     by_document,
     chosen,

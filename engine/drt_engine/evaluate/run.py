@@ -8,11 +8,11 @@ from typing import Any
 
 from drt_engine.config.load import build
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.answers import QAOptions, evaluate_qa
 from drt_engine.evaluate.calibrate import CalibrateOptions, evaluate_calibrate
 from drt_engine.evaluate.files import FilesOptions, evaluate_files
 from drt_engine.evaluate.needle import NeedleEvaluation, evaluate_needle
 from drt_engine.evaluate.perplexity import PerplexityOptions, evaluate_perplexity
+from drt_engine.evaluate.qa import QAOptions, evaluate_qa
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
 from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary

@@ -12,15 +12,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from drt_engine.data.evaluation import SummaryItem, read_summaries
 from drt_engine.errors import ConfigError, EmptyDocument
-from drt_engine.evaluate.data import SummaryItem, read_summaries
 from drt_engine.evaluate.library import chosen, grouped, library_of, progress
+from drt_engine.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge
+from drt_engine.evaluate.metrics.summary_baselines import joined, lead_summary, textrank_summary
 from drt_engine.evaluate.report import EvalReport, Metrics
-from drt_engine.evaluate.rouge import RougeScore, mean_rouge, rouge
-from drt_engine.evaluate.summary_baselines import joined, lead_summary, textrank_summary
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.summarize import SummaryOptions, summarize
+from drt_engine.summary.summarize import SummaryOptions, summarize
 
 Mode = Literal["auto", "extractive", "abstractive"]
 LEAD, TEXTRANK = "lead", "textrank"

@@ -36,7 +36,8 @@ class StepGraph:
         self._replay: Callable[[], None] = self._compute
 
     def step(self, token: int, read: Sequence[Read]) -> tuple[Tensor, Tensor]:
-        """Advance by one token; return its states after the lower and the upper stack, [1, 1, E].
+        """Advance by one token; return its states after the lower and the upper stack, [1, 1,
+        E].
         """
         self._window.begin_fixed()
         self._token.fill_(token)

@@ -25,15 +25,15 @@ from types import TracebackType
 import torch
 
 from drt_engine.documents import Block, OpenDocument, Source, open_document
+from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest.older import Older, stored_chunks, table
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
-from drt_engine.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, Store
-from drt_engine.store.writer import DocumentWriter
+from drt_engine.store.segments.writer import DocumentWriter
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.threads import worker
-from drt_engine.tokenizer import Tokenizer
 
 SEGMENT_CHUNKS = 256
 _KEPT_SEGMENTS = 4  # taken over together: as many chunks as a file may have
@@ -105,7 +105,8 @@ def _digest(source: Source) -> str | None:
 
 
 def _unchanged(store: Store, source: Source, digest: str | None) -> DocumentRow | None:
-    """The document that a file with these bytes gave, if it still stands there: no need to parse.
+    """The document that a file with these bytes gave, if it still stands there: no need to
+    parse.
     """
     noted = store.source_digest(source.location) if digest is not None else None
     if noted is None or noted[0] != digest:
@@ -418,8 +419,10 @@ def read_document(
     """
     started, done = time.monotonic(), 0
     older = store.document_at(place)
-    kept = None if older is None else Older(
-        store, older.id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS
+    kept = (
+        None
+        if older is None
+        else Older(store, older.id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS)
     )
     writer = store.begin_document(
         id=text.id, title=text.title, source=place, media_type=text.media_type
@@ -428,9 +431,7 @@ def read_document(
     with _Writing(writer) as writing:
         own = store.chunk_ids([text.id], partial=True)  # of an interrupted reading
         known = stored_chunks(store, own) if kept is None else kept.chunks()
-        segments = _Segments(
-            opened, runtime, done=writer.committed_chunks, older=kept, known=known
-        )
+        segments = _Segments(opened, runtime, done=writer.committed_chunks, older=kept, known=known)
         with contextlib.closing(iter(segments)) as coming:
             for segment in coming:
                 if segment.chunks[0].start != at:
@@ -448,9 +449,7 @@ def read_document(
         writing.wait()
         if segments.digest != text.digest or at != text.characters:
             raise Changed
-        return writer.finish(
-            places=segments.places, origins=text.origins, created=text.created
-        )
+        return writer.finish(places=segments.places, origins=text.origins, created=text.created)
 
 
 @torch.inference_mode()

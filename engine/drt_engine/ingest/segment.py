@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 
 _PIECE = 32_768  # characters tokenised at a time
 _LONGEST = 131_072  # a run without white space is cut here
@@ -60,9 +60,7 @@ class Segmenter:
         self._text_start = 0
         self._waiting: list[tuple[int, int, int]] = []  # id, start, end in the document
 
-    def chunks(
-        self, blocks: Iterable[TextBlock], known: Iterable[Chunk] = ()
-    ) -> Iterator[Chunk]:
+    def chunks(self, blocks: Iterable[TextBlock], known: Iterable[Chunk] = ()) -> Iterator[Chunk]:
         """Yield the chunks of a document; a document without tokens yields none.
 
         ``known`` are those of a text that may begin in the same way: as far as it does, they are

@@ -13,7 +13,8 @@ def chunk_count(tokens: int, size: int) -> int:
 
 
 def to_chunks(ids: Tensor, size: int, pad: int) -> tuple[Tensor, Tensor]:
-    """Token ids [.., T] -> chunks [.., C, S] padded at the end, and which tokens exist [.., C, S].
+    """Token ids [.., T] -> chunks [.., C, S] padded at the end, and which tokens exist [.., C,
+    S].
     """
     tokens = ids.shape[-1]
     missing = -tokens % size

@@ -29,8 +29,8 @@ from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.prompt import Prompt, segments
 from drt_engine.model.quote_head import QuoteHead, Reread
 from drt_engine.model.reader import SpanReader
-from drt_engine.retrieval.scoring import LandmarkScorer
-from drt_engine.retrieval.selection import causal_mask, select
+from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.selection import causal_mask, select
 from drt_kernels.gca.decode import DecodeMemory
 
 
@@ -211,7 +211,8 @@ class DRT(nn.Module):
         return self.add_question(states, prompt, encoded), encoded
 
     def add_question(self, states: Tensor, prompt: Prompt, encoded: Sequence[Encoded]) -> Tensor:
-        """Add what the encoder made of the question to its restated tokens, where the option is on.
+        """Add what the encoder made of the question to its restated tokens, where the option is
+        on.
         """
         if self.question_map is None:
             return states
@@ -274,8 +275,7 @@ class DRT(nn.Module):
         return Reread(states.unflatten(0, per), mask, out[:, -1].unflatten(0, per)), memory
 
     def upper_states(self, x: Tensor, valid: Tensor, plan: Plan) -> Tensor:
-        """Lower-stack states [B, T, E] -> normalised states after the last upper layer [B, T, E].
-        """
+        """Lower-stack states [B, T, E] -> normalised states after the upper layers [B, T, E]."""
         positions = positions_of(valid)
         per_group = len(self.upper) // self.config.groups
         for group in range(self.config.groups):

@@ -21,13 +21,14 @@ from torch.overrides import TorchFunctionMode
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 
 
 def config_from_dict(data: dict[str, Any]) -> ModelConfig:
-    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown keys.
+    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown
+    keys.
     """
     data = dict(data)
     _check_types(ModelConfig, data, "")

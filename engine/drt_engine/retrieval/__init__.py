@@ -1,2 +1,3 @@
-"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes from.
+"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes
+from.
 """

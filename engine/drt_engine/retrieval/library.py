@@ -12,14 +12,14 @@ from torch import Tensor
 
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
-from drt_engine.retrieval.lexical import shares, with_neighbours
+from drt_engine.model.scorer import LandmarkScorer, LateInteraction
+from drt_engine.model.selection import select
 from drt_engine.retrieval.reading import Reading, read_passages
-from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
-from drt_engine.retrieval.selection import select
 from drt_engine.retrieval.sources import Found, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkRow
 from drt_engine.store.view import LibraryView
+from drt_engine.text.lexical import shares, with_neighbours
 from drt_kernels import landmark_topk
 from drt_kernels.scan import Landmarks, exact_scores
 

@@ -16,9 +16,9 @@ from torch import Tensor
 
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
+from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.selection import select
 from drt_engine.retrieval.reading import Reading
-from drt_engine.retrieval.scoring import LandmarkScorer
-from drt_engine.retrieval.selection import select
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,8 @@ class Source(Protocol):
         """
 
     def add(self, memory: ChunkMemory) -> None:
-        """Make one more chunk of the stream (``memory`` of P = 1) retrievable for later landmarks.
+        """Make one more chunk of the stream (``memory`` of P = 1) retrievable for later
+        landmarks.
         """
 
 

@@ -11,10 +11,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from drt_engine.errors import CorruptStore, NotFound, SessionError
-from drt_engine.store.catalog import nearest, now
-from drt_engine.store.database import Database
-from drt_engine.store.rows import SessionValues, session_seal
-from drt_engine.store.seals import expect
+from drt_engine.store.catalogue.catalog import nearest, now
+from drt_engine.store.catalogue.database import Database
+from drt_engine.store.catalogue.row_checksums import expect
+from drt_engine.store.catalogue.row_values import SessionValues, session_seal
 from drt_engine.store.types import SessionInfo, SessionRow, TurnHit
 
 
@@ -131,9 +131,7 @@ class Sessions:
         return NotFound(f"no session {name!r} in the library: {hint}")
 
 
-def _put(
-    connection: sqlite3.Connection, row: SessionValues
-) -> None:
+def _put(connection: sqlite3.Connection, row: SessionValues) -> None:
     connection.execute(
         "INSERT OR REPLACE INTO sessions"
         " (name, turns, created, updated, meta, transcript, state, seal)"

@@ -24,32 +24,34 @@ from drt_engine.errors import (
     StorageFull,
     StoreError,
 )
-from drt_engine.store import check, files, mend, renewal, shelves, upkeep
-from drt_engine.store.catalog import now
-from drt_engine.store.database import Database
-from drt_engine.store.disk import DISK, READ_ONLY, Disk
-from drt_engine.store.lock import WriterLock
-from drt_engine.store.rows import put_setting
+from drt_engine.store.catalogue.catalog import now
+from drt_engine.store.catalogue.database import Database
+from drt_engine.store.catalogue.row_values import put_setting
+from drt_engine.store.filesystem import library_folder
+from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk
+from drt_engine.store.filesystem.lock import WriterLock
+from drt_engine.store.segments import landmark_files
 from drt_engine.store.types import (
     DocumentRow,
     Finding,
     RecordLayout,
     SegmentRow,
 )
+from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
 from drt_engine.store.view import VOCABULARY, LibraryView, Memory
 
 if TYPE_CHECKING:
+    from drt_engine.store.segments.writer import DocumentWriter
     from drt_engine.store.types import ChunkBatch
-    from drt_engine.store.writer import DocumentWriter
 
 
 class Store(LibraryView):
     """An open library; make one with `Store.open`, close it or use it as a context manager."""
 
     def __init__(self, path: Path, *, lock_timeout: float, disk: Disk) -> None:
-        folder = files.Folder(path, disk=disk, timeout=lock_timeout)
-        self._lock = WriterLock(path / files.LOCK_NAME, timeout=lock_timeout)
-        database = Database(path / files.CATALOG_NAME, timeout=lock_timeout, disk=disk)
+        folder = library_folder.Folder(path, disk=disk, timeout=lock_timeout)
+        self._lock = WriterLock(path / library_folder.LOCK_NAME, timeout=lock_timeout)
+        database = Database(path / library_folder.CATALOG_NAME, timeout=lock_timeout, disk=disk)
         database.prepare(self._lock)
         super().__init__(folder, database, Memory(folder))
 
@@ -76,8 +78,8 @@ class Store(LibraryView):
         if sys.byteorder != "little":
             raise StoreError("a library's numbers are little-endian: use a little-endian machine")
         path = Path(path)
-        with files.file_errors(path):
-            files.expect_plain(path)
+        with library_folder.file_errors(path):
+            library_folder.expect_plain(path)
             _prepare_folder(path, create=create, disk=disk)
             store = cls(path, lock_timeout=lock_timeout, disk=disk)
         try:
@@ -131,7 +133,7 @@ class Store(LibraryView):
 
         Raises LockTimeout, and StoreError when the document is in the library already.
         """
-        from drt_engine.store.writer import DocumentWriter
+        from drt_engine.store.segments.writer import DocumentWriter
 
         layout = self._required_layout()
         self._acquire()
@@ -176,18 +178,18 @@ class Store(LibraryView):
         with self._writing():
             quoting = self._sessions.citing([id])
             self._memory.close()
-            self._remove(id, partial(upkeep.remove_to_forget, self._catalog, id, quoting))
+            self._remove(id, partial(compaction.remove_to_forget, self._catalog, id, quoting))
             self._forget()
         return quoting
 
     def _forget(self) -> None:
         """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
-        inner = self.path / files.REBUILD_NAME
-        if (inner / files.CATALOG_NAME).exists():
+        inner = self.path / library_folder.REBUILD_NAME
+        if (inner / library_folder.CATALOG_NAME).exists():
             try:
                 with Store.open(inner, lock_timeout=self._folder.readers.timeout) as fresh:
                     present = fresh.documents() + fresh.partial_documents()
-                    for row in renewal.outdated(present, self.documents()):
+                    for row in rebuild_swap.outdated(present, self.documents()):
                         fresh.forget_document(row.id)
             except LockTimeout as error:
                 raise LockTimeout(
@@ -195,12 +197,12 @@ class Store(LibraryView):
                     " removed, and its bytes go with the next writing command"
                 ) from error
             except CorruptStore:
-                renewal.clear(self._folder)  # it can be read again
-        upkeep.forget(self._catalog, self._folder, self.layout)
+                rebuild_swap.clear(self._folder)  # it can be read again
+        compaction.forget(self._catalog, self._folder, self.layout)
 
     def replace_segment(self, row: SegmentRow, batch: ChunkBatch) -> bool:
         """Write a segment's memory anew, for the chunks it has; False when it is gone meanwhile."""
-        from drt_engine.store.writer import replaced_segment
+        from drt_engine.store.segments.writer import replaced_segment
 
         with self._writing():
             layout = self._required_layout()
@@ -230,7 +232,7 @@ class Store(LibraryView):
     def compact(self) -> None:
         """Join small segments, give freed space back and rewrite the catalogue; LockTimeout."""
         with self._writing():
-            upkeep.compact(self._catalog, self._folder, self.layout)
+            compaction.compact(self._catalog, self._folder, self.layout)
 
     def export_archive(self, target: Path) -> None:
         """Write documents and sessions to one file whose bytes depend on nothing else.
@@ -238,10 +240,11 @@ class Store(LibraryView):
         An older file at `target` is replaced when the new one is whole. Raises CorruptStore when a
         record fails its checksum, StorageFull.
         """
-        from drt_engine.store import archive  # brings hashlib, which listing need not wait for
+        # Imported late: it brings hashlib, which listing need not wait for.
+        from drt_engine.store.transfer import archive_export
 
         with self.snapshot() as view:
-            archive.export_archive(view, Path(target), disk=self._folder.disk)
+            archive_export.export_archive(view, Path(target), disk=self._folder.disk)
 
     def import_archive(self, source: Path) -> list[DocumentRow]:
         """Take over an archive's documents and sessions; returns the documents that are new here.
@@ -249,17 +252,17 @@ class Store(LibraryView):
         The whole archive is verified before anything is taken over. Raises CorruptStore for a
         damaged one, FingerprintMismatch for one of another model, SessionError for a name in use.
         """
-        from drt_engine.store import intake
+        from drt_engine.store.transfer import archive_import
 
         with self._writing():
-            return intake.import_archive(self, Path(source))
+            return archive_import.import_archive(self, Path(source))
 
     def check(self) -> list[Finding]:
         """Everything that is wrong, every chunk's checksum included; empty when all is well."""
         try:
             layout, vocabulary = self.layout, self.vocabulary
         except CorruptStore as error:
-            return [Finding("catalog", files.CATALOG_NAME, str(error))]
+            return [Finding("catalog", library_folder.CATALOG_NAME, str(error))]
         with self.snapshot() as view:
             findings = check.check_library(
                 view._catalog, self._folder, layout=layout, vocabulary=vocabulary
@@ -273,7 +276,7 @@ class Store(LibraryView):
         """
         with self._writing():
             self._memory.close()
-            return mend.mend(self._catalog, self._folder, list(findings), layout=self.layout)
+            return repair.mend(self._catalog, self._folder, list(findings), layout=self.layout)
 
     @contextlib.contextmanager
     def rebuilding(self, fingerprint: str, layout: RecordLayout) -> Iterator[Store]:
@@ -281,16 +284,16 @@ class Store(LibraryView):
 
         What an interrupted rebuild for the same model left is there already.
         """
-        inner = self.path / files.REBUILD_NAME
+        inner = self.path / library_folder.REBUILD_NAME
         timeout = self._folder.readers.timeout
-        with files.file_errors(self.path):
+        with library_folder.file_errors(self.path):
             begun = inner.is_dir()
         if begun:
             with Store.open(inner, create=True, lock_timeout=timeout) as left:
                 other = left.fingerprint not in (None, fingerprint)
                 taken = left._catalog.file_names() & self._catalog.file_names()
             if other or taken:
-                renewal.clear(self._folder)
+                rebuild_swap.clear(self._folder)
         with Store.open(
             inner, fingerprint=fingerprint, layout=layout, create=True, lock_timeout=timeout
         ) as fresh:
@@ -299,7 +302,7 @@ class Store(LibraryView):
     def remove_outdated(self, view: LibraryView) -> None:
         """Remove from a library made by `rebuilding` what the outer one no longer has."""
         present = self.documents() + self.partial_documents()
-        for row in renewal.outdated(present, view.documents()):
+        for row in rebuild_swap.outdated(present, view.documents()):
             self.remove_document(row.id)
 
     def take_rebuilt(self) -> bool:
@@ -310,9 +313,9 @@ class Store(LibraryView):
         """
         with self._writing():
             self._memory.close()
-            if not renewal.take_over(self._catalog, self._folder):
+            if not rebuild_swap.take_over(self._catalog, self._folder):
                 return False
-            shelves.tend_shelves(self._catalog, self._folder, self._required_layout())
+            landmark_files.tend_shelves(self._catalog, self._folder, self._required_layout())
         return True
 
     # inside
@@ -369,7 +372,7 @@ class Store(LibraryView):
         )
 
     def _acquire(self) -> None:
-        with files.file_errors(self.path):
+        with library_folder.file_errors(self.path):
             first = self._lock.acquire()
             try:
                 if first:
@@ -382,7 +385,7 @@ class Store(LibraryView):
         """Clear what killed writers left, once, and what readers kept from being deleted."""
         if self._folder.leftovers:
             self._folder.clear_orphans(self._catalog.file_names())
-            if self.get_setting(upkeep.FORGETTING) is not None:
+            if self.get_setting(compaction.FORGETTING) is not None:
                 with contextlib.suppress(LockTimeout):
                     self._forget()
 
@@ -397,16 +400,16 @@ class Store(LibraryView):
 
 def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
     """Make or accept a library's folder; StoreError for anything else."""
-    catalog = path / files.CATALOG_NAME
+    catalog = path / library_folder.CATALOG_NAME
     if path.exists() and not path.is_dir():
         raise StoreError(f"{path} is a file, not a library: name a folder")
     if not catalog.exists():
         _accept_new(path, create=create)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         disk.sync_folder(path.parent)
-    if not (path / files.SEGMENTS_NAME).is_dir():
+    if not (path / library_folder.SEGMENTS_NAME).is_dir():
         try:
-            (path / files.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
+            (path / library_folder.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
             disk.sync_folder(path)
         except OSError as error:
             if error.errno not in READ_ONLY:
@@ -415,13 +418,17 @@ def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
 
 def _accept_new(path: Path, *, create: bool) -> None:
     names = set(os.listdir(path)) if path.exists() else set()
-    segments = path / files.SEGMENTS_NAME
-    if files.SEGMENTS_NAME in names and segments.is_dir() and any(segments.iterdir()):
+    segments = path / library_folder.SEGMENTS_NAME
+    if library_folder.SEGMENTS_NAME in names and segments.is_dir() and any(segments.iterdir()):
         raise CorruptStore(
-            f"the library at {path} has lost its {files.CATALOG_NAME}: restore it from a copy, or"
-            " read the documents into a new library"
+            f"the library at {path} has lost its {library_folder.CATALOG_NAME}: restore it"
+            " from a copy, or read the documents into a new library"
         )
-    if names - {files.SEGMENTS_NAME, files.LOCK_NAME, files.READERS_NAME}:
+    if names - {
+        library_folder.SEGMENTS_NAME,
+        library_folder.LOCK_NAME,
+        library_folder.READERS_NAME,
+    }:
         raise StoreError(
             f"{path} is neither empty nor a library: choose another folder with --library"
         )

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
-from drt_engine.store import files, search
-from drt_engine.store.catalog import Catalog
-from drt_engine.store.database import Database
+from drt_engine.store.catalogue import search
+from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.chunk_rows import Texts, gone
+from drt_engine.store.catalogue.database import Database
+from drt_engine.store.filesystem import library_folder
 from drt_engine.store.sessions import Sessions
-from drt_engine.store.texts import Texts, gone
 from drt_engine.store.types import (
     ChunkBatch,
     ChunkRow,
@@ -36,7 +37,7 @@ from drt_engine.store.types import (
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from drt_engine.store.reader import SegmentReader
+    from drt_engine.store.segments.reader import SegmentReader
     from drt_kernels.scan import Landmarks
 
 
@@ -47,7 +48,7 @@ VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 class Memory:
     """The reader of segment files, made on first use and shared by a library and its snapshots."""
 
-    def __init__(self, folder: files.Folder) -> None:
+    def __init__(self, folder: library_folder.Folder) -> None:
         self._folder = folder
         self._reader: SegmentReader | None = None
         self._guard = threading.Lock()
@@ -55,7 +56,7 @@ class Memory:
     def reader(self, layout: RecordLayout) -> SegmentReader:
         with self._guard:
             if self._reader is None:
-                from drt_engine.store.reader import SegmentReader
+                from drt_engine.store.segments.reader import SegmentReader
 
                 self._reader = SegmentReader(self._folder, layout)
             return self._reader
@@ -69,7 +70,7 @@ class Memory:
 class LibraryView:
     """A library as it is read."""
 
-    def __init__(self, folder: files.Folder, database: Database, memory: Memory) -> None:
+    def __init__(self, folder: library_folder.Folder, database: Database, memory: Memory) -> None:
         self._folder = folder
         self._database = database
         self._memory = memory
@@ -91,7 +92,7 @@ class LibraryView:
         Raises LockTimeout while another process deletes files for longer than the lock's timeout.
         """
         with (
-            files.file_errors(self.path),
+            library_folder.file_errors(self.path),
             self._folder.readers.shared(),
             self._database.snapshot() as frozen,
         ):
@@ -311,9 +312,9 @@ class LibraryView:
     def stats(self) -> dict[str, Any]:
         """Counts, sizes in bytes, and what the library was made with."""
         totals: dict[str, Any] = self._catalog.totals()
-        with files.file_errors(self.path):
-            catalog_bytes = files.folder_bytes(self.path)
-            segment_bytes = files.folder_bytes(self._folder.segments)
+        with library_folder.file_errors(self.path):
+            catalog_bytes = library_folder.folder_bytes(self.path)
+            segment_bytes = library_folder.folder_bytes(self._folder.segments)
         total = catalog_bytes + segment_bytes
         layout = self.layout
         return {

@@ -15,7 +15,7 @@ from drt_engine.model.drt import DRT, Encoded, Span
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.prompt import Prompt, lay_out
 from drt_engine.model.quote_head import QuoteLogits, Reread
-from drt_engine.retrieval.selection import Selection, select, selection_of
+from drt_engine.model.selection import Selection, select, selection_of
 from drt_engine.train.questions import QuestionBatch
 from drt_engine.train.teacher import LandmarkTeacher, distance
 
@@ -175,7 +175,8 @@ class PromptPass:
 
 @dataclass(frozen=True)
 class AnswerLosses:
-    """The parts of the loss of a batch of questions, and how often evidence was among the choice.
+    """The parts of the loss of a batch of questions, and how often evidence was among the
+    choice.
     """
 
     retrieval: Tensor

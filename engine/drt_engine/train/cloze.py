@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.text_units import STOP_WORDS, is_heading, split_sentences
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.text.units import STOP_WORDS, is_heading, split_sentences
 from drt_engine.train.questions import (
     BatchBuilder,
     Item,
@@ -121,9 +121,7 @@ def _text(text: str, words: Sequence[Sequence[Word]], place: Place) -> str:
     return text[start:end]
 
 
-def _without(
-    text: str, gaps: Sequence[tuple[int, int]]
-) -> tuple[str, Callable[[int], int]]:
+def _without(text: str, gaps: Sequence[tuple[int, int]]) -> tuple[str, Callable[[int], int]]:
     """Return ``text`` without ``gaps``, and where its characters have moved to."""
     pieces, at = [], 0
     for start, end in gaps:
@@ -220,9 +218,7 @@ def _echoes(
     """Choose a span in each of ``count`` sentences that are still there; names and numbers are
     asked for more often.
     """
-    numbers = [
-        n for n, s in enumerate(words) if n not in cut and _SHORTEST <= len(s) <= _LONGEST
-    ]
+    numbers = [n for n, s in enumerate(words) if n not in cut and _SHORTEST <= len(s) <= _LONGEST]
     rng.shuffle(numbers)
     out = []
     for number in numbers:
@@ -326,9 +322,7 @@ class ClozeSource:
         text = rng.choices(self.texts, self._mass)[0]
         size = int(window * self.config.chunk * _CHARACTERS_PER_TOKEN)
         at = rng.randrange(max(1, len(text) - size))
-        text, clozes = make_clozes(
-            text[at : at + size], rng, count=count, recurring=recurring
-        )
+        text, clozes = make_clozes(text[at : at + size], rng, count=count, recurring=recurring)
         rng.shuffle(clozes)
         if not clozes:
             return None

@@ -16,7 +16,7 @@ from drt_engine.config.load import dump
 from drt_engine.config.train import TrainConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.ahead import Ahead
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.optim import clip, make_optimizer, set_rate

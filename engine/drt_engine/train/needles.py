@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.evaluate.needle_data import NeedleCase, NeedleOptions, make_needle
+from drt_engine.data.needles import NeedleCase, NeedleOptions, make_needle
 from drt_engine.model.chunking import chunk_count
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.questions import (
     BatchBuilder,
     Item,

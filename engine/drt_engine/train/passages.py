@@ -24,9 +24,9 @@ from drt_engine.data.json_lines import Record, read_records
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.reader import PairLogits, PairTokens, pack_pairs
-from drt_engine.retrieval.lexical import LexicalIndex
-from drt_engine.text_units import STOP_WORDS
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.lexical import LexicalIndex
+from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.text.units import STOP_WORDS
 from drt_engine.train.questions import chunk_texts, token_span
 
 _BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
@@ -38,8 +38,8 @@ class PassageQuestion:
     """A question with its evidence as token spans (first, last) of its document.
 
     Where ``region`` is true, the evidence supports the answer without being it: it says which
-    passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for no, 1 for yes; -100:
-    not known.
+    passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for
+    no, 1 for yes; -100: not known.
     """
 
     text: str

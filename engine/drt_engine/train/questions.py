@@ -17,8 +17,8 @@ from torch import Tensor
 from drt_engine.config.model import ModelConfig
 from drt_engine.data.json_lines import read_records
 from drt_engine.errors import ConfigError
-from drt_engine.retrieval.lexical import LexicalIndex, shares, with_neighbours
-from drt_engine.tokenizer import Encoding, Tokenizer
+from drt_engine.text.lexical import LexicalIndex, shares, with_neighbours
+from drt_engine.text.tokenizer import Encoding, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,8 @@ class Item:
 
 @dataclass
 class TokenDocument:
-    """A tokenised document with its questions; the BM25 index over its chunks is made on first use.
+    """A tokenised document with its questions; the BM25 index over its chunks is made on first
+    use.
     """
 
     encoding: Encoding
@@ -282,9 +283,9 @@ class BatchBuilder:
         _, first, count, at = self.windows[window]
         low, high = first * size, (first + count) * size - 1
         shift = (at - first) * size
-        return [
-            (a + shift, b + shift if b <= high else -1) for a, b in spans if low <= a <= high
-        ][:16]
+        return [(a + shift, b + shift if b <= high else -1) for a, b in spans if low <= a <= high][
+            :16
+        ]
 
     def _lexical(self) -> Tensor:
         table = torch.zeros(len(self.items), self.chunks)

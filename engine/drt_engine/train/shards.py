@@ -26,7 +26,7 @@ from torch import Tensor
 
 from drt_engine.data.json_lines import read_records
 from drt_engine.errors import ConfigError
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.state import sync
 
 INDEX = "index.json"

@@ -16,7 +16,7 @@ from drt_engine.config.train import TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering import answer_losses
 from drt_engine.train.cloze import ClozeSource
 from drt_engine.train.needles import NeedleSource

@@ -16,7 +16,7 @@ import tokenizers
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from drt_engine.errors import ConfigError
-from drt_engine.tokenizer import SPECIAL_TOKENS, Tokenizer
+from drt_engine.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 
 _BYTES = 256
 

@@ -15,7 +15,7 @@ from drt_engine.config.model import ModelConfig
 from drt_engine.errors import WeightsError
 from drt_engine.model.chunk_encoder import BertBlock
 from drt_engine.model.drt import DRT
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 
 # Our special tokens start as the tokens that played the nearest part.
 _STAND_INS = {"landmark_id": 102, "answer_id": 101, "end_id": 102}

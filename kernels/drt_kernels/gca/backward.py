@@ -323,9 +323,7 @@ def gca_bwd_memory_kernel(
         o_g = row_offsets(i_n, i_h, o_m, s_gn, s_gt, s_gh, SHARED)
         b_g = load_rows(p_grad, o_g, m_m, D, BLOCK_D)
         b_lse, b_delta = load_stats(p_row, o_m, m_m, STORED)
-        b_dk, b_dv = memory_step(
-            b_k, b_v, b_q, b_g, b_lse, b_delta, b_p, b_dk, b_dv, scale, STORED
-        )
+        b_dk, b_dv = memory_step(b_k, b_v, b_q, b_g, b_lse, b_delta, b_p, b_dk, b_dv, scale, STORED)
         if TAIL:
             o_t = BLOCK_M + tl.arange(0, TAIL)
             m_t = o_t < M

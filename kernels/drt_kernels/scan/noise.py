@@ -28,7 +28,8 @@ def gumbel(seed: int, queries: Tensor, landmarks: Tensor) -> Tensor:
 
 
 def philox(seed: int, first: Tensor, second: Tensor) -> Tensor:
-    """Return 32 random bits as int64 for the counter (``first``, ``second``, 0, 0) under ``seed``.
+    """Return 32 random bits as int64 for the counter (``first``, ``second``, 0, 0) under
+    ``seed``.
     """
     key = [seed & _LOW, (seed >> 32) & _LOW]
     shape = torch.broadcast_shapes(first.shape, second.shape)

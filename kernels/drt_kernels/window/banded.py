@@ -155,7 +155,8 @@ def _gradients(
     *,
     kept: Sequence[Tensor],
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Gradients of query, keys and values; the weights of every block are ``kept`` or made again.
+    """Gradients of query, keys and values; the weights of every block are ``kept`` or made
+    again.
     """
     query, keys, values = operands
     q, k, v = _packed((query, keys, values), valid)

@@ -12,14 +12,14 @@ import torch
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
 from drt_engine.answer.citations import CitationResult
-from drt_engine.answer.confidence import Calibration
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
+from drt_engine.model.calibration import Calibration
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.text_units import split_sentences
+from drt_engine.text.units import split_sentences
 from tests.engine.documents.helpers import make_pdf
 from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime, text_of
 

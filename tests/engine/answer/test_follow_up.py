@@ -8,7 +8,7 @@ import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.follow_up import in_context, leans
-from drt_engine.session import SessionState
+from drt_engine.answer.session import SessionState
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
 
 FIRST = {"question": "What was the harvest of 1902 like?"}

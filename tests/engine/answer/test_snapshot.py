@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from drt_engine import summarize as summaries
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.errors import LockTimeout
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.library import LibrarySource
-from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.retrieval.sources import Found
 from drt_engine.store import Store
-from drt_engine.summarize import SummaryOptions, summarize
+from drt_engine.summary import summarize as summaries
+from drt_engine.summary.summarize import SummaryOptions, summarize
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
 
 QUESTION = "How long is the notice period for a keeper?"

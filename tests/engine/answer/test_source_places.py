@@ -18,17 +18,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drt_engine import source_map
 from drt_engine.answer.citations import CitationResult, cite
-from drt_engine.documents import Block, Source, open_document
+from drt_engine.documents import Block, Source, open_document, source_map
 from drt_engine.documents.base import regroup, runs_between, source_span
+from drt_engine.documents.source_map import OLD_PARAMETER, Anchor, SourceMap, packed, unpacked
 from drt_engine.errors import CorruptStore
 from drt_engine.ingest.rebuild import rebuild
-from drt_engine.source_map import OLD_PARAMETER, Anchor, SourceMap, packed, unpacked
 from drt_engine.store import DocumentRow, Store
-from drt_engine.store.archive import MAGIC
-from drt_engine.store.rows import seal_document
-from drt_engine.store.seals import pack_text
+from drt_engine.store.catalogue.row_checksums import pack_text
+from drt_engine.store.catalogue.row_values import seal_document
+from drt_engine.store.transfer.archive_export import MAGIC
 from tests.engine.documents.makers import Text, make_page_pdf
 from tests.model_folder import library, read, read_text, runtime, text_of
 

@@ -17,8 +17,8 @@ import pytest
 
 from drt_engine.diagnosis import Check, checks, diagnose, self_test
 from drt_engine.diagnosis.diagnose import run_self_test
-from drt_engine.documents import sandbox
-from drt_engine.documents.confinement import Confinement
+from drt_engine.documents.sandbox import process
+from drt_engine.documents.sandbox.confinement import Confinement
 from drt_engine.runtime import shipped_models
 from drt_engine.store import Store
 from tests.model_folder import model_folder
@@ -82,9 +82,7 @@ def test_a_processor_that_lacks_an_instruction(
     assert "ATEN_CPU_CAPABILITY=default" in check.remedy
 
 
-def test_a_package_that_cannot_be_imported(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1: no such file')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
     (check,) = child()
@@ -194,10 +192,10 @@ def test_no_folder_for_temporary_files(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_confinement_of_readers(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = Confinement(("processor time", "memory"), True, 5, True)
-    monkeypatch.setattr(sandbox, "confinement", lambda: whole)
+    monkeypatch.setattr(process, "confinement", lambda: whole)
     assert checks.reader_check().status == "ok"
     assert str(whole) in checks.reader_check().value
-    monkeypatch.setattr(sandbox, "confinement", Confinement)
+    monkeypatch.setattr(process, "confinement", Confinement)
     assert checks.reader_check().status == "note" and checks.reader_check().remedy
 
 

@@ -17,9 +17,9 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-from drt_engine.documents.archive import send_members
 from drt_engine.documents.base import BLOCK_CHARACTERS, Source
 from drt_engine.documents.formats import format_named
+from drt_engine.documents.inputs.archive import send_members
 from drt_engine.documents.registry import open_here
 from drt_engine.errors import DocumentError
 from tests.engine.documents.makers import make_tar, make_zip

@@ -73,9 +73,7 @@ def make_page_pdf(
 
 def _shown(line: Text) -> str:
     matrix = "0 1 -1 0" if line.up else "1 0 0 1"
-    return (
-        f"BT /F1 {line.size} Tf {matrix} {line.x} {line.y} Tm ({_escaped(line.text)}) Tj ET"
-    )
+    return f"BT /F1 {line.size} Tf {matrix} {line.x} {line.y} Tm ({_escaped(line.text)}) Tj ET"
 
 
 def _escaped(text: str) -> str:

@@ -193,11 +193,11 @@ async def main(
 if __name__ == "__main__":
     sys.exit(0)
 ''',
-    "broken.py": b'''def fine():
+    "broken.py": b"""def fine():
     return 1
 
 class Half:
     def method(self):
         return (
-''',
+""",
 }

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.documents import PathExpansion, Source, expand_paths, limits, open_document
+from drt_engine.documents import PathExpansion, Source, expand_paths, open_document
+from drt_engine.documents.sandbox import limits
 from drt_engine.errors import DocumentError, UnreadableDocument, UnsupportedFormat
 from tests.engine.documents.helpers import joined
 from tests.engine.documents.makers import make_docx, make_tar, make_zip, paragraph
@@ -225,7 +226,9 @@ def test_an_archive_has_one_budget_of_files(
     found, _ = expanded(tmp_path / "a.zip", content)
     *documents, error = found
     assert [one.file_name for one in documents if isinstance(one, Source)] == [
-        "0.txt", "1.txt", "2.txt"
+        "0.txt",
+        "1.txt",
+        "2.txt",
     ]
     assert str(error).startswith(f"{tmp_path}/a.zip holds more than 5 files; its other files")
 

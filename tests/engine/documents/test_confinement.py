@@ -19,10 +19,11 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.documents import Block, OpenDocument, Source, formats, sandbox
-from drt_engine.documents import confinement as module
-from drt_engine.documents.confinement import Confinement, filter_program
-from drt_engine.documents.sandbox import read_isolated
+from drt_engine.documents import Block, OpenDocument, Source, formats
+from drt_engine.documents.sandbox import confinement as module
+from drt_engine.documents.sandbox import process
+from drt_engine.documents.sandbox.confinement import Confinement, filter_program
+from drt_engine.documents.sandbox.process import read_isolated
 from tests.engine.documents import samples
 
 HERE = "tests.engine.documents.test_confinement"
@@ -139,8 +140,8 @@ class Attacker:
 @pytest.fixture
 def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """What each attack ended with."""
-    if not sandbox.confinement().seccomp:
-        pytest.skip(f"this kernel confines only so far: {sandbox.confinement()}")
+    if not process.confinement().seccomp:
+        pytest.skip(f"this kernel confines only so far: {process.confinement()}")
     hook = tmp_path / "hook"
     hook.mkdir()
     (hook / "sitecustomize.py").write_text(
@@ -149,7 +150,7 @@ def attacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         "formats.BUILT_IN = (odd, *(f for f in formats.BUILT_IN if f.name != 'html'))\n"
     )
     path = os.pathsep.join([str(hook), os.getcwd(), *filter(None, sys.path)])
-    monkeypatch.setattr(sandbox, "_environment", lambda: os.environ | {"PYTHONPATH": path})
+    monkeypatch.setattr(process, "_environment", lambda: os.environ | {"PYTHONPATH": path})
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a.html").write_text(json.dumps([str(tmp_path), os.getpid()]))
     chosen = formats.format_named("html")
@@ -166,7 +167,7 @@ def test_every_attack_is_refused(attacked: dict[str, str], tmp_path: Path) -> No
 
 
 def test_what_holds_is_said() -> None:
-    confinement = sandbox.confinement()
+    confinement = process.confinement()
     assert {"CPU", "AS", "FSIZE", "CORE", "NOFILE", "NPROC"} == set(confinement.limits)
     assert confinement.complete == confinement.seccomp
     assert str(Confinement()) == "limits of nothing only; no seccomp or Landlock here"
@@ -231,7 +232,7 @@ def confined(code: str) -> list[str]:
     """What code prints in a process of its own, where `confine` and `tried` are known."""
     start = (
         "import os, socket, sys\n"
-        "from drt_engine.documents import confinement as module\n"
+        "from drt_engine.documents.sandbox import confinement as module\n"
         "def tried(attack):\n"
         "    try:\n        attack()\n        print('done')\n"
         "    except OSError as error:\n        print(type(error).__name__)\n"
@@ -245,7 +246,7 @@ def confined(code: str) -> list[str]:
 
 
 def test_landlock_alone_keeps_files_and_network() -> None:
-    if sandbox.confinement().landlock < module._NETWORK_VERSION:
+    if process.confinement().landlock < module._NETWORK_VERSION:
         pytest.skip("this kernel's Landlock knows no network")
     held, *endings = confined(
         "module._MACHINES.clear()\n"
@@ -258,7 +259,7 @@ def test_landlock_alone_keeps_files_and_network() -> None:
         "tried(lambda: os.kill(os.getppid(), 0))\n"
     )
     assert held.startswith("in part (Landlock") and "no network" in held
-    signals = sandbox.confinement().landlock >= module._SCOPE_VERSION
+    signals = process.confinement().landlock >= module._SCOPE_VERSION
     assert endings == ["PermissionError"] * (5 if signals else 4) + ["done"] * (not signals)
 
 
@@ -273,7 +274,7 @@ def test_a_system_without_all_this_still_reads() -> None:
 
 
 def test_a_plug_in_may_still_import_but_not_read_elsewhere(tmp_path: Path) -> None:
-    if not (sandbox.confinement().seccomp and sandbox.confinement().landlock):
+    if not (process.confinement().seccomp and process.confinement().landlock):
         pytest.skip("this kernel has no Landlock")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "late.py").write_text("print('imported')")
@@ -291,8 +292,9 @@ def test_a_plug_in_may_still_import_but_not_read_elsewhere(tmp_path: Path) -> No
 
 AUDIT = """
 import json, os, sys
-from drt_engine.documents import Source, worker
-from drt_engine.documents.confinement import Confinement
+from drt_engine.documents import Source
+from drt_engine.documents.sandbox import worker
+from drt_engine.documents.sandbox.confinement import Confinement
 from drt_engine.documents.registry import find_format
 path, seen = sys.argv[1], []
 def hook(event, args):

@@ -9,7 +9,7 @@ import pytest
 
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.sandbox import Limits, read_isolated
+from drt_engine.documents.sandbox.process import Limits, read_isolated
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 from tests.engine.documents.helpers import assemble_pdf, joined, read
 from tests.engine.documents.makers import WORD, make_docx, make_epub, make_zip, paragraph

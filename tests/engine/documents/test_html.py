@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.base import words
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.sandbox import Limits, read_isolated
+from drt_engine.documents.sandbox.process import Limits, read_isolated
 from drt_engine.errors import EmptyDocument
 from tests.engine.documents.helpers import joined, read, section_at
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from drt_engine.documents import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.mail import decoded_words
-from drt_engine.documents.sandbox import Limits, read_isolated
+from drt_engine.documents.mail.reader import decoded_words
+from drt_engine.documents.sandbox.process import Limits, read_isolated
 from tests.engine.documents.helpers import joined, read
 
 BODY = "\n\nThe body.\n"

@@ -98,7 +98,7 @@ def test_dates(written: str, date: str) -> None:
 
 
 def test_front_matter_of_other_forms() -> None:
-    text = "title: >-\n  Two\n  lines\nauthors: [\"Lee, A\", Jo]\nempty:\nx: y # why\n"
+    text = 'title: >-\n  Two\n  lines\nauthors: ["Lee, A", Jo]\nempty:\nx: y # why\n'
     assert yaml_fields(text) == {
         "title": "Two lines", "authors": "\"Lee, A\", Jo", "empty": "", "x": "y",
     }  # fmt: skip
@@ -170,14 +170,18 @@ def test_tick_boxes_are_parted_and_signs_of_picture_fonts_read(tmp_path: Path) -
         return f"<w:r>{inner}</w:r>"
 
     box = '<w:ffData><w:checkBox><w:default w:val="{}"/></w:checkBox></w:ffData>'
-    body = "<w:p>" + "".join(
-        [
-            run("<w:t>\u2610Yes\u2612No</w:t>"),
-            run('<w:sym w:font="Wingdings" w:char="F0FE"/>') + run("<w:t>Maybe</w:t>"),
-            run(box.format(1)) + run("<w:t>Never</w:t>") + run(box.format(0)),
-            run('<w:sym w:font="Odd" w:char="F0FE"/>'),
-        ]
-    ) + "</w:p>"
+    body = (
+        "<w:p>"
+        + "".join(
+            [
+                run("<w:t>\u2610Yes\u2612No</w:t>"),
+                run('<w:sym w:font="Wingdings" w:char="F0FE"/>') + run("<w:t>Maybe</w:t>"),
+                run(box.format(1)) + run("<w:t>Never</w:t>") + run(box.format(0)),
+                run('<w:sym w:font="Odd" w:char="F0FE"/>'),
+            ]
+        )
+        + "</w:p>"
+    )
     document, blocks = read(tmp_path / "a.docx", make_docx(body))
     assert joined(blocks) == "\u2610 Yes \u2612 No \u2611 Maybe \u2612 Never \u2610\n"
     assert document.skipped == ("symbol of a picture font (without a name)",)

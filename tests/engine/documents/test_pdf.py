@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from drt_engine.documents import Block, Source, open_document
-from drt_engine.documents.pdf_lines import Line
-from drt_engine.documents.pdf_text import lay_out
+from drt_engine.documents.pdf.lines import Line
+from drt_engine.documents.pdf.text import lay_out
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents import samples
 from tests.engine.documents.helpers import joined, make_pdf, read

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.documents import Block
-from drt_engine.documents.pdf_text import Spellings
+from drt_engine.documents.pdf.text import Spellings
 from tests.engine.documents.helpers import joined, read, section_at
 from tests.engine.documents.makers import Text, column, make_page_pdf
 
@@ -256,6 +256,6 @@ def test_hyphens_at_line_ends_stay_where_the_document_writes_them() -> None:
 
 
 def _line(text: str) -> object:
-    from drt_engine.documents.pdf_lines import Line
+    from drt_engine.documents.pdf.lines import Line
 
     return Line(text, 0, 0, 100, 0, 10)

@@ -211,9 +211,7 @@ def check(parts: Parts, made: Made, folder: Path) -> None:
                 at += len(piece)
 
 
-def _follow(
-    block: Block, offset: int, head: str, number: int, quote: str, made: Made
-) -> None:
+def _follow(block: Block, offset: int, head: str, number: int, quote: str, made: Made) -> None:
     if "section" in made.places:
         assert (block.section or "").rpartition(" > ")[2] == head
     if "name" in made.places:
@@ -278,9 +276,7 @@ def test_places_lead_back_in_long_documents(
     _check(write, large(), tmp_path_factory)
 
 
-def _check(
-    write: Callable[[Parts], Made], parts: Parts, factory: pytest.TempPathFactory
-) -> None:
+def _check(write: Callable[[Parts], Made], parts: Parts, factory: pytest.TempPathFactory) -> None:
     if write is as_pdf:
         pytest.importorskip("pypdfium2")
     check(parts, write(parts), factory.getbasetemp())

@@ -77,9 +77,7 @@ def test_the_contents_name_what_a_chapter_only_numbers(tmp_path: Path) -> None:
         "a.xhtml": "<h1>IV</h1><p>Snow.</p>",
         "b.xhtml": "<hgroup><h1>V</h1><p>The Rope</p></hgroup><p>Ice.</p>",
     }
-    _, blocks = read(
-        tmp_path / "a.epub", make_epub(chapters, contents={"a.xhtml": "IV. The Lamp"})
-    )
+    _, blocks = read(tmp_path / "a.epub", make_epub(chapters, contents={"a.xhtml": "IV. The Lamp"}))
     assert section_at(blocks, "Snow.") == "IV. The Lamp"
     assert section_at(blocks, "Ice.") == "V The Rope"
 
@@ -139,7 +137,7 @@ def test_marks_that_never_end_cost_no_more_than_their_length() -> None:
     # each of these took minutes where every start looked for its end; none is a timed test
     from drt_engine.documents.base import Notes
     from drt_engine.documents.contents import has_leader, page_of
-    from drt_engine.documents.notebook import _without_tags
+    from drt_engine.documents.readers.notebook import _without_tags
 
     assert not has_leader("." * 200_000 + "z") and page_of("1 " * 100_000 + "z") is None
     open_tables = "<table></table>" + "<table " * 100_000

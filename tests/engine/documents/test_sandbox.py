@@ -16,8 +16,14 @@ import pytest
 
 from drt_engine import errors
 from drt_engine.documents import Block, OpenDocument, Source, formats, open_document
-from drt_engine.documents import sandbox as module
-from drt_engine.documents.sandbox import FRAME_BYTES, Limits, block_of, read_isolated, skipped_of
+from drt_engine.documents.sandbox import process as module
+from drt_engine.documents.sandbox.process import (
+    FRAME_BYTES,
+    Limits,
+    block_of,
+    read_isolated,
+    skipped_of,
+)
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
 from tests.engine.documents import samples
 from tests.engine.documents.helpers import joined
@@ -202,9 +208,10 @@ def _alive(pid: int) -> bool:
 def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("wait")
     code = (
-        "import sys; from drt_engine.documents import Source, formats, sandbox\n"
+        "import sys\nfrom drt_engine.documents import Source, formats\n"
+        "from drt_engine.documents.sandbox import process\n"
         "html = formats.format_named('html')\n"
-        "document = sandbox.read_isolated(html, Source.from_path('a.html'))\n"
+        "document = process.read_isolated(html, Source.from_path('a.html'))\n"
         "print(document.blocks._child._process.pid, flush=True)\n"
         "sys.stdin.read()\n"
     )
@@ -234,12 +241,11 @@ def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
 def test_what_is_no_frame_is_refused(
     tmp_path: Path, answer: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "drt_engine" / "documents").mkdir(parents=True)
-    for folder in (tmp_path / "drt_engine", tmp_path / "drt_engine" / "documents"):
+    package = tmp_path / "drt_engine" / "documents" / "sandbox"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent, package.parent.parent):
         (folder / "__init__.py").write_text("")
-    (tmp_path / "drt_engine" / "documents" / "worker.py").write_text(
-        f"import os; os.write(1, {answer!r})"
-    )
+    (package / "worker.py").write_text(f"import os; os.write(1, {answer!r})")
     monkeypatch.setattr(module, "_environment", lambda: {"PYTHONPATH": str(tmp_path)})
     refusal(tmp_path, "x", silence=10.0)
 
@@ -286,12 +292,12 @@ def test_the_child_is_started_with_little(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_what_the_child_imports() -> None:
-    code = "import drt_engine.documents.worker, sys; print(*sys.modules)"
+    code = "import drt_engine.documents.sandbox.worker, sys; print(*sys.modules)"
     ended = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=module._environment()
     )
     loaded = set(ended.stdout.split())
-    assert "drt_engine.documents.worker" in loaded
+    assert "drt_engine.documents.sandbox.worker" in loaded
     assert not loaded & {"torch", "numpy", "tokenizers", "pypdfium2", "click", "subprocess"}
 
 

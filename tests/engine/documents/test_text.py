@@ -94,16 +94,12 @@ def test_refuses_what_is_not_text(
         (GERMAN, "cp1252"),
     ],
 )
-def test_other_encodings_are_found_with_the_extra(
-    tmp_path: Path, text: str, encoding: str
-) -> None:
+def test_other_encodings_are_found_with_the_extra(tmp_path: Path, text: str, encoding: str) -> None:
     pytest.importorskip("charset_normalizer")
     assert joined(read(tmp_path / "a.txt", text.encode(encoding))[1]) == text
 
 
-def test_the_extra_for_encodings_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_extra_for_encodings_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "charset_normalizer", None)
     with pytest.raises(UnreadableDocument, match=r'pip install "drt-assistant\[encodings\]"'):
         read(tmp_path / "a.txt", CYRILLIC.encode("cp1251"))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drt_engine.evaluate.auroc import auroc, auroc_within
+from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 
 _PAIRS = st.lists(st.tuples(st.integers(-4, 4), st.booleans()), min_size=1, max_size=30)
 

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from drt_engine.evaluate.logistic import fit_logistic
+from drt_engine.evaluate.metrics.logistic import fit_logistic
 
 
 def sample(weights: list[float], offset: float, n: int) -> tuple[list[list[float]], list[bool]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.evaluate.qa_f1 import (
+from drt_engine.evaluate.metrics.qa_f1 import (
     AnswerScore,
     exact_match,
     f1,

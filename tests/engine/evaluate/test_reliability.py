@@ -7,7 +7,12 @@ from pathlib import Path
 import pytest
 
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.reliability import Bin, expected_error, plot_reliability, reliability
+from drt_engine.evaluate.metrics.reliability import (
+    Bin,
+    expected_error,
+    plot_reliability,
+    reliability,
+)
 
 
 def test_bins_hold_what_was_predicted_and_what_came_true() -> None:

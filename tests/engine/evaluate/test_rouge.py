@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from drt_engine.evaluate.rouge import RougeScore, best_rouge, mean_rouge, rouge
+from drt_engine.evaluate.metrics.rouge import RougeScore, best_rouge, mean_rouge, rouge
 
 _TEXTS = [
     "The expedition reached the northern camp on 3 May; two sledges were lost on the way.",

@@ -6,14 +6,14 @@ import time
 
 import pytest
 
-from drt_engine.evaluate.summary_baselines import (
+from drt_engine.evaluate.metrics.summary_baselines import (
     SentenceIndex,
     best_bm25_sentence,
     joined,
     lead_summary,
     textrank_summary,
 )
-from drt_engine.text_units import split_sentences
+from drt_engine.text.units import split_sentences
 
 _TEXT = """# Handbook
 

@@ -14,7 +14,7 @@ from drt_engine.config.model import preset
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.tokenizer import train_tokenizer
 
 LAKE = (

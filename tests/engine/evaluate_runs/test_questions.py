@@ -12,17 +12,17 @@ import torch
 
 from drt_engine.answer.ask import AnswerResult
 from drt_engine.answer.citations import CitationResult
-from drt_engine.answer.confidence import Signals
-from drt_engine.answer.trace import Trace
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError, FingerprintMismatch
-from drt_engine.evaluate import answers, calibrate
+from drt_engine.evaluate import calibrate, qa
 from drt_engine.evaluate.library import library_of, open_library, overlaps, sample
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.model.calibration import Signals
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_engine.trace.record import Trace
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines, question
 
 KEYS = ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
@@ -53,7 +53,7 @@ def rigged(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
         asked.append(options.reread)
         return _result(*GOLD[text])
 
-    monkeypatch.setattr(answers, "ask", fake)
+    monkeypatch.setattr(qa, "ask", fake)
     return asked
 
 
@@ -181,7 +181,7 @@ def test_the_given_chunk_is_all_there_is(
         seen.append("".join("".join(store.iter_text(row.id)) for row in store.documents()))
         return _result("x", 0.9)
 
-    monkeypatch.setattr(answers, "ask", fake)
+    monkeypatch.setattr(qa, "ask", fake)
     evaluate(runtime, "qa", qa_files | {"given_chunk": True, "source": "B"})
     given = [text for text in seen if text != MINE]
     assert len(given) == 2 and "copper" in given[0] and "A flood" in given[1]
@@ -302,13 +302,13 @@ def test_records_are_kept_as_asked(
     runtime: Runtime, qa_files: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: list[str] = []
-    make = answers.library_of
+    make = qa.library_of
 
     def noted(runtime: Runtime, texts: list[str], *, name: str) -> Any:
         kept.append(runtime.layout.encoding)
         return make(runtime, texts, name=name)
 
-    monkeypatch.setattr(answers, "library_of", noted)
+    monkeypatch.setattr(qa, "library_of", noted)
     for records in (None, "int8", "bf16"):
         options = qa_files | {"source": "A", "limit": 1}
         evaluate(runtime, "qa", options if records is None else options | {"records": records})

@@ -14,16 +14,16 @@ import torch
 
 from drt_engine.answer.ask import AnswerResult
 from drt_engine.answer.citations import CitationResult
-from drt_engine.answer.trace import Trace, TraceEntry, TraceGroup
+from drt_engine.data.needles import NeedleCase, make_needle
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate import needle
+from drt_engine.evaluate.metrics.rouge import rouge
 from drt_engine.evaluate.needle import length_name, quotes_answer
-from drt_engine.evaluate.needle_data import NeedleCase, make_needle
-from drt_engine.evaluate.rouge import rouge
 from drt_engine.evaluate.run import evaluate, token_count
 from drt_engine.model.chunking import to_chunks
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_engine.trace.record import Trace, TraceEntry, TraceGroup
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines
 
 

@@ -125,9 +125,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
 
 @pytest.mark.parametrize("config", [tiny(groups=2, upper_layers=4), small_like()], ids=["G2", "G1"])
 @torch.inference_mode()
-def test_a_graph_gives_what_steps_give(
-    config: object, captured: list[Callable[[], None]]
-) -> None:
+def test_a_graph_gives_what_steps_give(config: object, captured: list[Callable[[], None]]) -> None:
     model: DRT = make_model(config)  # type: ignore[arg-type]
     size = model.config.chunk
     ids = random_ids(model.config, 9 * size).tolist()

@@ -10,16 +10,16 @@ from pathlib import Path
 import pytest
 import torch
 
+from drt_engine.bench.parts import generated_text
 from drt_engine.config.model import preset
 from drt_engine.documents import Source
-from drt_engine.evaluate.bench_parts import generated_text
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.pipeline import IngestProgress, ingest_source
 from drt_engine.ingest.segment import Chunk
 from drt_engine.model.drt import DRT, Encoded
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
-from drt_engine.tokenizer import Encoding, Tokenizer
+from drt_engine.text.tokenizer import Encoding, Tokenizer
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime, text_of
 
 SIZE = 8  # tokens of a chunk of the tiny model

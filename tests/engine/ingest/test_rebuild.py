@@ -11,7 +11,8 @@ import torch
 from drt_engine.errors import FingerprintMismatch, LockTimeout
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.rebuild import rebuild, repair
-from drt_engine.store import ChunkBatch, Store, shelves
+from drt_engine.store import ChunkBatch, Store
+from drt_engine.store.segments import landmark_files
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, read_text, runtime
 
 
@@ -53,7 +54,7 @@ def test_damaged_memory_is_read_again_bit_for_bit(
 def test_the_search_index_and_shelves_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 1)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 1)
     with library(tmp_path / "library") as store:
         read_text(store, tmp_path, name="manual.md", text=MANUAL)
         store.compact()

@@ -8,8 +8,8 @@ import pytest
 
 from drt_engine.errors import StoreError
 from drt_engine.ingest.rebuild import repair
-from drt_engine.store.rows import seal_document, seal_segment
-from drt_engine.store.seals import pack_text, unpack_text
+from drt_engine.store.catalogue.row_checksums import pack_text, unpack_text
+from drt_engine.store.catalogue.row_values import seal_document, seal_segment
 from tests.model_folder import LETTERS, library, read, read_text, runtime, text_of
 
 

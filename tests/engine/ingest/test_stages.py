@@ -19,7 +19,7 @@ from drt_engine.ingest.pipeline import IngestProgress, ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
-from drt_engine.store.writer import DocumentWriter
+from drt_engine.store.segments.writer import DocumentWriter
 from tests.model_folder import MANUAL, library, read, runtime
 
 LONG = 10.0  # seconds after which a stage that should have moved counts as stuck

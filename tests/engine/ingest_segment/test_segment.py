@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from drt_engine.ingest import segment
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
-from drt_engine.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Tokenizer
 from tests.fakes import byte_tokenizer, wordpiece_tokenizer
 
 SIZE = 4

@@ -10,8 +10,8 @@ from torch import Tensor
 from drt_engine.config.model import EncoderConfig, ModelConfig, preset
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
-from drt_engine.retrieval.scoring import LandmarkScorer
-from drt_engine.retrieval.selection import select
+from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.selection import select
 from drt_engine.retrieval.sources import Found
 
 BERT = EncoderConfig(kind="bert", layers=1, heads=4, mlp=48, positions=64)

@@ -9,7 +9,7 @@ from torch import Tensor
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.drt import DRT
-from drt_engine.retrieval.scoring import LandmarkScorer
+from drt_engine.model.scorer import LandmarkScorer
 from tests.engine.model.factories import (
     BERT,
     changed,

@@ -13,8 +13,8 @@ from torch import Tensor
 from drt_engine.config.model import EncoderConfig, ModelConfig
 from drt_engine.model import drt as model_module
 from drt_engine.model.drt import DRT
-from drt_engine.retrieval.scoring import LandmarkScorer
-from drt_engine.retrieval.selection import Selection, gumbel_noise, select
+from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.selection import Selection, gumbel_noise, select
 from drt_kernels.testing import assert_close
 from tests.engine.model.factories import full, make_model, random_ids, tiny
 from tests.engine.model.paper_model import PaperModel, Retrievals

@@ -11,7 +11,7 @@ from torch import Tensor
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.drt import DRT, Span
 from drt_engine.model.gca_layer import Retrieved
-from drt_engine.retrieval.selection import selection_of
+from drt_engine.model.selection import selection_of
 from tests.engine.model.factories import full, make_model, random_ids, small_like, tiny
 
 CHUNKS = 5

@@ -14,8 +14,8 @@ from torch import Tensor
 from drt_engine.config.model import preset
 from drt_engine.errors import ConfigError
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.scorer import LandmarkScorer, LateInteraction
 from drt_engine.retrieval.library import LibrarySource, RetrieverName
-from drt_engine.retrieval.scoring import LandmarkScorer, LateInteraction
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
 from drt_kernels.scan import Landmarks

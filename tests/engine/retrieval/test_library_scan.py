@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import preset
+from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.library import LibrarySource, RetrieverName
-from drt_engine.retrieval.scoring import LandmarkScorer
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_kernels.scan import Landmarks
@@ -126,9 +126,7 @@ def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
 def test_an_empty_library_has_nothing() -> None:
     store = Scanned()
     store.parts = []
-    ids, found = source(store, "landmark", {})._scores(
-        torch.randn(WIDTH), LandmarkScorer(tiny())
-    )
+    ids, found = source(store, "landmark", {})._scores(torch.randn(WIDTH), LandmarkScorer(tiny()))
     assert ids == [] and found.shape == (0,)
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from drt_engine.model.gca_layer import ChunkMemory
-from drt_engine.retrieval.selection import (
+from drt_engine.model.selection import (
     causal_mask,
     gumbel_noise,
     select,

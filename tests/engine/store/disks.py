@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from drt_engine.store.disk import Bytes, Disk
+from drt_engine.store.filesystem.disk import Bytes, Disk
 
 T = TypeVar("T")
 READS = ("open", "read", "map")

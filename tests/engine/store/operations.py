@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from drt_engine.store import Store
-from drt_engine.store.disk import DISK, Disk
+from drt_engine.store.filesystem.disk import DISK, Disk
 from tests.engine.store.helpers import (
     FINGERPRINT,
     INT8,

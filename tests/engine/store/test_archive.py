@@ -19,8 +19,8 @@ from drt_engine.errors import (
     StoreError,
 )
 from drt_engine.store import Store
-from drt_engine.store.archive import MAGIC, Frames
-from drt_engine.store.rows import seal_document
+from drt_engine.store.catalogue.row_values import seal_document
+from drt_engine.store.transfer.archive_export import MAGIC, Frames
 from tests.engine.store.helpers import (
     BF16,
     INT8,
@@ -63,9 +63,11 @@ def write(path: Path, frames: list[Frame]) -> Path:
 def test_an_archive_gives_the_library_again(library: Path, archive: Path, tmp_path: Path) -> None:
     with open_store(tmp_path / "base.library") as base, Store.open(library, create=True) as store:
         new = store.import_archive(archive)
-        assert [row.id for row in new] == [row.id for row in base.documents()] == [
-            row.id for row in store.documents()
-        ]
+        assert (
+            [row.id for row in new]
+            == [row.id for row in base.documents()]
+            == [row.id for row in store.documents()]
+        )
         assert store.load_session("talk") == base.load_session("talk")
         assert (store.fingerprint, store.layout) == (base.fingerprint, base.layout)
         assert held(store) == archive.read_bytes()

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from drt_engine.errors import CorruptStore, StoreError
-from drt_engine.store import Store, shelves
+from drt_engine.store import Store
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import document_id, fresh, held, make_base, open_on
 
@@ -20,7 +21,7 @@ FLIPS, MANY = 50, 1_000
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corruption")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
         return fresh(make_base(folder), folder / "one")
 
 

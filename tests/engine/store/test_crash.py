@@ -139,10 +139,10 @@ def test_an_exception_at_any_step_leaves_what_was_committed(
         raise KeyboardInterrupt
 
     targets = {
-        "write": "drt_engine.store.disk.Disk.write",
-        "rename": "drt_engine.store.disk.Disk.rename",
-        "sync_folder": "drt_engine.store.disk.Disk.sync_folder",
-        "commit": "drt_engine.store.catalog._partial_number",
+        "write": "drt_engine.store.filesystem.disk.Disk.write",
+        "rename": "drt_engine.store.filesystem.disk.Disk.rename",
+        "sync_folder": "drt_engine.store.filesystem.disk.Disk.sync_folder",
+        "commit": "drt_engine.store.catalogue.catalog._partial_number",
     }
     pieces = ["one ", "two ", "three "]
     with open_store(library) as store:
@@ -161,7 +161,7 @@ def test_an_exception_at_any_step_leaves_what_was_committed(
 HOLDER = """
 import sys
 from pathlib import Path
-from drt_engine.store.lock import WriterLock
+from drt_engine.store.filesystem.lock import WriterLock
 with WriterLock(Path(sys.argv[1]), timeout=1.0):
     print("held", flush=True)
     sys.stdin.read()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.store import Store, check, shelves
-from drt_engine.store.disk import Disk
+from drt_engine.store import Store
+from drt_engine.store.filesystem.disk import Disk
+from drt_engine.store.segments import landmark_files
+from drt_engine.store.upkeep import check
 from tests.engine.store.helpers import add_document, open_store, segment_files
 
 # Uses the library once, cuts a file, and uses it again; prints what each use then raises.
@@ -20,7 +22,7 @@ import os, sys
 from pathlib import Path
 from drt_engine.errors import CorruptStore
 from drt_engine.store import Store
-from drt_engine.store.archive import export_archive
+from drt_engine.store.transfer.archive_export import export_archive
 path, name, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 with Store.open(path) as store:
     ids = store.chunk_ids()
@@ -75,7 +77,7 @@ def test_a_segment_that_is_cut_short(library: Path, size: int) -> None:
 def test_a_shelf_that_is_cut_short(
     library: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
     with open_store(library) as store:
         pieces = [f"piece {i} " for i in range(2_000)]
         add_document(store, 1, pieces, per_segment=1_000)
@@ -113,10 +115,10 @@ def test_a_segment_is_cut_while_it_is_checked(
 def test_an_interruption_of_a_check_is_an_interruption(
     store: Store, monkeypatch: pytest.MonkeyPatch, use: Callable[[Store], object]
 ) -> None:
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
     add_document(store, 1, [f"piece {i} " for i in range(9)], per_segment=3)
     crc32 = zlib.crc32
-    for module in (check, shelves):
+    for module in (check, landmark_files):
         for at in range(1, 100):
             left = at
 
@@ -140,13 +142,13 @@ def test_an_interruption_of_a_check_is_an_interruption(
 
 INTERRUPTED = """
 import sys, time, zlib
-from drt_engine.store import format
+from drt_engine.store.segments import format
 def chunk_is_intact(data, sections, index):
     print("working", flush=True)
     while True:
         zlib.crc32(data[:8])
         time.sleep(0.01)
-from drt_engine.store import check
+from drt_engine.store.upkeep import check
 check.chunk_is_intact = chunk_is_intact
 from drt_cli.main import main
 sys.argv[0] = "drt"

@@ -13,7 +13,13 @@ import pytest
 
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store import RecordLayout, Store
-from drt_engine.store.format import HEADER_SIZE, SegmentHeader, pack_header, parse_header, plan
+from drt_engine.store.segments.format import (
+    HEADER_SIZE,
+    SegmentHeader,
+    pack_header,
+    parse_header,
+    plan,
+)
 from tests.engine.store.helpers import (
     BF16,
     INT8,

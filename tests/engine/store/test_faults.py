@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from drt_engine.errors import StoreError
-from drt_engine.store import Store, catalog, sessions, shelves
+from drt_engine.store import Store, sessions
+from drt_engine.store.catalogue import catalog
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import ERRORS, FailingDisk
 from tests.engine.store.failing_calls import FailingCalls
 from tests.engine.store.helpers import errors
@@ -71,7 +73,7 @@ def test_calls_may_fail_once(
 ) -> None:
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
     # every third call, with another error each time; the test below fails each one in every way
     assert fail_everywhere(base, tmp_path / "faults", operation, list(ERRORS), step=3) > 1
 
@@ -129,7 +131,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
 
 
 SAMPLE = [one for one in OPERATIONS if one.__name__ in ("remove", "save")]

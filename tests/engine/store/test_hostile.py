@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from drt_engine.errors import CorruptStore, EngineError
-from drt_engine.store import Store, shelves
-from drt_engine.store.seals import MAX_TEXT_BYTES, pack_text, unpack_text
+from drt_engine.store import Store
+from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES, pack_text, unpack_text
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, open_store
 from tests.engine.store.operations import fresh, make_base, open_on
 from tests.engine.store.test_archive import mutate
@@ -22,7 +23,7 @@ from tests.engine.store.test_archive import mutate
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
         return fresh(make_base(folder), folder / "one")
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store import Store
-from drt_engine.store.format import SegmentHeader, parse_header, seal
+from drt_engine.store.catalogue.row_checksums import pack_text
+from drt_engine.store.catalogue.row_values import seal_document, seal_segment
 from drt_engine.store.identity import TextHash
-from drt_engine.store.rows import seal_document, seal_segment
-from drt_engine.store.seals import pack_text
+from drt_engine.store.segments.format import SegmentHeader, parse_header, seal
 from tests.engine.store.helpers import (
     INT8,
     add_document,

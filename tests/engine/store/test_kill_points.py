@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.store import Store, catalog, sessions, shelves
+from drt_engine.store import Store, sessions
+from drt_engine.store.catalogue import catalog
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import CountingDisk, DyingDisk, Killed
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, export, fresh, held, make_base, open_on
@@ -26,7 +28,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from drt_engine.errors import CorruptStore
 from drt_engine.store import Store
-from drt_engine.store.margins import WORDS, indexed, indexed_text
-from drt_engine.store.seals import pack_text
+from drt_engine.store.catalogue.index_text import WORDS, indexed, indexed_text
+from drt_engine.store.catalogue.row_checksums import pack_text
 from tests.engine.store.helpers import add_document, document_id
 
 TEXTS = st.text(st.sampled_from("ab \n\u3000é"), max_size=120)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.store import Store, catalog, sessions, shelves
+from drt_engine.store import Store, sessions
+from drt_engine.store.catalogue import catalog
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import RecordingDisk, Step
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
@@ -28,7 +30,7 @@ PAGE = 4096
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
 
 
 @dataclass

@@ -10,11 +10,11 @@ import pytest
 
 from drt_engine.errors import CorruptStore, EngineError, StoreError
 from drt_engine.store import RecordLayout, Store
-from drt_engine.store.anchors import expect_origins
-from drt_engine.store.format import parse_header, seal
-from drt_engine.store.records import landmarks_crc
-from drt_engine.store.rows import seal_document, seal_segment
-from drt_engine.store.seals import pack_text
+from drt_engine.store.catalogue.anchors import expect_origins
+from drt_engine.store.catalogue.row_checksums import pack_text
+from drt_engine.store.catalogue.row_values import seal_document, seal_segment
+from drt_engine.store.segments.format import parse_header, seal
+from drt_engine.store.segments.records import landmarks_crc
 from tests.engine.store.helpers import (
     BF16,
     FINGERPRINT,

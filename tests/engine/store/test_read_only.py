@@ -14,7 +14,7 @@ import pytest
 
 from drt_engine.errors import StorageFull, StoreError
 from drt_engine.store import Store
-from drt_engine.store.disk import Disk
+from drt_engine.store.filesystem.disk import Disk
 from tests.engine.store.helpers import (
     FINGERPRINT,
     INT8,
@@ -118,9 +118,7 @@ except StoreError as error:
         assert len(copy.sessions()) == 2 and copy.check() == []
 
 
-def test_a_folder_without_permission_to_write(
-    made: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_without_permission_to_write(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As for a user that may only read, by refusing what the system would refuse."""
     real = os.open
 
@@ -150,7 +148,7 @@ def test_an_older_library_that_is_read_only_says_so(
     with sqlite3.connect(made / "catalog.db") as connection:
         connection.execute("PRAGMA user_version = 3")
     connection.close()
-    monkeypatch.setattr("drt_engine.store.database._is_writable", lambda path: False)
+    monkeypatch.setattr("drt_engine.store.catalogue.database._is_writable", lambda path: False)
     with pytest.raises(StoreError, match="of an older version"):
         Store.open(made)
     monkeypatch.undo()
@@ -167,7 +165,7 @@ def test_a_damaged_search_index_is_found_in_a_read_only_library(
     with open_store(made) as store:
         store._database._open().execute("INSERT INTO chunk_text (chunk_text) VALUES ('delete-all')")
     with monkeypatch.context() as patch:
-        patch.setattr("drt_engine.store.database._is_writable", lambda path: False)
+        patch.setattr("drt_engine.store.catalogue.database._is_writable", lambda path: False)
         with Store.open(made) as store:
             assert [finding.kind for finding in store.check()] == ["search"]
     with open_store(made) as store:

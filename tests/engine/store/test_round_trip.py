@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from drt_engine.errors import ConfigError, StoreError
 from drt_engine.store import ChunkBatch, RecordLayout, Store
-from drt_engine.store import reader as reader_module
-from drt_engine.store import writer as writer_module
-from drt_engine.store.writer import quantise
+from drt_engine.store.segments import reader as reader_module
+from drt_engine.store.segments import writer as writer_module
+from drt_engine.store.segments.writer import quantise
 from tests.engine.store.helpers import (
     BF16,
     INT8,

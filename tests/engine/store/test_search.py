@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from drt_engine.retrieval.lexical import search_terms as terms
-from drt_engine.store import Store, search
-from drt_engine.store.margins import WORDS
+from drt_engine.store import Store
+from drt_engine.store.catalogue import search
+from drt_engine.store.catalogue.index_text import WORDS
+from drt_engine.text.lexical import search_terms as terms
 from tests.engine.store.helpers import add_document, document_id, open_store
 
 APART = "moss " * WORDS  # so that no margin reaches the words of another chunk

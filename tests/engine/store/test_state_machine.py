@@ -11,8 +11,9 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from drt_engine.store import Store, shelves
-from drt_engine.store.margins import indexed_text
+from drt_engine.store import Store
+from drt_engine.store.catalogue.index_text import indexed_text
+from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import (
     INT8,
     add_document,
@@ -154,7 +155,7 @@ class LibraryMachine(RuleBasedStateMachine):
 
 def run(examples: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelves, "UNSHELVED_SEGMENTS", 3)
+        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 3)
         machine = LibraryMachine.TestCase
         machine.settings = settings(
             max_examples=examples,

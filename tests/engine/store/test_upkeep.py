@@ -13,8 +13,10 @@ import pytest
 import torch
 
 from drt_engine.errors import LockTimeout, StoreError
-from drt_engine.store import Store, migrations, reader, shelves
-from drt_engine.store.seals import unpack_text
+from drt_engine.store import Store
+from drt_engine.store.catalogue import migrations
+from drt_engine.store.catalogue.row_checksums import unpack_text
+from drt_engine.store.segments import landmark_files, reader
 from drt_engine.store.view import LibraryView
 from tests.engine.store.helpers import (
     INT8,
@@ -33,7 +35,7 @@ from tests.engine.store.operations import TURN, held
 @pytest.fixture
 def many(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Thirty documents of three chunks in as many files, shelved ten segments at a time."""
-    monkeypatch.setattr(shelves, "UNSHELVED_SEGMENTS", 10)
+    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 10)
     for number in range(1, 31):
         pieces = [f"quillwort{number} piece {i}. " for i in range(3)]
         add_document(store, number, pieces, per_segment=1)
@@ -179,7 +181,7 @@ READER = """
 import sys
 from pathlib import Path
 from drt_engine.store import Store
-from drt_engine.store.records import landmark_bytes
+from drt_engine.store.segments.records import landmark_bytes
 with Store.open(Path(sys.argv[1])) as store, store.snapshot() as view:
     print(len(view.documents()), flush=True)
     sys.stdin.readline()

@@ -64,9 +64,7 @@ def test_an_echo_question_keeps_its_sentence_and_drops_words() -> None:
         text, made = clozes(seed, 0.0)
         assert text == TEXT
         for question, answer, [(start, end)] in made:
-            line = next(
-                x for x in TEXT.splitlines() if answer in x and TEXT.find(x) <= start < end
-            )
+            line = next(x for x in TEXT.splitlines() if answer in x and TEXT.find(x) <= start < end)
             shorter += len(question.split()) < len(line.split()) - 3
     assert shorter > 20
 

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from drt_engine.errors import ConfigError
-from drt_engine.tokenizer import Encoding
+from drt_engine.text.tokenizer import Encoding
 from drt_engine.train import shards as shards_module
 from drt_engine.train.shards import TokenShards, corpus_name, open_shards
 from tests.engine.train.corpora import write_corpus

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from drt_engine.config.train import OptimConfig, RunConfig, StreamConfig, TrainConfig
 from drt_engine.model import drt as model_module
-from drt_engine.retrieval import selection
-from drt_engine.retrieval.selection import Selection
+from drt_engine.model import selection
+from drt_engine.model.selection import Selection
 from drt_engine.train.loop import Loop
 from drt_engine.train.metrics import read_metrics
 from drt_engine.train.tasks import Drawn

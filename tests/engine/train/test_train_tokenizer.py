@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drt_engine.errors import ConfigError
-from drt_engine.tokenizer import SPECIAL_TOKENS, Tokenizer
+from drt_engine.text.tokenizer import SPECIAL_TOKENS, Tokenizer
 from drt_engine.train.tokenizer import train_tokenizer
 
 TEXT = "The notice period is thirty days. Naïve keepers sign the log: 中国 👍\r\n\tthe <pad> <end>"

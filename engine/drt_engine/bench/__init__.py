@@ -1,0 +1,1 @@
+"""Benchmarks: each number beside something timed in the same run."""

@@ -1,0 +1,55 @@
+"""The door to all benchmarks: a name and options in, the documented JSON out.
+
+Every number stands beside something timed in the same run, in turns, since machines differ and
+are seldom idle: a matrix product, a copy of memory, a Python process that only imports torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from drt_engine.bench.ask import bench_ask
+from drt_engine.bench.decode import bench_decode
+from drt_engine.bench.ingest import bench_ingest
+from drt_engine.bench.kernels import bench_kernels
+from drt_engine.bench.library import bench_library
+from drt_engine.bench.parts import BenchOptions
+from drt_engine.bench.pdf import bench_pdf
+from drt_engine.bench.retrieve import bench_retrieve
+from drt_engine.bench.train import bench_train
+from drt_engine.config.load import build
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.report import BenchReport
+from drt_engine.runtime import Runtime
+
+# With the model that reads and answers, and those that make what they time or need none.
+WITH_MODEL: dict[str, Callable[[Runtime, BenchOptions], BenchReport]] = {
+    "ingest": bench_ingest,
+    "ask": bench_ask,
+    "retrieve": bench_retrieve,
+    "library": bench_library,
+}
+OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
+    "kernels": bench_kernels,
+    "decode": bench_decode,
+    "train": bench_train,
+    "pdf": bench_pdf,
+}
+
+
+def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
+    """Time one part of the program; the fields of BenchOptions are the options.
+
+    Raises ConfigError for an unknown name or option, WeightsError for a model that is not there.
+    """
+    known = [*WITH_MODEL, *OWN_MODEL]
+    if name not in known:
+        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(known)}")
+    plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
+    chosen = build(BenchOptions, plain, f"{name}.")
+    if name in OWN_MODEL:
+        return OWN_MODEL[name](chosen).to_dict()
+    runtime = chosen.runtime()
+    return WITH_MODEL[name](runtime, chosen).to_dict()

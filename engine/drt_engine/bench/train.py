@@ -1,0 +1,183 @@
+"""`drt bench train`: one training step of language modelling with retrieval, beside the same model
+without it.
+
+A step is forward, backward and AdamW on streams of made-up tokens, in bf16 where the machine is
+fast at it. Two models without: one that still encodes its chunks, and one that has no encoder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from drt_engine.bench.gca import Gca, backend, naive
+from drt_engine.bench.ingest import read_flops
+from drt_engine.bench.parts import GIGA, MATMUL, SHAPES, BenchOptions, Calibration, Machine
+from drt_engine.bench.timing import Clock, Work, in_turns
+from drt_engine.config.model import ModelConfig
+from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
+from drt_engine.model.chunking import next_token_targets
+from drt_engine.model.drt import DRT
+
+TOKENS = {"cpu": 1024, "cuda": 1 << 15}
+LENGTH = 1 << 14  # tokens of one stream, at most
+WITHOUT, BARE = "without GCA", "without GCA and encoder"
+_TRAINING = 3  # times the forward's operations: each product has two more in the backward pass
+
+
+def bench_train(options: BenchOptions) -> BenchReport:
+    """Time training steps of one shape in turns; what cannot run here is said on stderr."""
+    started = time.monotonic()
+    machine, config = options.machine(), options.config
+    tokens = options.tokens or TOKENS[machine.device.type]
+    calibration, clock = Calibration(machine), Clock(machine.device)
+    trained = {g: _Trained(config, machine, groups=g, tokens=tokens) for g in (1, 2)}
+    works = _works(trained, options)
+    ours = _named(1)
+    timed = in_turns(
+        works | {MATMUL: calibration.time},
+        clock,
+        repetitions=options.repetitions,
+        needed=[ours, WITHOUT, BARE],
+    )
+    del timed[MATMUL]
+    return BenchReport(
+        bench="train",
+        rows=[*_rows(timed, trained[1]), *_share(timed[ours], trained[1], calibration)],
+        seconds=time.monotonic() - started,
+        model=SHAPES[options.shape],
+        calibration=calibration.numbers(
+            tokens=trained[1].tokens, flops_per_token=train_flops(config)
+        ),
+    )
+
+
+def _named(groups: int, form: str = "") -> str:
+    return f"DRT, {groups} group{'s' * (groups > 1)}" + (f", {form}" if form else "")
+
+
+def _works(trained: dict[int, _Trained], options: BenchOptions) -> dict[str, Work]:
+    works: dict[str, Work] = {_named(groups): one.step for groups, one in trained.items()}
+    first = trained[1]
+    works |= {
+        _named(1, "naive GCA"): lambda: first.step(form=naive),
+        _named(1, "reference GCA"): lambda: first.step(form=backend("reference")),
+        WITHOUT: lambda: first.step(retrieval=False),
+        BARE: first.bare_step,
+    }
+    if options.compile:
+        works[_named(1, "compiled")] = first.compiled_step()
+    return works
+
+
+def train_flops(config: ModelConfig) -> float:
+    """Return the floating-point operations of one token's training step with retrieval.
+
+    Matrix products of all parts, three times those of the forward pass, and the windows as if they
+    were full; the landmark of a chunk is spread over its tokens.
+    """
+    width, heads = config.width, config.heads * config.head_size
+    kv = config.kv_heads * config.head_size
+    layer = width * (heads + 2 * kv) + heads * width + 3 * width * config.mlp
+    layer += 2 * heads * config.window
+    gca = 2 * width * heads + 2 * heads * config.retrieved * config.chunk
+    upper = 2.0 * config.upper_layers * (layer + gca) * config.slots / config.chunk
+    logits = 2.0 * config.vocab * width
+    return _TRAINING * (read_flops(config) + upper + logits)
+
+
+class _Trained:
+    """A model, its optimiser and one batch of streams."""
+
+    def __init__(self, config: ModelConfig, machine: Machine, *, groups: int, tokens: int) -> None:
+        generator = torch.Generator().manual_seed(0)
+        chunks = max(2, min(tokens, LENGTH) // config.chunk)
+        batch = max(1, tokens // (chunks * config.chunk))
+        size = (batch, chunks, config.chunk)
+        torch.manual_seed(0)
+        self._model = DRT(replace(config, groups=groups)).to(machine.device)
+        self._ids = torch.randint(config.vocab, size, generator=generator).to(machine.device)
+        self._valid = torch.ones_like(self._ids, dtype=torch.bool)
+        self._optimizer = torch.optim.AdamW(self._model.parameters(), lr=1e-5, fused=True)
+        self._machine = machine
+        self.config, self.tokens = config, self._ids.numel()
+
+    def step(self, *, retrieval: bool = True, form: Gca | None = None) -> None:
+        """One step; ``form`` stands in for the implementation of GCA."""
+        with self._computing(form):
+            losses, _ = self._model.stream_loss(self._ids, self._valid, retrieval=retrieval)
+        self._learn(losses)
+
+    def bare_step(self) -> None:
+        """One step of the lower and upper stacks alone."""
+        model = self._model
+        with self._computing(None):
+            states, mask = model.chunk_states(self._ids, self._valid)
+            flat = model.upper_states(states.flatten(1, 2), mask.flatten(1), lambda *_: ())
+            targets, known = next_token_targets(self._ids, self._valid)
+            logits = model.logits(flat.view_as(states)[known]).float()
+            losses = F.cross_entropy(logits, targets[known], reduction="none")
+        self._learn(losses)
+
+    def compiled_step(self) -> Work:
+        """The same step with a compiled model; the first call takes minutes."""
+        compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(self._model.stream_loss)
+
+        def step() -> None:
+            with self._computing(None):
+                losses, _ = compiled(self._ids, self._valid)
+            self._learn(losses)
+
+        return step
+
+    def _learn(self, losses: Tensor) -> None:
+        losses.mean().backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    @contextlib.contextmanager
+    def _computing(self, form: Gca | None) -> Iterator[None]:
+        low = self._machine.dtype == torch.bfloat16
+        layers = [layer.gca for layer in self._model.upper]
+        before = [layer.compute for layer in layers]
+        try:
+            for layer in layers if form is not None else ():
+                layer.compute = form
+            with torch.autocast(self._machine.device.type, torch.bfloat16, enabled=low):
+                yield
+        finally:
+            for layer, own in zip(layers, before, strict=True):
+                layer.compute = own
+
+
+def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow]:
+    """Milliseconds of a step; a ratio to what has no GCA is how much longer a step takes."""
+    own = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
+    for name, values in own.items():
+        if name == BARE:
+            yield bench_row(name, values, unit="ms")
+        elif name == WITHOUT:
+            yield bench_row(name, values, unit="ms", against=BARE, against_values=own[BARE])
+        else:
+            yield bench_row(name, values, unit="ms", against=WITHOUT, against_values=own[WITHOUT])
+    for groups in (1, 2):
+        name = _named(groups)
+        rates, bare = ([trained.tokens / s for s in timed[n]] for n in (name, BARE))
+        yield bench_row(f"{name}, rate", rates, unit="tokens/s", against=BARE, against_values=bare)
+
+
+def _share(seconds: list[float], trained: _Trained, calibration: Calibration) -> Iterator[BenchRow]:
+    work = train_flops(trained.config) * trained.tokens
+    yield bench_row(
+        f"{_named(1)}, operations",
+        [work / s / GIGA for s in seconds],
+        unit="GFLOP/s",
+        against=MATMUL,
+        against_values=[rate / GIGA for rate in calibration.matmul.rates],
+    )

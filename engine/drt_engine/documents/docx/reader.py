@@ -1,0 +1,326 @@
+"""Reads Word files (.docx): headings as sections, lists with their numbers, tables as rows.
+
+Footnotes follow the paragraph that refers to them. Needs nothing beyond the standard library;
+deleted and hidden text, headers, footers and comments are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.contents import CONTENTS_LINE
+from drt_engine.documents.docx.parts import Parts, number, symbol
+from drt_engine.documents.inputs.zips import SafeZip
+from drt_engine.documents.writer import BlockWriter, tidy
+from drt_engine.documents.xml import parse
+from drt_engine.errors import EmptyDocument, UnreadableDocument
+
+_WORD = frozenset(
+    (
+        "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
+        "http://purl.oclc.org/ooxml/wordprocessingml/main",
+    )
+)
+_MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+# A changed copy of what stands beside it, or text that a revision moved away.
+_PASSED_OVER = frozenset(("Fallback", "moveFrom"))
+_SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
+_TITLE_BLOCKS = 4
+_TICKED, _UNTICKED = "\u2612", "\u2610"
+_BOX = re.compile("\\s*([\u2610-\u2612])\\s*")
+_CONTENTS_STYLE = re.compile(r"toc (?:\d|heading)|table of figures")
+_OLD_WORD = b"\xd0\xcf\x11\xe0"
+_LONGEST_HEADING = 200  # contracts give whole clauses the style of a heading
+_LONGEST_NOTE = 20_000
+
+
+@dataclass
+class _Paragraph:
+    style: str = ""
+    outline: int | None = None
+    list_id: str | None = None
+    list_level: int | None = None
+    parts: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _Table:
+    cells: list[list[str]] = field(default_factory=list)
+
+
+class _Body:
+    """Follows the elements of the running text and writes it out."""
+
+    def __init__(self, parts: Parts, footnotes: dict[str, str], notes: Notes) -> None:
+        self.writer = BlockWriter()
+        self.title = ""
+        self._parts, self._footnotes, self._skipped = parts, footnotes, notes
+        self._paragraphs: list[_Paragraph] = []
+        self._tables: list[_Table] = []
+        self._referred: list[str] = []
+        self._passed = 0  # depth inside an element that is passed over
+        self._in_text = False
+        self._hidden = False
+        self._ticked = False
+        self.in_title = True
+
+    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+        if self._passed or name in _PASSED_OVER:
+            self._passed += 1
+        elif namespace == _MATH:
+            self._in_text = self._in_text or name == "t"
+        elif namespace in _WORD:
+            self._start_word(name, attributes)
+
+    def _start_word(self, name: str, attributes: dict[str, str]) -> None:
+        if name == "p":
+            self._paragraphs.append(_Paragraph())
+        elif name == "tbl":
+            self._tables.append(_Table())
+        elif name == "tc" and self._tables:
+            self._tables[-1].cells.append([])
+        elif name in ("drawing", "pict"):
+            self._skipped.skip("image", "no text to read")
+        elif self._paragraphs:
+            self._start_inline(name, attributes, self._paragraphs[-1])
+
+    def _start_inline(self, name: str, attributes: dict[str, str], within: _Paragraph) -> None:
+        value = attributes.get("val", "")
+        if name == "t":
+            self._in_text = not self._hidden
+        elif name == "r":
+            self._hidden = False
+        elif name == "vanish":
+            self._hidden = value not in ("0", "false")
+        elif name in _SIGNS:
+            within.parts.append(_SIGNS[name])
+        elif name == "pStyle":
+            within.style = value
+        elif name == "outlineLvl":
+            within.outline = number(value)
+        elif name == "numId":
+            within.list_id = value
+        elif name == "ilvl":
+            within.list_level = number(value)
+        elif name == "sym":
+            self._add_symbol(attributes, within)
+        elif name == "checkBox":
+            self._ticked = False
+        elif name in ("default", "checked"):  # of a tick box; the second has the last word
+            self._ticked = value not in ("0", "false")
+        elif name in ("footnoteReference", "endnoteReference"):
+            self._refer(name[: -len("Reference")] + attributes.get("id", ""), within)
+
+    def _add_symbol(self, attributes: dict[str, str], within: _Paragraph) -> None:
+        """A character of a picture font, whose numbers say nothing without it."""
+        sign = symbol(attributes.get("font", ""), attributes.get("char", ""))
+        if sign:
+            within.parts.append(sign)
+        else:
+            self._skipped.skip("symbol of a picture font", "without a name")
+
+    def _refer(self, key: str, within: _Paragraph) -> None:
+        if key in self._footnotes:
+            self._referred.append(key)
+            within.parts.append(f"[{len(self._referred)}]")
+            within.notes.append(f"[{len(self._referred)}] {self._footnotes[key]}")
+
+    def text(self, data: str) -> None:
+        if self._in_text and self._paragraphs:
+            self._paragraphs[-1].parts.append(data)
+
+    def end(self, name: str) -> None:
+        if self._passed:
+            self._passed -= 1
+        elif name == "t":
+            self._in_text = False
+        elif name == "checkBox" and self._paragraphs:
+            self._paragraphs[-1].parts.append(_TICKED if self._ticked else _UNTICKED)
+        elif name == "p" and self._paragraphs:
+            self._end_paragraph(self._paragraphs.pop())
+        elif name == "tr" and self._tables:
+            self._end_row(self._tables[-1])
+        elif name == "tbl" and self._tables:
+            self._end_row(self._tables.pop())
+
+    def _end_row(self, table: _Table) -> None:
+        cells = [" ".join(" ".join(cell).split()) for cell in table.cells]
+        table.cells = []
+        if not any(cells):
+            return
+        within = [one for one in self._tables if one is not table]
+        outer = within[-1].cells if within else []
+        if outer:
+            outer[-1].append(" | ".join(cells))  # a table in a cell
+        else:
+            self.writer.write("row", " | ".join(cells))
+
+    def _end_paragraph(self, paragraph: _Paragraph) -> None:
+        text = tidy(_BOX.sub(r" \1 ", "".join(paragraph.parts))).strip()
+        cell = self._tables[-1].cells if self._tables else []
+        if cell:
+            cell[-1].extend([text, *paragraph.notes] if text else paragraph.notes)
+        elif text:
+            self._write(paragraph, text)
+        for note in paragraph.notes if not cell else ():
+            self.writer.write("paragraph", note)
+
+    def _write(self, paragraph: _Paragraph, text: str) -> None:
+        style = self._parts.styles.resolved(paragraph.style)
+        level = style.level if paragraph.outline is None else paragraph.outline + 1
+        list_id = style.list_id if paragraph.list_id is None else paragraph.list_id
+        depth = style.list_level if paragraph.list_level is None else paragraph.list_level
+        label = self._parts.numbering.label(list_id, depth) if list_id else ""
+        kind = style.name.lower()
+        if _CONTENTS_STYLE.fullmatch(kind):
+            self._skipped.skip(*CONTENTS_LINE)
+            return
+        if kind == "title" and self.in_title:
+            self.title = f"{self.title} {text}".strip()  # it may take several paragraphs
+        self.in_title = self.in_title and (kind == "title" or not self.title)
+        text = f"{label} {text}" if label else text
+        if level is not None and level <= 9 and len(text) <= _LONGEST_HEADING:
+            self.writer.write("paragraph", text, level)
+        elif label:
+            self.writer.write("item", "  " * min(depth, 8) + text)
+        else:
+            self.writer.write("paragraph", text)
+
+
+class _Footnotes:
+    """Collects the texts of footnotes or endnotes by their id."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind, self._id, self._in_text = kind, "", False
+        self.found: dict[str, str] = {}
+
+    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+        if name == self._kind:
+            # The lines that part notes from the text have types of their own.
+            self._id = "" if "type" in attributes else self._kind + attributes.get("id", "")
+        self._in_text = name == "t" and bool(self._id)
+        if name == "p" and self._id in self.found:
+            self.found[self._id] += " "
+
+    def end(self, name: str) -> None:
+        self._in_text = False
+
+    def text(self, data: str) -> None:
+        if self._in_text and len(self.found.get(self._id, "")) < _LONGEST_NOTE:
+            self.found[self._id] = self.found.get(self._id, "") + data
+
+
+def _footnotes(archive: SafeZip, parts: Parts, name: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    folder = parts.main.rpartition("/")[0]
+    for kind in ("footnote", "endnote"):
+        handler, member = _Footnotes(kind), f"{folder}/{kind}s.xml"
+        if member in archive:
+            for _ in parse(archive.pieces(member), handler, name):
+                pass
+        found |= handler.found
+    return {key: " ".join(text.split()) for key, text in found.items() if text.strip()}
+
+
+def _open(source: Source) -> SafeZip:
+    with source.open() as file:
+        if file.read(4) == _OLD_WORD:
+            raise UnreadableDocument(
+                f"{source.name} is protected by a password or in Word's old format; "
+                "save it as a .docx file without a password."
+            )
+    return SafeZip(source, "Word")
+
+
+def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
+    with _open(source) as archive:
+        parts = Parts.read(archive, source.name)
+        if parts.main not in archive:
+            raise UnreadableDocument(
+                f"{source.name} holds no Word document (no {parts.main}); get or export it again."
+            )
+        _note_parts(archive, notes, source.name)
+        body = _Body(parts, _footnotes(archive, parts, source.name), notes)
+        for _ in parse(archive.pieces(parts.main), body, source.name):
+            yield body, body.writer.take()
+        body.writer.finish()
+        yield body, body.writer.take()
+
+
+class _Counted:
+    """Counts comments, and whether a part holds any text."""
+
+    def __init__(self) -> None:
+        self.comments = 0
+        self.has_text = False
+
+    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+        self.comments += name == "comment"
+
+    def end(self, name: str) -> None:
+        pass
+
+    def text(self, data: str) -> None:
+        self.has_text = self.has_text or not data.isspace()
+
+
+def _note_parts(archive: SafeZip, notes: Notes, name: str) -> None:
+    """Note the parts beside the running text, unless nothing is in them."""
+    for member in archive.members:
+        leaf = member.rpartition("/")[2]
+        edge = leaf.startswith(("header", "footer")) and leaf.endswith(".xml")
+        if not edge and leaf != "comments.xml":
+            continue
+        counted = _Counted()
+        try:
+            for _ in parse(archive.pieces(member), counted, name):
+                pass
+        except UnreadableDocument:
+            notes.skip(member, "broken XML")
+            continue
+        if edge and counted.has_text:
+            notes.skip("header or footer", "beside the running text")
+        elif counted.comments:
+            notes.skip("comment", "beside the running text", counted.comments)
+
+
+def _title(source: Source, core: str) -> str:
+    if core := one_line(core):
+        return core
+    body: _Body | None = None
+    for body, _ in islice(_read(source, Notes()), _TITLE_BLOCKS):
+        if body.title and not body.in_title:
+            break
+    if body is not None and body.title:
+        return one_line(body.title)
+    heading = body.writer.path.first_title if body is not None else None
+    return heading or one_line(source.file_name)
+
+
+def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
+    for _, blocks in _read(source, notes):
+        yield from blocks
+
+
+@dataclass(frozen=True)
+class DocxReader:
+    """The running text of a Word file."""
+
+    def recognises(self, head: bytes) -> bool:
+        return head.startswith(b"PK\x03\x04") and b"word/" in head
+
+    def open(self, source: Source) -> OpenDocument:
+        with _open(source) as archive:
+            parts = Parts.read(archive, source.name)
+            title = _title(source, parts.metadata.title)
+        if not any(block.text.strip() for block in _pieces(source, Notes())):
+            raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
+        notes = Notes()
+        media = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
+        blocks, about = regroup(_pieces(source, notes)), parts.metadata
+        return OpenDocument(title, media, blocks, notes, about.author, about.date)

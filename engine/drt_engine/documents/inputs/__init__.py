@@ -1,0 +1,1 @@
+"""What a user names as input: paths, archives, temporary copies without a name."""

@@ -1,0 +1,124 @@
+"""Lists archives and gives their members one by one, inside the child process of `sandbox`.
+
+Writes nothing to disk; knows nothing of what the members are.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import stat
+import tarfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import BinaryIO, cast
+
+from drt_engine.documents.base import OpenDocument, Source, one_line, printable_path
+from drt_engine.documents.inputs.zips import DAMAGE, SafeZip
+from drt_engine.errors import UnreadableDocument, UnsupportedFormat
+
+_READ_BYTES = 1 << 18
+_TAR_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, *DAMAGE)
+
+Send = Callable[..., None]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A member before its bytes are read; `why` says why they will not be."""
+
+    name: str
+    why: str
+    data: Iterator[bytes]
+
+
+def send_members(source: Source, send: Send) -> None:
+    """Send every member: its name, its bytes in pieces, an empty piece; "" for `why` is success."""
+    seen: set[str] = set()
+    for entry in _entries(source):
+        # Systems differ in which of two they would unpack, so the second has to be told.
+        why = entry.why or _unsafe(entry.name) or ("its name occurs twice" * (entry.name in seen))
+        seen.add(entry.name)
+        send(member=entry.name, why=why)
+        if not why:
+            _send_data(entry, send)
+    send(skipped=[])
+
+
+def _send_data(entry: _Entry, send: Send) -> None:
+    why = ""
+    try:
+        for data in entry.data:
+            send(data=base64.b64encode(data).decode())
+    except UnreadableDocument as error:
+        why = str(error)
+    except (OSError, *_TAR_DAMAGE) as error:
+        why = _first_line(error)
+    send(data="", why=why)
+
+
+def _unsafe(name: str) -> str:
+    """Why a member's path is refused; hidden files are passed over as they are in folders."""
+    path = PurePosixPath(name.replace("\\", "/"))
+    if path.is_absolute() or ".." in path.parts or ":" in name[:2] or "\0" in name:
+        return "its path leads out of the archive"
+    hidden = any(part.startswith(".") or part == "__MACOSX" for part in path.parts)
+    return "hidden" if hidden else ""
+
+
+def _entries(source: Source) -> Iterator[_Entry]:
+    with source.open() as file:
+        zipped = file.read(2) == b"PK"  # a tar may end with a zip, so its end tells nothing
+    yield from _zip_entries(source) if zipped else _tar_entries(source)
+
+
+def _zip_entries(source: Source) -> Iterator[_Entry]:
+    with SafeZip(source, "zip") as archive:
+        for member in archive.entries:
+            if member.is_dir():
+                continue
+            kind = stat.S_IFMT(member.external_attr >> 16)
+            why = "a link" if stat.S_ISLNK(kind) else ""
+            why = "protected by a password" if member.flag_bits & 1 else why
+            yield _Entry(printable_path(member.filename), why, archive.pieces_of(member))
+
+
+def _tar_entries(source: Source) -> Iterator[_Entry]:
+    try:
+        with source.open() as file, tarfile.open(fileobj=file, mode="r:*") as archive:
+            for member in archive:
+                if member.isdir() or member.name.endswith("/"):
+                    continue
+                why = "" if member.isreg() else "a link or device"
+                yield _Entry(printable_path(member.name), why, _tar_pieces(archive, member))
+                archive.members = []  # type: ignore[attr-defined]  # it grows with the archive
+    except _TAR_DAMAGE as error:
+        raise UnreadableDocument(
+            f"{source.name} is not a whole archive ({_first_line(error)}); get it again."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    """What the library says; its tries at one compression after the other are not repeated."""
+    return one_line(str(error).partition("\n")[0]).lower() or type(error).__name__
+
+
+def _tar_pieces(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    file = cast(BinaryIO, archive.extractfile(member))
+    while data := file.read(_READ_BYTES):
+        yield data
+
+
+@dataclass(frozen=True)
+class ArchiveReader:
+    """Knows archives by their content; `expand_paths` reads their members."""
+
+    def recognises(self, head: bytes) -> bool:
+        compressed = head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"))
+        office = b"[Content_Types].xml" in head[:256] or b"mimetypeapplication/" in head[:256]
+        zipped = head.startswith(b"PK\x03\x04") and not office
+        return zipped or compressed or head[257:262] == b"ustar"
+
+    def open(self, source: Source) -> OpenDocument:
+        raise UnsupportedFormat(f"{source.name} is an archive; read its members one by one.")

@@ -1,0 +1,229 @@
+"""Turns what a user names (files, folders, globs, "-") into sources, one error per bad path.
+
+Knows the file system; asks `registry` only whether a file's format is known.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from drt_engine.documents.base import Notes, Source, printable_path, unreadable
+from drt_engine.documents.formats import Format
+from drt_engine.documents.registry import find_format, unsupported
+from drt_engine.documents.sandbox.limits import NESTED_ARCHIVES, Budget
+from drt_engine.errors import DocumentError, UnreadableDocument
+
+if TYPE_CHECKING:
+    from drt_engine.documents.sandbox.process import Member
+
+STANDARD_INPUT = "standard input"
+UNKNOWN = "no reader knows its type"
+HIDDEN = "hidden name"
+_HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
+
+Found = Source | DocumentError
+
+
+class PathExpansion(Iterator[Found]):
+    """The sources and errors in order; `skipped` counts files passed over so far.
+
+    A file is passed over when it was found in a folder, an archive or by a glob and no reader knows
+    it. `notes` names these files, and says what else was passed over and why.
+    """
+
+    def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
+        self.skipped = 0
+        self.notes = Notes()
+        self._stdin = stdin
+        self._items = self._expand(arguments)
+
+    def __next__(self) -> Found:
+        return next(self._items)
+
+    def _expand(self, arguments: Sequence[str]) -> Iterator[Found]:
+        for argument in arguments:
+            if argument == "-":
+                yield from self._opened(self._standard_input())
+                continue
+            try:
+                yield from self._argument(argument)
+            except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+                yield unreadable(printable_path(argument).replace("\0", "\\0"), error)
+
+    def _argument(self, argument: str) -> Iterator[Found]:
+        if not argument:  # a path of no name is the current folder, which nobody asked for
+            yield UnreadableDocument("a path is empty; name a file, a folder or -.")
+            return
+        path = Path(argument)
+        if not os.path.lexists(path) and glob.has_magic(argument):
+            yield from self._glob(argument)
+        elif stat.S_ISDIR(mode := path.stat().st_mode):
+            yield from self._walk(path)
+        elif stat.S_ISFIFO(mode):  # a shell's <(command): can be read only once
+            with path.open("rb") as stream:
+                yield from self._opened(Source.from_stream(stream, printable_path(path)))
+        else:
+            yield from self._opened(self._named(path, mode))
+
+    def _standard_input(self) -> Found:
+        stream = self._stdin if self._stdin is not None else getattr(sys.stdin, "buffer", None)
+        if stream is None:
+            return UnreadableDocument("standard input is closed; give a file or pipe text in.")
+        try:
+            return Source.from_stream(stream, STANDARD_INPUT)
+        except OSError as error:
+            return unreadable(STANDARD_INPUT, error)
+
+    def _named(self, path: Path, mode: int) -> Found:
+        source = Source.from_path(path)
+        if not stat.S_ISREG(mode):
+            return UnreadableDocument(
+                f"{source.name} is a device, not a document; name a file, a folder or -."
+            )
+        if path.stat().st_size == 0:
+            return source  # opening it says that it is empty, which is more to the point
+        return source if _format(source) else unsupported(source)
+
+    def _opened(self, found: Found) -> Iterator[Found]:
+        """What was found, or the members of it when it is an archive."""
+        if isinstance(found, Source) and _is_archive(found):
+            archive = replace(found, budget=Budget(found.name, found.size))
+            yield from self._members(archive, depth=1)
+            archive.close()
+        else:
+            yield found
+
+    def _members(self, archive: Source, *, depth: int) -> Iterator[Found]:
+        from drt_engine.documents.sandbox.process import archive_members
+
+        assert archive.budget is not None
+        try:
+            for member in archive_members(archive):
+                archive.budget.count_member()
+                if member.skipped:
+                    self._pass_over(f"{archive.name}!/{member.name}", member.skipped)
+                else:
+                    yield from self._member(archive, member, archive.budget, depth=depth)
+        except DocumentError as error:
+            if depth > 1 and archive.budget.excess:
+                raise  # nothing more of the archive around it is read either
+            yield error
+
+    def _member(
+        self, archive: Source, member: Member, budget: Budget, *, depth: int
+    ) -> Iterator[Found]:
+        name = f"{archive.name}!/{member.name}"
+        place = Path(f"{archive.path or archive.name}!") / member.name
+        try:
+            source = Source.from_pieces(budget.counted(member.data), name, place, budget)
+        except UnreadableDocument as error:
+            budget.check()
+            yield error
+            return
+        chosen = _format(source)
+        if chosen is not None and not chosen.archive and source.size:
+            yield source
+            return
+        if not source.size:
+            self.notes.skip("empty file in an archive", "it holds nothing")
+        elif chosen is None:
+            self._pass_over(name, UNKNOWN)
+            self.skipped += 1
+        elif depth < NESTED_ARCHIVES:
+            yield from self._members(source, depth=depth + 1)
+        else:
+            self._pass_over(name, "an archive in an archive in an archive")
+        source.close()
+
+    def _pass_over(self, name: str, why: str) -> None:
+        if why == "hidden":
+            self.notes.skip(HIDDEN, _HIDDEN_WHY)
+        else:
+            self.notes.skip(name, why)
+
+    def _glob(self, pattern: str) -> Iterator[Found]:
+        found = sorted(glob.iglob(pattern, recursive=True))
+        if not found:
+            yield UnreadableDocument(
+                f"no file matches {printable_path(pattern)}; check the pattern and the folder."
+            )
+        seen: set[Path] = set()  # "**" gives folders as well as what lies in them
+        for name in found:
+            for path in self._files(Path(name)):
+                if isinstance(path, DocumentError):
+                    yield path
+                elif path not in seen:
+                    seen.add(path)
+                    yield from self._found(path)
+
+    def _walk(self, folder: Path) -> Iterator[Found]:
+        for path in self._files(folder):
+            if isinstance(path, DocumentError):
+                yield path
+            else:
+                yield from self._found(path)
+
+    def _files(self, start: Path) -> Iterator[Path | DocumentError]:
+        """Files at or below `start` by name; each folder once, whatever links lead to it."""
+        seen: set[tuple[int, int]] = set()
+        waiting = [start]
+        while waiting:
+            path = waiting.pop()
+            try:
+                status = path.stat()
+                if not stat.S_ISDIR(status.st_mode):
+                    yield path
+                    continue
+                if (status.st_dev, status.st_ino) in seen:
+                    continue
+                seen.add((status.st_dev, status.st_ino))
+                names = sorted(os.listdir(path))
+            except OSError as error:
+                yield unreadable(printable_path(path), error)
+                continue
+            shown = [name for name in names if not name.startswith(".")]
+            if len(shown) < len(names):
+                self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(shown))
+            waiting.extend(path / name for name in reversed(shown))
+
+    def _found(self, path: Path) -> Iterator[Found]:
+        source = Source.from_path(path)
+        try:
+            plain = stat.S_ISREG(path.stat().st_mode)
+            if not plain or not _format(source):
+                self._pass_over(source.name, UNKNOWN if plain else "a device or pipe")
+                self.skipped += 1
+                return
+        except OSError as error:
+            yield unreadable(source.name, error)
+            return
+        yield from self._opened(source)
+
+
+def _format(source: Source) -> Format | None:
+    """The file's format; opens it in any case, so that a missing right to read shows."""
+    with source.open():
+        return find_format(source)
+
+
+def _is_archive(source: Source) -> bool:
+    if source.size == 0:
+        return False
+    chosen = _format(source)
+    return chosen is not None and chosen.archive
+
+
+def expand_paths(arguments: Sequence[str], *, stdin: BinaryIO | None = None) -> PathExpansion:
+    """The documents that `arguments` name, in order, an error in the place of each bad path.
+
+    Folders are walked by name, hidden files and folders passed over; "-" is `stdin`, or the
+    process's standard input, copied to a temporary file that `Source.close` removes.
+    """
+    return PathExpansion(arguments, stdin)

@@ -1,0 +1,113 @@
+"""Zip files that may be hostile: members by name, never more bytes than is sane.
+
+Shared by the formats that are zip files underneath; writes nothing to disk.
+"""
+
+from __future__ import annotations
+
+import lzma
+import zipfile
+import zlib
+from collections.abc import Iterator
+from types import TracebackType
+
+from drt_engine.documents.base import Source, one_line
+from drt_engine.documents.sandbox.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBERS, ZIP_RATIO
+from drt_engine.errors import UnreadableDocument
+
+_READ_BYTES = 1 << 16
+
+# What zipfile was seen to raise for files that are broken or lie about themselves.
+DAMAGE = (
+    zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, RuntimeError,
+    ValueError, IndexError, OverflowError,
+)  # fmt: skip
+
+
+class SafeZip:
+    """An open zip file of a document; raises UnreadableDocument for what is damaged or a bomb."""
+
+    def __init__(self, source: Source, kind: str) -> None:
+        self._name, self._kind = source.name, kind
+        self._file = source.open()
+        try:
+            self._zip = zipfile.ZipFile(self._file)
+            self.entries = self._zip.infolist()
+        except DAMAGE as error:
+            self._file.close()
+            raise self._damaged(str(error)) from error
+        if len(self.entries) > ZIP_MEMBERS:
+            self.close()
+            raise self._damaged(f"it lists {len(self.entries):,} members")
+        self._members: dict[str, zipfile.ZipInfo] = {}
+        self._doubled: set[str] = set()
+        for entry in self.entries:
+            if entry.filename in self._members:
+                self._doubled.add(entry.filename)
+            self._members.setdefault(entry.filename, entry)
+
+    def __enter__(self) -> SafeZip:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._zip.close()
+        self._file.close()
+
+    @property
+    def members(self) -> dict[str, zipfile.ZipInfo]:
+        """The first member of each name, in the order of the file."""
+        return self._members
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._members
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The bytes of a member, which must exist, in pieces of constant size.
+
+        Raises UnreadableDocument also where two members have this name: programs differ in which
+        of them they show.
+        """
+        if name in self._doubled:
+            raise self._damaged(f"it holds two parts called {name}")
+        return self.pieces_of(self._members[name])
+
+    def pieces_of(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
+        """The bytes of one of `entries`, in pieces of constant size."""
+        if member.flag_bits & 1:
+            raise UnreadableDocument(
+                f"{self._name} is protected by a password; save a copy without one."
+            )
+        name = member.filename
+        left = ZIP_MEMBER_BYTES + ZIP_RATIO * member.compress_size
+        try:
+            with self._zip.open(member) as file:
+                while data := file.read(_READ_BYTES):
+                    left -= len(data)
+                    if left < 0:
+                        raise self._damaged(f"{name} unpacks to far too much")
+                    yield data
+        except DAMAGE as error:
+            raise self._damaged(f"{name}: {error}") from error
+
+    def read(self, name: str, limit: int = PART_BYTES) -> bytes:
+        """The whole of a member, which must exist, refused when larger than `limit` bytes."""
+        data = bytearray()
+        for piece in self.pieces(name):
+            data += piece
+            if len(data) > limit:
+                raise self._damaged(f"{name} is larger than {limit >> 20} MB")
+        return bytes(data)
+
+    def _damaged(self, why: str) -> UnreadableDocument:
+        return UnreadableDocument(
+            f"{self._name} is not a whole {self._kind} file ({one_line(why).rstrip('.').lower()}); "
+            "get or export it again."
+        )

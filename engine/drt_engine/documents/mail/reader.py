@@ -1,0 +1,340 @@
+"""Reads e-mail (.eml, .mbox): the headers people read, the body, attachments that are text.
+
+Each message of a mailbox is a section; other attachments are named, not read.
+"""
+
+from __future__ import annotations
+
+import binascii
+import re
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from email.errors import HeaderParseError, MessageError
+from email.message import Message
+from email.parser import BytesParser
+from typing import Any
+
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+    date_of,
+    one_line,
+    regroup,
+    words,
+)
+from drt_engine.documents.mail.lines import PartLines, newlines
+from drt_engine.documents.readers.html import HtmlReader
+from drt_engine.documents.readers.text import codec_name, empty
+from drt_engine.documents.sandbox.limits import HEADER_CHARACTERS, MESSAGE_BYTES, NESTED_MESSAGES
+from drt_engine.errors import DocumentError, UnreadableDocument
+
+_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_TEXT_SUFFIXES = (".txt", ".md", ".csv", ".log", ".rst", ".json", ".ics")
+# What `_Letter` reads or needs to read the rest.
+_READ_HEADERS = frozenset(map(str.lower, _HEADERS)) | words(
+    "content-type content-transfer-encoding content-disposition mime-version"
+)
+# The bounds keep a header of openings without an end from being searched to its end for each.
+_ENCODED_WORD = re.compile(r"=\?([\w.:-]{1,40})(?:\*[\w-]{0,40})?\?([qQbB])\?([^?]{0,4000})\?=")
+_FIRST_LINE = re.compile(rb"From \S+.*\d\d:\d\d")
+_QUOTED_FROM = re.compile(rb">+From ")  # so that it does not begin a message
+_HEADER_LINE = re.compile(
+    rb"(?:From|To|Subject|Date|Received|Return-Path|Delivered-To|Message-ID|MIME-Version|X-[\w-]+|"
+    rb"DKIM-Signature): ?.*",
+    re.IGNORECASE,
+)
+_KNOWING = re.compile(rb"^(?:From|Subject|Received|Message-ID):", re.IGNORECASE | re.MULTILINE)
+# What the email package raises on headers and bodies that no program wrote.
+_PARSE_ERRORS = (MessageError, HeaderParseError, LookupError, ValueError, TypeError, AttributeError)
+
+
+def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
+    """The messages of a mailbox, or the one of a file that is no mailbox, with their first line."""
+    with source.open() as file:
+        mailbox = _FIRST_LINE.match(file.read(256)) is not None
+        file.seek(0)
+        lines: list[bytes] = []
+        size, blank, number, first = 0, True, 1, 1
+        while line := file.readline(1 << 20):
+            number += newlines(line)
+            if mailbox and blank and _FIRST_LINE.match(line):
+                if lines:
+                    yield first, b"".join(lines)
+                lines, size, first = [], 0, number
+                continue
+            blank = not line.strip()
+            if mailbox and _QUOTED_FROM.match(line):
+                line = line[1:]
+            size += len(line)
+            if size <= MESSAGE_BYTES:
+                lines.append(line)
+            elif size - len(line) <= MESSAGE_BYTES:
+                notes.skip("end of a message", "the message is larger than 64 MB")
+        if lines:
+            yield first, b"".join(lines)
+
+
+def _header(message: Message, name: str) -> str:
+    """The first header of a name, fit for a title."""
+    return one_line(next(_headers(message, name), ""))
+
+
+def _headers(message: Message, name: str) -> Iterator[str]:
+    """The headers of a name as people read them; raw bytes are UTF-8, else cp1252."""
+    for key, value in message.raw_items():
+        if key.lower() != name.lower():
+            continue
+        data = str(value).encode("utf-8", "surrogateescape")
+        yield _plain_line(decoded_words(_text_of(data, None)))
+
+
+def _plain_line(text: str) -> str:
+    """A header on one line, its control characters as spaces."""
+    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
+
+
+def decoded_words(header: str) -> str:
+    """A header with its encoded words (RFC 2047) as text, in time by its length alone.
+
+    The standard library's decoder puts every word in front of those before it, one by one.
+    """
+    pieces: list[str] = []
+    held, charset = bytearray(), ""  # adjacent words of a charset, which may part a character
+    end = 0
+    for word in _ENCODED_WORD.finditer(header):
+        between = header[end : word.start()]
+        data = _word_bytes(word[2], word[3])
+        if data is None:
+            continue
+        if not held or between.strip() or word[1].lower() != charset:
+            pieces.append(_text_of(bytes(held), charset))
+            # White space between two encoded words only parts them.
+            pieces.append(between if between.strip() or not end else "")
+            held.clear()
+        charset, end = word[1].lower(), word.end()
+        held += data
+    return "".join((*pieces, _text_of(bytes(held), charset), header[end:]))
+
+
+def _word_bytes(encoding: str, text: str) -> bytes | None:
+    """The bytes of an encoded word; None where it is none."""
+    try:
+        if encoding in "bB":
+            return binascii.a2b_base64(text + "=" * (-len(text) % 4))
+        return binascii.a2b_qp(text.replace("_", " ").encode("ascii"))
+    except ValueError:  # of which binascii's error is one
+        return None
+
+
+class _Letter:
+    """Writes one message; attached messages are sections within it."""
+
+    def __init__(self, name: str, notes: Notes, lines: PartLines) -> None:
+        self._name, self._notes, self._lines = name, notes, lines
+
+    def blocks(self, message: Message, path: tuple[str, ...] = ()) -> Iterator[Block]:
+        subject = _header(message, "Subject") or "(no subject)"
+        path = (*path, subject)
+        section = " > ".join(path)
+        named = []
+        for name in _HEADERS:
+            values = list(filter(None, _headers(message, name)))
+            named += [(name, self._whole(name, value)) for value in values[:1]]
+            if len(values) > 1:
+                why = "a message has one; they may be forged"
+                self._notes.skip(f"more header called {name}", why, len(values) - 1)
+        others = sum(key.lower() not in _READ_HEADERS for key in message.keys())  # noqa: SIM118
+        if others:
+            self._notes.skip("other header", "for mail programs, not the text", others)
+        for number, (name, value) in enumerate(named, 1):
+            end = "\n\n" if number == len(named) else "\n"
+            line = self._lines.header(message, name)
+            yield Block(f"{name}: {value}{end}", section=section, line=line)
+        yield from self._part(message, path)
+
+    def _whole(self, name: str, value: str) -> str:
+        if len(value) > HEADER_CHARACTERS:
+            self._notes.skip(f"end of {name}", f"longer than {HEADER_CHARACTERS:,} characters")
+        return value[:HEADER_CHARACTERS]
+
+    def _part(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        kind = part.get_content_type()
+        if kind == "message/rfc822" and isinstance(part.get_payload(), list):
+            yield from self._attached(part, path)
+        elif kind == "multipart/alternative":
+            self._note_around(part)
+            chosen = self._preferred(part)
+            for form in _parts(part):
+                if form is not chosen:
+                    why = "the same text is read in another form"
+                    self._notes.skip(f"part of type {form.get_content_type()}", why)
+            if chosen is not None:
+                yield from self._part(chosen, path)
+        elif part.is_multipart():
+            self._note_around(part)
+            for inner in _parts(part):
+                yield from self._part(inner, path)
+        else:
+            yield from self._leaf(part, path)
+
+    def _note_around(self, part: Message) -> None:
+        around = f"{part.preamble or ''}\n{part.epilogue or ''}".split("\n")
+        count = sum(bool(line.strip()) for line in around)
+        if count:
+            why = "before the first part or after the last, where mail programs show nothing"
+            self._notes.skip("line around the parts", why, count)
+
+    def _attached(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        if len(path) >= NESTED_MESSAGES:
+            why = f"it lies more than {NESTED_MESSAGES} messages deep"
+            self._notes.skip("attached message", why)
+            return
+        for inner in _parts(part):
+            yield from self.blocks(inner, path)
+
+    def _preferred(self, part: Message) -> Message | None:
+        """Of the same text in several forms the plain one, unless it is only a stub."""
+        forms = list(_parts(part))
+        plain = [one for one in forms if one.get_content_type() == "text/plain"]
+        if plain and _decoded(plain[0]).strip():
+            return plain[0]
+        rich = [one for one in forms if one.get_content_type() == "text/html" or one.is_multipart()]
+        return next(iter(rich or forms), None)
+
+    def _leaf(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
+        kind, name = part.get_content_type(), _file_name(part)
+        first = self._lines.body(part)
+        lines: list[int] | None
+        if kind == "text/html" or name.lower().endswith((".html", ".htm")):
+            text = self._html(part)
+            lines = None if first is None else [first] * (text.count("\n") + 1)
+        elif kind.startswith(("text/", "multipart/")) or name.lower().endswith(_TEXT_SUFFIXES):
+            text = _decoded(part)
+            lines = self._lines.of_text(part, text)
+        else:
+            what = f"attachment {name}" if name else f"part of type {kind}"
+            self._notes.skip(what, "save it and read it as a document of its own")
+            return
+        kept = text.strip("\n")
+        if not kept.strip():
+            if part.get_payload():
+                self._notes.skip(f"part of type {kind}", "it holds no text that can be decoded")
+            return
+        section = " > ".join(path)
+        if name:
+            yield Block(f"Attachment {name}:\n\n", section=section, line=self._lines.top(part))
+        skipped = len(text) - len(text.lstrip("\n"))
+        yield from _lined(f"{kept}\n\n", None if lines is None else lines[skipped:], section)
+
+    def _html(self, part: Message) -> str:
+        data = _decoded(part).encode("utf-8", "replace")
+        try:
+            document = HtmlReader().open(Source.from_bytes(data, self._name))
+            self._notes.merge(document.notes)
+            return "".join(block.text for block in document.blocks)
+        except DocumentError:
+            return ""
+
+
+def _lined(text: str, lines: Sequence[int] | None, section: str) -> Iterator[Block]:
+    """The text in blocks whose lines follow each other in the source as in the text."""
+    if lines is None:
+        yield Block(text, section=section)
+        return
+    written = [line + "\n" for line in text.removesuffix("\n").split("\n")]
+    first = 0
+    for at in range(1, len(written) + 1):
+        # What stands after the source's own lines are the empty ones that end the part.
+        if at < min(len(written), len(lines)) and lines[at] != lines[first] + at - first:
+            yield Block("".join(written[first:at]), section=section, line=lines[first])
+            first = at
+    yield Block("".join(written[first:]), section=section, line=lines[first])
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    payload: Any = message.get_payload()
+    for part in payload if isinstance(payload, list) else []:
+        if isinstance(part, Message):
+            yield part
+
+
+def _file_name(part: Message) -> str:
+    try:
+        return one_line(part.get_filename() or "")
+    except _PARSE_ERRORS:
+        return ""
+
+
+def _decoded(part: Message) -> str:
+    """A part's text; bytes that its declared encoding does not have become U+FFFD."""
+    try:
+        data: Any = part.get_payload(decode=True)
+        declared = part.get_content_charset()
+    except _PARSE_ERRORS:
+        return ""
+    if not isinstance(data, bytes):
+        return ""
+    text = _text_of(data, declared)
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return text.replace("\0", "")
+
+
+def _text_of(data: bytes, declared: str | None) -> str:
+    """Bytes as UTF-8 where they are that, else in the declared encoding, else in cp1252."""
+    codec = codec_name(declared)
+    if codec is not None and codec.startswith("iso2022"):  # whose bytes are ASCII, too
+        return data.decode(codec, "replace")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data.decode(codec or "cp1252", "replace")
+
+
+def _letters(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
+    parser = BytesParser()
+    for first, data in _messages(source, notes):
+        try:
+            message = parser.parsebytes(data)
+            lines = PartLines(data, message, first)
+        except _PARSE_ERRORS as error:
+            notes.skip("message", f"it is not whole ({type(error).__name__})")
+            continue
+        yield message, _Letter(source.name, notes, lines).blocks(message)
+
+
+def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
+    for _, blocks in _letters(source, notes):
+        yield from blocks
+
+
+@dataclass(frozen=True)
+class MailReader:
+    """A message, or the messages of a mailbox."""
+
+    def recognises(self, head: bytes) -> bool:
+        if _FIRST_LINE.match(head) and _KNOWING.search(head):
+            return True
+        return _HEADER_LINE.match(head) is not None and len(_KNOWING.findall(head)) > 1
+
+    def open(self, source: Source) -> OpenDocument:
+        first = next(_letters(source, Notes()), None)
+        if first is None or not any(b.text.strip() for b in _pieces(source, Notes())):
+            raise empty(source)
+        message, _ = first
+        if not any(message.get(name) for name in (*_HEADERS, "Received", "Message-ID")):
+            raise UnreadableDocument(
+                f"{source.name} is no e-mail (none of the usual headers); "
+                "save it as .txt to have it read as it stands."
+            )
+        with source.open() as file:
+            mailbox = _FIRST_LINE.match(file.read(256)) is not None
+        subject = "" if mailbox else _header(message, "Subject")
+        media = "application/mbox" if mailbox else "message/rfc822"
+        notes = Notes()
+        blocks = regroup(_pieces(source, notes))
+        author, date = ("", "") if mailbox else (_header(message, "From"), _header(message, "Date"))
+        title = subject or one_line(source.file_name)
+        return OpenDocument(title, media, blocks, notes, author, date_of(date))

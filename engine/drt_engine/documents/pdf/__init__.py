@@ -1,0 +1,1 @@
+"""The PDF reader: characters to lines, lines to paragraphs, outline to sections."""

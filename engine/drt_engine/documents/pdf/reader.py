@@ -1,0 +1,338 @@
+"""Reads the text of PDF files page by page, through the extra `pdf` (pypdfium2).
+
+Columns are read one after the other, words joined over line ends; bookmarks, or else headings, are
+sections. Left out are running headers and footers, tables of contents, line numbers and the words
+in drawings; footnotes follow the paragraph that their page ends with. Never looks at images, so a
+scanned page has no text.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections import deque
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from drt_engine.documents.base import (
+    BLOCK_CHARACTERS,
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+    date_of,
+    one_line,
+    runs_between,
+)
+from drt_engine.documents.contents import CONTENTS_LINE
+from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.pdf.layout import reading_order
+from drt_engine.documents.pdf.lines import Line
+from drt_engine.documents.pdf.lines import PageText as RawPage
+from drt_engine.documents.pdf.margins import NEIGHBOURS, Page, running
+from drt_engine.documents.pdf.marks import (
+    ContentsLines,
+    figure_labels,
+    footnotes,
+    has_caption,
+    marked_notes,
+    without_line_numbers,
+)
+from drt_engine.documents.pdf.sections import (
+    Bookmark,
+    Bookmarks,
+    BookmarkSections,
+    HeadingSections,
+    Sections,
+    title_of,
+)
+from drt_engine.documents.pdf.text import PageText, Spellings, continues, ends_sentence, lay_out
+from drt_engine.errors import EmptyDocument, UnreadableDocument
+
+_WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")
+_FILE_NAME = re.compile(r"\S+\.(?:docx?|odt|pdf|tex|dvi|indd|pptx?|xlsx?|rtf|qxd)", re.IGNORECASE)
+_NO_TITLES = frozenset(("untitled", "title", "(anonymous)", "unknown"))
+_BOOKMARKS = 20_000
+_DRAWN_KINDS = (2, 3, 4, 5)  # paths, images, shadings and forms
+_MOST_DRAWN = 1500  # objects of a page that are measured
+
+
+def _load(library: Any, source: Source) -> Any:
+    file = source.open()
+    try:
+        return library.PdfDocument(file, autoclose=True)
+    except library.PdfiumError as error:
+        file.close()
+        if "password" in str(error).lower():
+            raise UnreadableDocument(
+                f"{source.name} is protected by a password; save a copy without one."
+            ) from error
+        raise UnreadableDocument(
+            f"{source.name} is not a whole PDF file ({_reason(error)}); get or export it again."
+        ) from error
+    except BaseException:
+        file.close()
+        raise
+
+
+def _reason(error: Exception) -> str:
+    found = re.search(r"PDFium: ([^).]+)", str(error))
+    return found[1].lower() if found else str(error).rstrip(".")
+
+
+class _Document:
+    """An open PDF: its pages as lines, with errors as sentences."""
+
+    def __init__(self, library: Any, source: Source) -> None:
+        self._library, self._name = library, source.name
+        self.pdf = _load(library, source)
+
+    def __enter__(self) -> _Document:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pdf.close()
+
+    def page(self, index: int) -> Page:
+        raw = importlib.import_module("pypdfium2.raw")
+        try:
+            with closing(self.pdf[index]) as page, closing(page.get_textpage()) as text:
+                rotation = raw.FPDFPage_GetRotation(page)
+                lines = RawPage(raw, text, rotation).lines()
+                left, bottom, right, top = _shown(page.get_bbox(), rotation)
+                found = Page(index + 1, lines, bottom, top, width=right - left)
+                if has_caption(lines):
+                    objects = islice(page.get_objects(_DRAWN_KINDS, max_depth=2), _MOST_DRAWN)
+                    found.drawn = [_shown(one.get_bounds(), rotation) for one in objects]
+                return found
+        except self._library.PdfiumError as error:
+            raise UnreadableDocument(
+                f"{self._name} is damaged on page {index + 1} ({_reason(error)}); "
+                "get or export it again."
+            ) from error
+
+    def pages(self) -> Iterator[Page]:
+        for index in range(len(self.pdf)):
+            yield self.page(index)
+
+    def metadata(self) -> Metadata:
+        """What the file says of itself; a file's name in place of the title says nothing."""
+        title = one_line(_WRITER_PREFIX.sub("", self.pdf.get_metadata_value("Title")))
+        if title.lower() in _NO_TITLES or _FILE_NAME.fullmatch(title):
+            title = ""
+        author = one_line(self.pdf.get_metadata_value("Author"))
+        return Metadata(title, author, date_of(self.pdf.get_metadata_value("CreationDate")))
+
+    def bookmarks(self) -> Bookmarks:
+        found: Bookmarks = {}
+        for mark in islice(self.pdf.get_toc(), _BOOKMARKS):
+            target = mark.get_dest()
+            page = target.get_index() if target is not None else None
+            title = one_line(mark.get_title())
+            if target is not None and page is not None and title:
+                top = _height_of(*target.get_view())
+                found.setdefault(page, []).append(Bookmark(mark.level + 1, title, top))
+        return found
+
+
+_TOP_AT = {1: 1, 3: 0, 5: 3, 7: 0}  # in views of the kinds XYZ, FitH, FitR, FitBH
+
+
+def _height_of(kind: int, view: list[float]) -> float | None:
+    """The height on its page that a bookmark points to, where its view tells one."""
+    at = _TOP_AT.get(kind)
+    return view[at] if at is not None and at < len(view) and view[at] > 0 else None
+
+
+def _shown(
+    box: tuple[float, float, float, float], rotation: int
+) -> tuple[float, float, float, float]:
+    """A page's box as it is shown; see `pdf_lines`, which turns characters alike."""
+    left, bottom, right, top = box
+    if rotation == 1:
+        return bottom, -right, top, -left
+    if rotation == 2:
+        return -right, -top, -left, -bottom
+    return (-top, left, -bottom, right) if rotation == 3 else box
+
+
+def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Iterator[Page]:
+    """The pages without their running lines, each seen among its neighbours."""
+    window: deque[Page] = deque(maxlen=2 * NEIGHBOURS + 1)
+    ahead: deque[Page] = deque()
+    for page in pages:
+        spellings.see(page.lines)
+        window.append(page)
+        ahead.append(page)
+        if len(ahead) > NEIGHBOURS:
+            yield _without_running(ahead.popleft(), window, notes)
+    while ahead:
+        yield _without_running(ahead.popleft(), window, notes)
+
+
+def _without_running(page: Page, window: deque[Page], notes: Notes) -> Page:
+    others = [one for one in window if 0 < abs(one.number - page.number) <= NEIGHBOURS]
+    gone = running(page, others)
+    if gone:
+        notes.skip("header or footer line", "running through the pages", len(gone))
+    kept = [line for line in page.lines if id(line) not in gone]
+    return replace(page, lines=kept)
+
+
+class _Layout:
+    """Lays out pages as text and footnotes, without what is neither."""
+
+    def __init__(self, notes: Notes) -> None:
+        self._notes = notes
+        self._contents = ContentsLines()
+        self.spellings = Spellings()
+
+    def lay_out(self, page: Page) -> tuple[PageText, PageText | None]:
+        """The running text of a page, and its footnotes."""
+        lines, numbers = without_line_numbers(page.lines)
+        if numbers:
+            self._notes.skip("line number", "printed beside the text", numbers)
+        lines = self._without(lines, self._contents.find(lines), *CONTENTS_LINE)
+        if page.drawn:
+            size = page.width * (page.top - page.bottom)
+            labels = figure_labels(lines, page.drawn, size)
+            lines = self._without(lines, labels, "line of words in a figure", "no running text")
+        foot = footnotes(lines, page.usual)
+        text = lay_out(reading_order(_without(lines, foot)), self.spellings)
+        if not foot:
+            return text, None
+        return text, lay_out(reading_order(marked_notes(foot)), self.spellings)
+
+    def _without(self, lines: list[Line], gone: list[Line], what: str, why: str) -> list[Line]:
+        if gone:
+            self._notes.skip(what, why, len(gone))
+        return _without(lines, gone)
+
+
+def _without(lines: list[Line], gone: list[Line]) -> list[Line]:
+    ids = {id(line) for line in gone}
+    return [line for line in lines if id(line) not in ids] if ids else lines
+
+
+def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list[Block]]:
+    bookmarks = document.bookmarks()
+    sections: Sections = BookmarkSections(bookmarks) if bookmarks else HeadingSections(title)
+    layout = _Layout(notes)
+    waiting: list[Block] = []  # footnotes of the last page, whose last sentence goes on
+    for page in _cleared(document.pages(), notes, layout.spellings):
+        text, foot = layout.lay_out(page)
+        if not text.text.strip() and foot is None:
+            if not page.usual:
+                notes.skip("page", "no text; a scanned page needs OCR")
+            continue
+        blocks = _blocks_of(text, page, sections)
+        if waiting:
+            blocks = _after_paragraph(blocks, waiting)
+            waiting = []
+        if foot is not None and foot.text.strip():
+            section = blocks[-1].section if blocks else None
+            waiting = _note_blocks(foot, page.number, section)
+            if not blocks or ends_sentence(text.text):
+                blocks, waiting = [*blocks, *waiting], []
+        if blocks:
+            yield blocks
+    if waiting:
+        yield waiting
+
+
+def _blocks_of(page: PageText, found: Page, sections: Sections) -> list[Block]:
+    """A page's text in blocks that are each in one section."""
+    cuts = list(sections.cut(found.number, page, found.usual))
+    if not page.text.strip():
+        return []
+    text = page.text + "\n"
+    ends = [at for at, _ in cuts[1:]] + [len(text)]
+    return [
+        Block(text[a:b], found.number, section, origin=runs_between(page.origin, a, b))
+        for (start, section), end in zip(cuts, ends, strict=True)
+        for a, b in _pieces(start, end)
+    ]
+
+
+def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block]:
+    """Footnotes as a paragraph of their own."""
+    text = f"\n{foot.text}\n\n"
+    origin = [(at + 1, index) for at, index in foot.origin]
+    return [
+        Block(text[a:b], number, section, origin=runs_between(origin, a, b))
+        for a, b in _pieces(0, len(text))
+    ]
+
+
+def _after_paragraph(blocks: list[Block], notes: list[Block]) -> list[Block]:
+    """A page's blocks with the footnotes of the page before after its first paragraph."""
+    for number, block in enumerate(blocks):
+        end = block.text.find("\n\n") + 1
+        if not end and number + 1 < len(blocks) and blocks[number + 1].section == block.section:
+            continue
+        end = end or len(block.text)
+        head = replace(block, text=block.text[:end], origin=runs_between(block.origin, 0, end))
+        rest = block.text[end + 1 :]
+        skipped = end + 1
+        tail = [
+            replace(block, text=rest, origin=runs_between(block.origin, skipped, len(block.text)))
+        ] if rest else []  # fmt: skip
+        return [*blocks[:number], head, *notes, *tail, *blocks[number + 1 :]]
+    return [*blocks, *notes]
+
+
+def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
+    for at in range(start, end, BLOCK_CHARACTERS):
+        yield at, min(end, at + BLOCK_CHARACTERS)
+
+
+def _joined(pages: Iterator[list[Block]]) -> Iterator[Block]:
+    """The blocks of all pages, words joined over the end of a page."""
+    held: Block | None = None
+    for blocks in pages:
+        if held is not None:
+            open_word = held.text.removesuffix("\n")
+            if continues(open_word, blocks[0].text):
+                held = replace(held, text=open_word[:-1])
+            yield held
+        yield from blocks[:-1]
+        held = blocks[-1]
+    if held is not None:
+        yield held
+
+
+def _blocks(library: Any, source: Source, notes: Notes, title: str) -> Iterator[Block]:
+    with _Document(library, source) as document:
+        yield from _joined(_page_blocks(document, notes, title))
+
+
+@dataclass(frozen=True)
+class PdfReader:
+    """The text layer of a PDF; pages without text are passed over."""
+
+    def recognises(self, head: bytes) -> bool:
+        return b"%PDF-" in head[:1024]
+
+    def open(self, source: Source) -> OpenDocument:
+        library = importlib.import_module("pypdfium2")
+        with _Document(library, source) as document:
+            about = document.metadata()
+            first = next((page for page in document.pages() if page.lines), None)
+            if first is None:
+                raise EmptyDocument(
+                    f"{source.name} has no text on any page ({len(document.pdf)} in all), it seems "
+                    "to be scanned; run text recognition (OCR) on it first."
+                )
+            title = about.title or title_of(first.lines, first.usual)
+        notes = Notes()
+        return OpenDocument(
+            title or one_line(source.file_name),
+            "application/pdf",
+            _blocks(library, source, notes, title),
+            notes,
+            about.author,
+            about.date,
+        )

@@ -1,0 +1,1 @@
+"""Readers of one module each."""

@@ -1,0 +1,220 @@
+"""Reads Markdown: the text verbatim, its headings as sections.
+
+Knows just enough of CommonMark to tell headings from code, comments and front matter. Comments
+and the fences of directives are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    PassedOver,
+    SectionPath,
+    Source,
+    one_line,
+    regroup,
+)
+from drt_engine.documents.metadata import Metadata, metadata_of, yaml_fields
+from drt_engine.documents.readers.text import characters, find_encoding, split_lines
+
+# A first heading further down is not the title of the whole.
+_TITLE_PIECES = 16
+_HEADING_LINES = 3
+_COMMENT_LINES = 1000  # a longer one lacks its end
+_HEADING_CHARACTERS = 1000
+_FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
+_KEY = re.compile(r"^[\w-]+[ \t]*:", re.MULTILINE)
+_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
+_CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_SETEXT = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+_DIRECTIVE = re.compile(r" {0,3}:{3,}[ \t]*(?:\{?[\w-]+\}?.*)?$")
+_NOT_PARAGRAPH = re.compile(r"[ \t]*$|(?: {0,3}(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]|<))")
+_INDENTED = re.compile(r" {4}|\t")
+_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|!?\[([^\]]*)\]\[[^\]]*\]")
+_EMPHASIS = re.compile(r"`+|\*+|(?<!\w)__?|__?(?!\w)")
+_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^}]*\}[ \t]*$")
+_ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
+
+
+def plain_heading(text: str) -> str:
+    """A heading without the marks of links, emphasis, code and attributes."""
+    text = _ATTRIBUTES.sub("", _CLOSING_HASHES.sub("", text))
+    text = _LINK.sub(lambda m: m[1] or m[2] or "", text)
+    return _ESCAPE.sub(r"\1", _EMPHASIS.sub("", text)).strip()
+
+
+class _Literal:
+    """Follows what holds no headings: front matter and fenced code."""
+
+    def __init__(self, front_lines: int) -> None:
+        self._front_lines = front_lines
+        self._fence: str | None = None
+
+    def takes(self, line: str) -> bool:
+        """Whether `line` belongs to a literal part, its first and last line included."""
+        if self._front_lines:
+            self._front_lines -= 1
+            return True
+        if self._fence is not None:
+            mark = line.strip()
+            if set(mark) == {self._fence[0]} and len(mark) >= len(self._fence):
+                self._fence = None if _FENCE.match(line) else self._fence
+            return True
+        opening = _FENCE.match(line)
+        if opening:
+            self._fence = opening[1]
+        return opening is not None
+
+
+class _Sections:
+    """Gives every line its section; holds a short paragraph back until it is no heading.
+
+    Comments and the fences of directives are passed over, since no reader of the page sees them.
+    """
+
+    def __init__(self, path: SectionPath, front_lines: int, notes: Notes) -> None:
+        self._path, self._notes = path, notes
+        self._literal = _Literal(front_lines)
+        self._held: list[str] = []
+        self._run = 0  # lines of the paragraph so far
+        self._comment: list[str] = []  # lines of a comment that has not ended yet
+
+    def places(self, lines: Iterable[str]) -> Iterator[Block]:
+        whole = True
+        for line in lines:
+            if self._comment:
+                yield from self._in_comment(line)
+            elif whole and len(line) <= _HEADING_CHARACTERS:
+                yield from self._line(line)
+            else:
+                yield from self._plain(line)
+                self._run = _HEADING_LINES
+            whole = line.endswith("\n")
+        yield from self._end_comment(hidden=False)
+        yield from self._release()
+
+    def _in_comment(self, line: str) -> Iterator[Block]:
+        """Hold a comment back until its end; one that never ends, or ends in text, is text."""
+        self._comment.append(line)
+        if (end := line.find("-->")) >= 0:
+            yield from self._end_comment(hidden=not line[end + 3 :].strip())
+        elif len(self._comment) > _COMMENT_LINES:
+            yield from self._end_comment(hidden=False)
+
+    def _end_comment(self, *, hidden: bool) -> Iterator[Block]:
+        lines, self._comment = self._comment, []
+        if not lines:
+            return
+        if hidden:
+            self._notes.skip("line of comments", "hidden from who reads the page", len(lines))
+            yield PassedOver("".join(lines))
+        else:
+            yield Block("".join(lines), section=self._path.text)
+
+    def _line(self, line: str) -> Iterator[Block]:
+        bare = line.rstrip("\n")
+        underline = _SETEXT.match(bare) if self._held else None
+        if underline:
+            yield self._heading(1 if underline[1] else 2, "".join(self._held), line)
+        elif self._literal.takes(bare):
+            yield from self._plain(line)
+        elif bare.lstrip().startswith("<!--"):
+            yield from self._release()
+            self._run = 0
+            yield from self._in_comment(line)
+        elif _DIRECTIVE.match(bare):
+            yield from self._release()
+            self._run = 0
+            self._notes.skip("fence of a directive", "a mark for the page's layout")
+            yield PassedOver(line)
+        elif atx := _ATX.match(bare):
+            yield from self._release()
+            yield self._heading(len(atx[1]), atx[2] or "", line)
+        elif _NOT_PARAGRAPH.match(bare) or (not self._run and _INDENTED.match(bare)):
+            yield from self._plain(line)
+        else:
+            yield from self._paragraph(line)
+
+    def _paragraph(self, line: str) -> Iterator[Block]:
+        self._run += 1
+        if self._run <= _HEADING_LINES:
+            self._held.append(line)
+            return
+        yield from self._release()
+        yield Block(line, section=self._path.text)
+
+    def _heading(self, level: int, heading: str, line: str) -> Block:
+        self._path.enter(level, plain_heading(heading))
+        text = "".join(self._held) + line
+        self._held, self._run = [], 0
+        return Block(text, section=self._path.text)
+
+    def _plain(self, line: str) -> Iterator[Block]:
+        yield from self._release()
+        self._run = 0
+        yield Block(line, section=self._path.text)
+
+    def _release(self) -> Iterator[Block]:
+        if self._held:
+            yield Block("".join(self._held), section=self._path.text)
+        self._held = []
+
+
+def sections(
+    lines: Iterable[str], front_lines: int = 0, notes: Notes | None = None
+) -> Iterator[Block]:
+    """Lines of Markdown with the sections that their headings make."""
+    return _Sections(SectionPath(), front_lines, notes or Notes()).places(lines)
+
+
+def _front_matter(source: Source, encoding: str) -> tuple[int, Metadata]:
+    """How many lines the front matter takes, and what it says; 0 where there is none."""
+    head = "".join(islice(characters(source, encoding), 1))
+    match = _FRONT_MATTER.match(head)
+    if not match or not _KEY.search(match[1]):
+        return 0, Metadata()
+    return match[0].count("\n"), metadata_of(yaml_fields(match[1]))
+
+
+def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
+    path = SectionPath()
+    pieces = islice(characters(source, encoding), _TITLE_PIECES)
+    for _ in _Sections(path, front_lines, Notes()).places(split_lines(pieces)):
+        if path.first_title:
+            break
+    return path.first_title or ""
+
+
+def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> Iterator[Block]:
+    lines = split_lines(characters(source, encoding))
+    return regroup(sections(lines, front_lines, notes), verbatim=True)
+
+
+@dataclass(frozen=True)
+class MarkdownReader:
+    """Markdown, kept as it is written so that quotes are verbatim."""
+
+    def recognises(self, head: bytes) -> bool:
+        return False  # nothing tells Markdown from plain text but its suffix
+
+    def open(self, source: Source) -> OpenDocument:
+        encoding = find_encoding(source)
+        front_lines, about = _front_matter(source, encoding)
+        title = about.title or _first_heading(source, encoding, front_lines)
+        notes = Notes()
+        return OpenDocument(
+            title or one_line(source.file_name),
+            "text/markdown",
+            _blocks(source, encoding, front_lines, notes),
+            notes,
+            about.author,
+            about.date,
+        )

@@ -1,0 +1,234 @@
+"""Reads tables (CSV, TSV) and JSON lines: each row with the names of its fields, and its line.
+
+Streams row by row; knows nothing of types beyond telling a header from data.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+from drt_engine.documents.base import (
+    Block,
+    Notes,
+    OpenDocument,
+    Origin,
+    Source,
+    one_line,
+    regroup,
+)
+from drt_engine.documents.readers.text import characters, find_encoding, split_lines
+from drt_engine.errors import UnreadableDocument
+
+_DELIMITERS = (",", ";", "\t", "|")
+_SAMPLE_LINES = 20
+_LONGEST_LINE = 1 << 20
+_LONGEST_ROW = 500  # characters that are still read at a glance
+_LONGEST_NAME = 80
+_LONGEST_KEY = 120
+_FIELD_LIMIT = "a field is longer than 128 kB, perhaps for a quote that is never closed"
+_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
+
+Fields = Sequence[tuple[str, str]]
+
+
+def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -> Iterator[Block]:
+    """A row on one line; on several when it is long, each of which begins with the row's key.
+
+    So no part of a row is read without what it is about. A field with lines of its own keeps them.
+    Each block is one line, since all of them are on the same line of the source: the one where the
+    row begins. `span` is the row's place in the source, in characters.
+    """
+    origin: Origin = () if span is None else ((0, *span),)
+    parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
+    fits = sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts)
+    written = "\n".join([" | ".join(parts)] if fits else _parted(parts)).split("\n")
+    end = "" if fits else "\n"
+    for number, text in enumerate(written if parts else (), 1):
+        yield Block(text + "\n" + end * (number == len(written)), line=line, origin=origin)
+
+
+def _parted(parts: Sequence[str]) -> list[str]:
+    """Fields in lines of at most `_LONGEST_ROW` characters where they fit, the first repeated."""
+    key = parts[0] if len(parts[0]) <= _LONGEST_KEY and "\n" not in parts[0] else ""
+    lines: list[str] = []
+    line = key
+    for part in parts[bool(key) :]:
+        both = f"{line} | {part}" if line else part
+        if line != key and (len(both) > _LONGEST_ROW or "\n" in both):
+            lines.append(line)
+            both = f"{key} | {part}" if key else part
+        line = both
+    return [*lines, line]
+
+
+class _Lines:
+    """The lines of a table; `position` is where the next one begins, in characters.
+
+    Raises UnreadableDocument for a line that no table has.
+    """
+
+    def __init__(self, source: Source, encoding: str) -> None:
+        self._name = source.name
+        self._lines = split_lines(characters(source, encoding), _LONGEST_LINE)
+        self.position = 0
+        self._ended = 0
+
+    @property
+    def last(self) -> int:
+        """Where the last line ended, less its newline."""
+        return self.position - self._ended
+
+    def __iter__(self) -> Iterator[str]:
+        for line in self._lines:
+            if len(line) > _LONGEST_LINE and not line.endswith("\n"):
+                raise UnreadableDocument(
+                    f"{self._name} has a line of more than {_LONGEST_LINE >> 20} MB, which is no "
+                    "table; save it with a row on each line."
+                )
+            self._ended = int(line.endswith("\n"))
+            self.position += len(line)
+            yield line
+
+
+def _delimiter(lines: Sequence[str], suffix: str) -> str:
+    """The delimiter that stands equally often on most lines; a comma where none does."""
+    if suffix in (".tsv", ".tab"):
+        return "\t"
+    best, best_score = ",", 0
+    for delimiter in _DELIMITERS:
+        counts = Counter(len(row) for row in csv.reader(lines, delimiter=delimiter) if row)
+        width, rows = max(counts.items(), key=lambda item: (item[0] > 1, item[1]), default=(1, 0))
+        if width > 1 and rows > best_score:
+            best, best_score = delimiter, rows
+    return best
+
+
+def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: short, all different, no numbers, rows follow."""
+    if len(rows) < 2 or not rows[0]:
+        return False
+    first = [cell.strip() for cell in rows[0]]
+    named = [cell for cell in first if cell]
+    return (
+        len(named) >= max(1, len(first) - 1)
+        and len(set(named)) == len(named)
+        and all(len(cell) <= _LONGEST_NAME and not _NUMBER.fullmatch(cell) for cell in named)
+    )
+
+
+def _sample(source: Source, encoding: str) -> tuple[str, bool]:
+    """Delimiter, and whether there is a header."""
+    lines = list(islice(_Lines(source, encoding), _SAMPLE_LINES))
+    try:
+        delimiter = _delimiter(lines, source.suffix)
+        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+    except csv.Error:
+        return ",", False
+    return delimiter, _is_header(rows)
+
+
+def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
+    delimiter, headed = _sample(source, encoding)
+    lines = _Lines(source, encoding)
+    reader = csv.reader(lines, delimiter=delimiter)
+    names: list[str] = []
+    before = position = 0  # lines and characters
+    try:
+        for row in reader:  # it takes no line beyond the row's
+            line, before = before + 1, reader.line_num
+            span, position = (position, lines.last), lines.position
+            if headed and row:
+                names, headed = [one_line(cell) for cell in row], False
+                yield Block(" | ".join(names) + "\n", line=line, origin=((0, *span),))
+                continue
+            padded = [*names, *[""] * (len(row) - len(names))]
+            yield from row_blocks(list(zip(padded, row, strict=False)), line, span)
+    except csv.Error as error:
+        why = _FIELD_LIMIT if "field limit" in str(error) else str(error)
+        raise UnreadableDocument(
+            f"{source.name} is no table from line {before + 1} on ({why}); "
+            "repair it, or save it as .txt to have it read as it stands."
+        ) from error
+
+
+@dataclass(frozen=True)
+class CsvReader:
+    """A table; every row says its column names, so that each can be read alone."""
+
+    def recognises(self, head: bytes) -> bool:
+        return False  # too much of what is text looks like a table
+
+    def open(self, source: Source) -> OpenDocument:
+        encoding = find_encoding(source)
+        media = "text/tab-separated-values" if source.suffix in (".tsv", ".tab") else "text/csv"
+        blocks = regroup(_csv_rows(source, encoding))
+        return OpenDocument(one_line(source.file_name), media, blocks)
+
+
+def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """The fields of a record, those of records in it under their path; lists of values joined."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, list):
+        if all(not isinstance(item, dict | list) for item in value):
+            yield name, ", ".join(_scalar(item) for item in value)
+        else:
+            for number, inner in enumerate(value, 1):
+                yield from _flat(inner, f"{name}.{number}" if name else str(number))
+    else:
+        yield name, _scalar(value)
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, str):
+        return value.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "")
+    return "" if value is None else json.dumps(value)
+
+
+def _json_rows(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
+    number, position, pending = 1, 0, ""
+    for line in split_lines(characters(source, encoding)):
+        pending += line
+        if not line.endswith("\n") and len(pending) <= _LONGEST_LINE:
+            continue
+        yield from _record(pending, number, position, notes)
+        number += pending.count("\n")
+        position += len(pending)
+        pending = ""
+    yield from _record(pending, number, position, notes)
+
+
+def _record(line: str, number: int, position: int, notes: Notes) -> Iterator[Block]:
+    if not line.strip():
+        return
+    span = (position, position + len(line.rstrip("\n")))
+    try:
+        value = json.loads(line)
+        fields = list(_flat(value))
+    except (ValueError, RecursionError):
+        notes.skip("line", "no JSON; read as written")
+        fields = [("", line.rstrip("\n"))]
+    for block in row_blocks(fields, number, span):
+        # JSON can spell halves of characters, which no text holds.
+        yield replace(block, text=block.text.encode("utf-8", "replace").decode())
+
+
+@dataclass(frozen=True)
+class JsonLinesReader:
+    """A record on each line."""
+
+    def recognises(self, head: bytes) -> bool:
+        return False  # a single JSON file reads well enough as text
+
+    def open(self, source: Source) -> OpenDocument:
+        encoding = find_encoding(source)
+        notes = Notes()
+        blocks = regroup(_json_rows(source, encoding, notes))
+        return OpenDocument(one_line(source.file_name), "application/jsonl", blocks, notes)

@@ -1,0 +1,136 @@
+"""Tells headings, tables of contents and titles in plain text, which marks none of them.
+
+A heading is a line of its own, between empty lines, that is underlined, numbered, called a chapter
+or written in capitals. Knows lines; the text stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from drt_engine.documents.base import Block, Notes, PassedOver, SectionPath, one_line
+from drt_engine.documents.contents import CONTENTS_LINE, has_leader
+from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
+
+_LONGEST = 100
+_FEWEST_ENTRIES = 3  # of a table of contents, one below the other
+_FIELD_LINES = 60
+_UNDERLINE = re.compile(r"(=|-|~|\^|\*|#|_)\1{2,}[ \t]*\n?\Z")
+_WORDS = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|first|second|third|last"
+_CHAPTER = re.compile(
+    rf"(?:(part|book|volume|act)|chapter|canto|scene|letter|appendix|section)\s+"
+    rf"(?:the\s+)?(?:[ivxlc]+|\d{{1,3}}|[A-Z]|{_WORDS})\b[.:)]?(?P<name>.*)",
+    re.IGNORECASE,
+)
+_NUMBERED = re.compile(
+    r"(\d{1,3}(?:\.\d{1,3}){0,5}\.?|[A-Z](?:\.\d{1,3}){1,5}\.?)\s+(?=[A-Z\"\u201c`'])"
+)
+_MARKED = re.compile(r"(?P<mark>\*{1,6}|={1,6})[ \t]+(?P<name>\S.*)")  # Org and AsciiDoc
+_FIELD = re.compile(r"(?:Title|Author|Release date|Date|Creator):", re.IGNORECASE)
+_PART, _CHAPTERS, _UNDERLINED, _NUMBERS = 1, 2, 10, 20  # levels, outermost first
+
+
+class TextSections:
+    """Gives every line of a plain text its section, and passes tables of contents over.
+
+    `marked` says that stars or equals signs before a line make it a heading.
+    """
+
+    def __init__(self, notes: Notes, *, marked: bool = False) -> None:
+        self._notes, self._marked = notes, marked
+        self._path = SectionPath()
+        self._styles: list[str] = []  # characters of underlines, in order of appearance
+        self._entries: list[str] = []  # lines that may be a table of contents
+        self._label: tuple[int, str] | None = None  # a chapter's number that waits for its name
+
+    def places(self, lines: Iterable[str]) -> Iterator[Block]:
+        """Blocks of the lines, which have their newline unless they are cut."""
+        before, line = "\n", None
+        for following in lines:
+            if line is not None:
+                yield from self._line(before, line, following)
+                before = line
+            line = following
+        if line is not None:
+            yield from self._line(before, line, "\n")
+        yield from self._end_contents()
+
+    def _line(self, before: str, line: str, following: str) -> Iterator[Block]:
+        if has_leader(line[: _LONGEST * 2]) or (self._entries and not line.strip()):
+            self._entries.append(line)
+            return
+        yield from self._end_contents()
+        if len(line) <= _LONGEST and not before.strip() and line.strip():
+            heading = self._heading(line, following)
+            if heading is not None:
+                self._path.enter(*heading)
+        yield Block(line, section=self._path.text)
+
+    def _end_contents(self) -> Iterator[Block]:
+        entries, self._entries = self._entries, []
+        count = sum(bool(line.strip()) for line in entries)
+        if count >= _FEWEST_ENTRIES:
+            self._notes.skip(*CONTENTS_LINE, count)
+            yield PassedOver("".join(entries))
+        elif entries:
+            yield Block("".join(entries), section=self._path.text)
+
+    def _heading(self, line: str, following: str) -> tuple[int, str] | None:
+        """Level and name of the heading that a line after an empty one is; None for text."""
+        bare = one_line(line)
+        label, self._label = self._label, None
+        underline = _UNDERLINE.match(following)
+        if underline and len(following.rstrip()) >= 0.7 * len(bare) and bare[0].isalnum():
+            if underline[1] not in self._styles:
+                self._styles.append(underline[1])
+            return _UNDERLINED + self._styles.index(underline[1]), bare
+        if self._marked and (marked := _MARKED.fullmatch(line.rstrip())):
+            return _UNDERLINED + len(marked["mark"]), one_line(marked["name"])
+        alone = not following.strip()
+        if not alone and not (_is_capitals(bare) and following[:1] in " \t"):
+            return None
+        if chapter := _CHAPTER.fullmatch(bare):
+            if chapter["name"].endswith((",", ";")) or len(chapter["name"]) > 80:
+                return None
+            level = _PART if chapter[1] else _CHAPTERS
+            self._label = (level, bare) if not chapter["name"].strip() else None
+            return level, bare
+        ends = bare.endswith((".", ",", ";", ":", "!", "?"))
+        if label is not None and not (ends and not _is_capitals(bare)):
+            return label[0], f"{label[1]} {bare}"
+        number = _NUMBERED.match(line)
+        if number and not ends:
+            return _NUMBERS + number[1].rstrip(".").count("."), bare
+        if _is_capitals(bare) and not line[:1].isspace():
+            return _NUMBERS, bare.rstrip(".:")
+        return None
+
+
+def _is_capitals(text: str) -> bool:
+    """Whether a line is words in capitals, and not an abbreviation, a number or a formula."""
+    letters = [c for c in text if c.isalpha()]
+    return len(letters) > 3 and len(letters) > 0.6 * len(text) and not any(map(str.islower, text))
+
+
+def metadata_of_head(lines: Sequence[str]) -> Metadata:
+    """Title, author and date of the lines that a text begins with.
+
+    They are in fields of their own lines, `Title: ...`; else the first line is the title where it
+    is in capitals, or in the middle, with an empty line below.
+    """
+    fields: dict[str, str] = {}
+    for number, line in enumerate(lines[:_FIELD_LINES]):
+        if _FIELD.match(line):
+            for name, value in header_fields(lines[number : number + 4]).items():
+                fields.setdefault(name, value.partition("  [")[0])
+    about = metadata_of(fields)
+    if about.title:
+        return about
+    first = next((n for n, line in enumerate(lines) if line.strip()), None)
+    if first is None or len(lines[first]) > _LONGEST:
+        return about
+    line, below = lines[first], lines[first + 1] if first + 1 < len(lines) else "x"
+    centred = len(line) - len(line.lstrip()) >= 8 and line.strip()[0].isupper()
+    title = one_line(line) if not below.strip() and (centred or _is_capitals(line.strip())) else ""
+    return Metadata(title, about.author, about.date)

@@ -1,0 +1,332 @@
+"""Reads documents of complex formats in a child process that a hostile file cannot get out of.
+
+The parent's half: starts `worker`, checks every frame it sends, and ends it when it takes too
+long, says too much, or is no longer wanted. A crash, a hang or a memory blow-up of the child is a
+sentence here. Frames are 8 hexadecimal digits of length and a line of JSON; nothing is unpickled.
+The document goes in as an open descriptor, text comes out through a pipe; what `confinement` takes
+from the child, and where a system lacks it, is in docs/explanation.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from typing import Any
+
+from drt_engine import errors
+from drt_engine.documents.base import (
+    BLOCK_CHARACTERS,
+    TITLE_CHARACTERS,
+    Block,
+    Notes,
+    OpenDocument,
+    Source,
+)
+from drt_engine.documents.formats import Format
+from drt_engine.documents.sandbox.confinement import Confinement
+from drt_engine.documents.sandbox.limits import Limits
+from drt_engine.errors import DocumentError, UnreadableDocument
+
+FRAME_BYTES = 1 << 22
+_MOST_NOTES = 100
+_MOST = 1 << 60  # of lines and characters of a source
+_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
+
+
+class Child:
+    """A running worker; `frame` gives what it says, `close` ends it whatever it does."""
+
+    def __init__(self, request: dict[str, Any], source: Source | None, limits: Limits) -> None:
+        """Start a worker for a request; `source` is the document that it is given to read."""
+        self._source, self._limits = source, limits
+        self._name = "the document" if source is None else source.name
+        self._buffer = bytearray()
+        self._start: float | None = None  # seconds of computing before the document was read
+        self.confinement = Confinement()
+        descriptor = None if source is None else source.descriptor()
+        request = request | {"limits": asdict(limits), "descriptor": descriptor}
+        try:
+            self._process = subprocess.Popen(
+                # -P keeps the current folder, which may hold a json.py, off the child's path.
+                [
+                    sys.executable,
+                    "-P",
+                    "-m",
+                    "drt_engine.documents.sandbox.worker",
+                    json.dumps(request),
+                ],
+                # Never written to: the child ends itself when the parent's end of this pipe closes.
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=_environment(),
+                bufsize=0,
+                pass_fds=() if descriptor is None else (descriptor,),
+            )
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
+        assert self._process.stdout is not None
+        self._output = self._process.stdout
+        self._poll = select.poll()
+        self._poll.register(self._output, select.POLLIN)
+
+    def frame(self) -> dict[str, Any]:
+        """The next frame; raises DocumentError for what the child reports or dies of."""
+        value = self._frame()
+        if self._start is None and "ready" in value:
+            # Sent before the document was looked at, so that it can be believed.
+            self._start = float(value["ready"])
+            limits = tuple(value["confinement"].pop("limits"))
+            self.confinement = Confinement(limits, **value["confinement"])
+            value = self._frame()
+        if "error" in value:
+            self.close()
+            raise _error_of(value)
+        return value
+
+    def _frame(self) -> dict[str, Any]:
+        size = self._take(8)
+        try:
+            length = int(size, 16)
+            if not 2 <= length <= FRAME_BYTES:
+                raise ValueError(length)
+            value = json.loads(self._take(length))
+            if not isinstance(value, dict):
+                raise ValueError(value)
+        except (ValueError, RecursionError):
+            raise self.refuse("its reader sent something that is no answer") from None
+        return value
+
+    def _take(self, count: int) -> bytes:
+        deadline = time.monotonic() + self._limits.silence
+        while len(self._buffer) < count:
+            wait = deadline - time.monotonic()
+            if wait <= 0 or not self._poll.poll(wait * 1000):
+                raise self.refuse(f"its reader said nothing for {self._limits.silence:.0f} s")
+            data = os.read(self._output.fileno(), 1 << 16)
+            if not data:
+                raise self.refuse(self._cause_of_death())
+            self._buffer += data
+        taken = bytes(self._buffer[:count])
+        del self._buffer[:count]
+        return taken
+
+    def _cause_of_death(self) -> str:
+        deadline = time.monotonic() + 10
+        while (code := self._ended(os.WNOHANG)) is None:
+            if time.monotonic() > deadline:
+                return "its reader stopped without an answer"
+            time.sleep(0.002)
+        if code == -signal.SIGXCPU:
+            return f"reading it took more than {self._limits.cpu_seconds} s of computing"
+        if code < 0:
+            return f"its reader crashed ({signal.Signals(-code).name})"
+        return f"its reader ended without an answer (exit code {code})"
+
+    def _ended(self, options: int = 0) -> int | None:
+        """Wait for the end of the process and count what it used; its exit code, None so far."""
+        if self._process.returncode is None:
+            pid, status, usage = os.wait4(self._process.pid, options)
+            if not pid:
+                return None
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            if self._source is not None and self._source.budget is not None:
+                computed = usage.ru_utime + usage.ru_stime - (self._start or 0.0)
+                self._source.budget.spend(self._name, cpu_seconds=max(0.0, computed))
+        return int(self._process.returncode)
+
+    def refuse(self, why: str) -> UnreadableDocument:
+        """End the child; the error to raise."""
+        self.close()
+        return UnreadableDocument(self._sentence(why))
+
+    def _sentence(self, why: str) -> str:
+        return f"{self._name} cannot be read ({why}); it may be damaged, get or export it again."
+
+    def close(self) -> None:
+        """Kill the child and wait for it."""
+        if self._process.returncode is None:
+            os.kill(self._process.pid, signal.SIGKILL)
+            self._ended()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def _error_of(frame: dict[str, Any]) -> DocumentError:
+    """The error a child reports, of the kind that it names when there is such a kind."""
+    kind = getattr(errors, str(frame["error"]), None)
+    if not (isinstance(kind, type) and issubclass(kind, DocumentError)):
+        kind = UnreadableDocument
+    return kind(str(frame.get("message")))
+
+
+def _environment() -> dict[str, str]:
+    """What the child needs to import the same modules; no keys or tokens of the parent's."""
+    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
+    return kept | {"PYTHONPATH": path, "PYTHONUTF8": "1"}
+
+
+class _Blocks(Iterator[Block]):
+    """The blocks a child sends; it ends with its last block, its consumer or this object."""
+
+    def __init__(self, child: Child, source: Source, notes: Notes, limits: Limits) -> None:
+        self._child: Child | None = child
+        self._source, self._notes, self._limits = source, notes, limits
+        self._characters = 0
+
+    def __next__(self) -> Block:
+        if self._child is None:
+            raise StopIteration
+        frame = self._child.frame()
+        try:
+            if "skipped" in frame:
+                self._notes.take(skipped_of(frame))
+                self.close()
+                raise StopIteration
+            block = block_of(frame)
+        except ValueError as error:
+            raise self._child.refuse(f"its reader sent {error}") from None
+        self._characters += len(block.text)
+        if self._characters > self._limits.characters:
+            raise self._child.refuse("it holds far more text than a file of its size should")
+        return block
+
+    def close(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None
+            if self._source.budget is not None:
+                self._source.budget.spend(self._source.name, characters=self._characters)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def block_of(frame: dict[str, Any]) -> Block:
+    """The block of a frame; raises ValueError for what is none."""
+    text, page, section = frame.get("text"), frame.get("page"), frame.get("section")
+    line, origin = frame.get("line"), frame.get("origin", [])
+    sound = (
+        isinstance(text, str)
+        and 0 < len(text) <= BLOCK_CHARACTERS
+        and (page is None or isinstance(page, int))
+        and (section is None or isinstance(section, str))
+        and (line is None or (isinstance(line, int) and 0 < line < _MOST))
+        and isinstance(origin, list)
+        and all(map(_is_run, origin))
+        and all(one[0] <= two[0] for one, two in pairwise(origin))
+    )
+    if not sound:
+        raise ValueError("something that is no text")
+    return Block(str(text), page, section, line, tuple(tuple(run) for run in origin))
+
+
+def _is_run(run: object) -> bool:
+    if not isinstance(run, list) or len(run) not in (2, 3):
+        return False
+    counts = all(type(n) is int and 0 <= n < _MOST for n in run)
+    return counts and (len(run) == 2 or run[1] <= run[2])
+
+
+def skipped_of(frame: dict[str, Any]) -> list[str]:
+    """What the last frame says was skipped; raises ValueError for what says nothing."""
+    said = frame["skipped"]
+    if not isinstance(said, list) or len(said) > _MOST_NOTES:
+        raise ValueError("no list of what it skipped")
+    return [str(one) for one in said]
+
+
+def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) -> OpenDocument:
+    """Open a document with `chosen`'s reader in a child process.
+
+    Raises DocumentError for what the reader says or dies of, OSError where no process can start.
+    """
+    limits = limits or _limits(source)
+    child = Child(_request(source, chosen.name), source, limits)
+    try:
+        opened = child.frame()
+        notes = Notes()
+        blocks = _Blocks(child, source, notes, limits)
+        title, media_type = str(opened.get("title")), str(opened.get("media_type"))
+        author, date = (str(opened.get(key) or "")[:TITLE_CHARACTERS] for key in ("author", "date"))
+        return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes, author, date)
+    except BaseException:
+        child.close()
+        raise
+
+
+def _limits(source: Source) -> Limits:
+    """The limits of a document, within what is left to the archive that it is in."""
+    limits = Limits.for_size(source.size)
+    return limits if source.budget is None else source.budget.limits(limits)
+
+
+def _request(source: Source, format: str) -> dict[str, Any]:
+    path = None if source.path is None else os.fspath(source.path)
+    return {"path": path, "name": source.name, "format": format}
+
+
+def confinement() -> Confinement:
+    """Return what confines the reader processes on this system, by starting one."""
+    request = {"path": None, "name": "nothing", "format": None}
+    try:
+        child = Child(request, None, Limits())
+    except OSError:
+        return Confinement()
+    with suppress(DocumentError):
+        child.frame()
+    child.close()
+    return child.confinement
+
+
+@dataclass(frozen=True)
+class Member:
+    """A file in an archive; `skipped` is why it was passed over, else "".
+
+    `data` gives its bytes once, and raises UnreadableDocument where they end too early.
+    """
+
+    name: str
+    data: Iterator[bytes]
+    skipped: str = ""
+
+
+def archive_members(source: Source, limits: Limits | None = None) -> Iterator[Member]:
+    """The members of an archive in its order; the bytes of each must be read before the next.
+
+    Raises DocumentError where the archive cannot be opened or read on.
+    """
+    child = Child(_request(source, "archive"), source, limits or _limits(source))
+    try:
+        child.frame()
+        frame = child.frame()
+        while "member" in frame:
+            name, why = str(frame["member"]), str(frame.get("why") or "")
+            place = f"{source.name}!/{name}"
+            yield Member(name, iter(()) if why else _data(child, place), why)
+            frame = child.frame()
+    finally:
+        child.close()
+
+
+def _data(child: Child, place: str) -> Iterator[bytes]:
+    while piece := (frame := child.frame()).get("data"):
+        try:
+            yield base64.b64decode(str(piece), validate=True)
+        except ValueError:
+            raise child.refuse("its reader sent something that is no data") from None
+    if frame.get("why"):
+        raise UnreadableDocument(f"{place} cannot be read ({frame['why']}); pack it again.")

@@ -1,0 +1,1 @@
+"""Metrics and baselines. Nothing here knows of models."""

@@ -1,0 +1,506 @@
+"""Documents, segments, shelves and settings as catalogue rows; chunk texts are texts.py's.
+
+Knows nothing of segment files' contents, of tensors or of locks: the store decides who may write.
+"""
+
+from __future__ import annotations
+
+import datetime
+import difflib
+import json
+import re
+import sqlite3
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from drt_engine.errors import CorruptStore, NotFound, StoreError
+from drt_engine.store.catalogue.database import Database, Row
+from drt_engine.store.catalogue.row_checksums import expect, pack_text
+from drt_engine.store.catalogue.row_values import (
+    put_setting,
+    seal_document,
+    seal_segment,
+    setting_seal,
+)
+from drt_engine.store.segments.format import MAX_CHUNKS
+from drt_engine.store.types import ChunkText, DocumentRow, SegmentRow, ShelfRow
+from drt_engine.store.upkeep.removal import drop_document, drop_shelf, drop_source, unshelve
+
+Place = tuple[int, int | None, str | None]  # start, page, section
+Origins = tuple[int, str]  # start, anchors from there on
+
+_MIN_PREFIX = 4
+_SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
+_SHELF_NAME = re.compile(r"shelf-[0-9a-f]{12}\.lmk")
+_MOST_CHUNKS = 1 << 40  # of a library; more is a damaged number
+_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created"
+_SEGMENT = (
+    "s.id, d.id, s.name, s.first_ordinal, s.first_chunk, s.chunks, s.landmarks_crc, s.shelf,"
+    " s.shelf_row"
+)
+
+
+def now() -> str:
+    """The current time as it is stored: UTC, ISO 8601, whole seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def storable(text: str) -> str:
+    """Text as SQLite takes it: bytes of a file name that are not UTF-8 become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+# an IN list of any length as one parameter, which `listed` makes
+IN_LIST = "IN (SELECT value FROM json_each(?))"
+
+
+def listed(values: Sequence[int] | Sequence[str]) -> str:
+    """The parameter for IN_LIST."""
+    return json.dumps(values)
+
+
+def nearest(name: str, known: Sequence[str]) -> str:
+    """The end of a "no such name" sentence: what is alike, or else what exists."""
+    if not known:
+        return "there is none yet"
+    folded = {one.casefold(): one for one in known}
+    close = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=3)]
+    close += [one for one in known if name and name.casefold() in one.casefold()]
+    if close:
+        return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
+    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
+    return f"there is {', '.join(map(repr, known[:3]))}{more}"
+
+
+class Catalog:
+    """Queries and changes on the tables; each changing method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # settings
+
+    def get_setting(self, key: str) -> str | None:
+        """A setting's text, or None; CorruptStore when it is not what was written."""
+        row = self.database.one("SELECT value, seal FROM settings WHERE key = ?", (key,))
+        if row is not None and row[1] != setting_seal(key, row[0]):
+            raise CorruptStore(
+                f"the setting {key!r} in the catalogue {self.database.path} is damaged: restore the"
+                " library from a copy, or read the documents into a new one"
+            )
+        return None if row is None else str(row[0])
+
+    def set_setting(self, key: str, value: str) -> None:
+        with self.database.transaction() as connection:
+            put_setting(connection, key, value)
+
+    # documents
+
+    def documents(self, *, state: str = "ready") -> list[DocumentRow]:
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE state = ? ORDER BY number", (state,)
+        )
+        return [_document(row) for row in rows]
+
+    def document_by_id(self, id: str, *, state: str = "ready") -> DocumentRow | None:
+        row = self.database.one(
+            f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (id, state)
+        )
+        return None if row is None else _document(row)
+
+    def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE id {IN_LIST} AND state = 'ready'"
+            " ORDER BY number",
+            (listed(list(ids)),),
+        )
+        return [_document(row) for row in rows]
+
+    def has_documents(self) -> bool:
+        found = self.database.one("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
+        return found is not None
+
+    def document_at(self, source: str) -> DocumentRow | None:
+        row = self.database.one(
+            f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",
+            (storable(source),),
+        )
+        return None if row is None else _document(row)
+
+    def document(self, name: str) -> DocumentRow:
+        """The one ready document that a name means; NotFound when none or several."""
+        name = storable(name)
+        exact = self.document_by_id(name)
+        if exact is not None:
+            return exact
+        rows = self.documents()
+        for matches in _name_matches(name, rows):
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                ids = ", ".join(row.id for row in matches[:5])
+                raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
+        known = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
+        hint = nearest(name, list(dict.fromkeys(known)))
+        raise NotFound(f"no document {name!r} in the library: {hint}")
+
+    def number(self, id: str) -> int:
+        """A ready document's row number; NotFound."""
+        row = self.database.one(
+            "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (id,)
+        )
+        if row is None:
+            raise _no_id(id)
+        return int(row[0])
+
+    def begin(self, id: str, title: str, *, source: str, media_type: str) -> DocumentRow:
+        """Make or take up a partial document; StoreError when it is ready already."""
+        with self.database.transaction() as connection:
+            found = connection.execute("SELECT state FROM documents WHERE id = ?", (id,)).fetchone()
+            if found is not None and found[0] == "ready":
+                raise StoreError(f"document {id} is in the library already: remove it to reread it")
+            connection.execute(
+                "INSERT INTO documents (id, state, title, source, media_type, created)"
+                " VALUES (?, 'partial', ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " title = excluded.title, source = excluded.source,"
+                " media_type = excluded.media_type",
+                (id, storable(title), storable(source), media_type, now()),
+            )
+            seal_document(connection, _number_of(connection, id))
+        row = self.document_by_id(id, state="partial")
+        if row is None:
+            raise StoreError(f"document {id} was removed by another process: read it again")
+        return row
+
+    def finish(
+        self,
+        id: str,
+        places: Sequence[Place],
+        *,
+        origins: Sequence[Origins] = (),
+        created: str | None = None,
+    ) -> list[str]:
+        """Mark a document ready, replacing others of its source; returns the files to delete."""
+        with self.database.transaction() as connection:
+            number, source = connection.execute(
+                "SELECT number, source FROM documents WHERE id = ?", (id,)
+            ).fetchone()
+            files = drop_source(connection, source, keep=number)
+            connection.executemany(
+                "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
+            )
+            connection.executemany(
+                "INSERT INTO origins VALUES (?, ?, ?)",
+                [(number, start, pack_text(anchors)) for start, anchors in origins],
+            )
+            connection.execute(
+                "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",
+                (created or now(), number),
+            )
+            seal_document(connection, number)
+        return files
+
+    def remove(self, id: str) -> list[str]:
+        """Remove a document in any state; returns the files to delete; NotFound."""
+        with self.database.transaction() as connection:
+            return self.remove_in(connection, id)
+
+    def remove_in(self, connection: sqlite3.Connection, id: str) -> list[str]:
+        """The same inside a transaction of the caller."""
+        row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+        if row is None:
+            raise _no_id(id)
+        return drop_document(connection, row[0])
+
+    def rename_source(self, id: str, source: str) -> list[str]:
+        """Move a document to another source, replacing what stood there; files to delete."""
+        number, source = self.number(id), storable(source)
+        with self.database.transaction() as connection:
+            files = drop_source(connection, source, keep=number)
+            connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
+            seal_document(connection, number)
+        return files
+
+    def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
+        """Row numbers of documents of a state, in library order; NotFound for an unknown id."""
+        rows = self.database.query(
+            f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = ?",
+            (listed(list(ids)), state),
+        )
+        found: dict[str, int] = dict(rows)
+        for id in ids:
+            if id not in found:
+                raise _no_id(id)
+        return sorted(found.values())
+
+    def only(self, ids: Sequence[str] | None, *, state: str = "ready") -> tuple[str, list[str]]:
+        """A condition on `d.number`, with its parameters, that keeps these documents."""
+        if ids is None:
+            return "", []
+        return f"AND d.number {IN_LIST}", [listed(self.numbers(ids, state=state))]
+
+    # segments
+
+    def add_segment(
+        self,
+        id: str,
+        name: str,
+        *,
+        texts: Sequence[ChunkText],
+        lengths: Sequence[int],
+        first_ordinal: int,
+        landmarks_crc: int,
+    ) -> None:
+        """The commit point: a written file's chunks become part of a partial document."""
+        with self.database.transaction() as connection:
+            number = _partial_number(connection, id, first_ordinal)
+            first_chunk = _next_chunk(connection)
+            last = connection.execute(
+                "SELECT id, text FROM chunk_words WHERE id ="
+                " (SELECT id FROM chunks WHERE document = ? AND ordinal = ?)",
+                (number, first_ordinal - 1),
+            ).fetchone()
+            segment = connection.execute(
+                "INSERT INTO segments"
+                " (document, name, first_ordinal, first_chunk, chunks, landmarks_crc)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number, name, first_ordinal, first_chunk, len(texts), landmarks_crc),
+            ).lastrowid
+            counted = list(enumerate(zip(texts, lengths, strict=True)))
+            connection.executemany(
+                "INSERT INTO chunks (id, document, ordinal, tokens, start, text, page, section)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (first_chunk + i, number, first_ordinal + i, tokens)
+                    + (text.start, pack_text(text.text), text.page, text.section)
+                    for i, (text, tokens) in counted
+                ],
+            )
+            index = "INSERT INTO chunk_text (rowid, text) SELECT id, text FROM chunk_words WHERE id"
+            if last is not None:  # it has words after it now
+                connection.execute(
+                    "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)", last
+                )
+                connection.execute(f"{index} = ?", (last[0],))
+            connection.execute(f"{index} >= ?", (first_chunk,))
+            connection.execute(
+                "UPDATE documents SET characters = characters + ?, tokens = tokens + ?,"
+                " chunks = chunks + ? WHERE number = ?",
+                (sum(len(text.text) for text in texts), sum(lengths), len(texts), number),
+            )
+            seal_segment(connection, int(segment or 0))
+            seal_document(connection, number)
+
+    def segments(
+        self, ids: Sequence[str] | None = None, *, state: str = "ready"
+    ) -> list[SegmentRow]:
+        """Segments of documents of a state, in (document, ordinal) order."""
+        where, parameters = self.only(ids, state=state)
+        rows = self.database.query(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            f" WHERE d.state = ? {where} ORDER BY s.document, s.first_ordinal",
+            [state, *parameters],
+        )
+        return [_segment(row) for row in rows]
+
+    def all_segments(self) -> list[SegmentRow]:
+        """Every committed segment, of partial documents too."""
+        rows = self.database.query(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            " ORDER BY s.id"
+        )
+        return [_segment(row) for row in rows]
+
+    def unshelved(self, shelves: Sequence[int] = ()) -> list[SegmentRow]:
+        """Segments of ready documents that are on no shelf, or on one of `shelves`."""
+        rows = self.database.query(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            f" WHERE d.state = 'ready' AND (s.shelf IS NULL OR s.shelf {IN_LIST})"
+            " ORDER BY s.document, s.first_ordinal",
+            (listed(list(shelves)),),
+        )
+        return [_segment(row) for row in rows]
+
+    def unshelved_count(self) -> tuple[int, int]:
+        """How many segments of ready documents are on no shelf, and their chunks."""
+        row = self.database.one(
+            "SELECT count(*), coalesce(sum(s.chunks), 0) FROM segments s"
+            " JOIN documents d ON d.number = s.document WHERE d.state = 'ready' AND s.shelf IS NULL"
+        )
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    def swap_segments(self, old: Sequence[SegmentRow], name: str, *, landmarks_crc: int) -> bool:
+        """Let one file take the place of some segments with consecutive chunks; False when gone.
+
+        Their landmarks leave their shelves.
+        """
+        first = old[0]
+        with self.database.transaction() as connection:
+            number = connection.execute(
+                f"SELECT min(document) FROM segments WHERE name {IN_LIST} HAVING count(*) = ?",
+                (listed([row.name for row in old]), len(old)),
+            ).fetchone()
+            if number is None:
+                return False
+            unshelve(connection, [row.id for row in old])
+            connection.executemany("DELETE FROM segments WHERE id = ?", [(row.id,) for row in old])
+            segment = connection.execute(
+                "INSERT INTO segments"
+                " (document, name, first_ordinal, first_chunk, chunks, landmarks_crc)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (number[0], name, first.first_ordinal, first.first_chunk)
+                + (sum(row.chunks for row in old), landmarks_crc),
+            ).lastrowid
+            seal_segment(connection, int(segment or 0))
+        return True
+
+    # shelves
+
+    def shelves(self) -> list[ShelfRow]:
+        """All shelves, in the order they were made."""
+        rows = self.database.query("SELECT id, name, chunks, live, crc FROM shelves ORDER BY id")
+        return [_shelf(row) for row in rows]
+
+    def put_shelf(
+        self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[ShelfRow]
+    ) -> bool:
+        """Say that a file holds these segments' landmarks, in this order; False without one."""
+        chunks = sum(row.chunks for row in rows)
+        with self.database.transaction() as connection:
+            present = connection.execute(
+                f"SELECT count(*) FROM segments WHERE id {IN_LIST}", (listed([r.id for r in rows]),)
+            ).fetchone()
+            if present[0] != len(rows):
+                return False
+            for old in instead:
+                drop_shelf(connection, old.id)
+            shelf = connection.execute(
+                "INSERT INTO shelves (name, chunks, live, crc) VALUES (?, ?, ?, ?)",
+                (name, chunks, chunks, crc),
+            ).lastrowid
+            at = 0
+            for row in rows:
+                connection.execute(
+                    "UPDATE segments SET shelf = ?, shelf_row = ? WHERE id = ?", (shelf, at, row.id)
+                )
+                at += row.chunks
+        return True
+
+    def drop_shelves(self, shelves: Sequence[ShelfRow]) -> None:
+        """Forget shelves; scanning goes back to their segments."""
+        with self.database.transaction() as connection:
+            for shelf in shelves:
+                drop_shelf(connection, shelf.id)
+
+    # files read before
+
+    def source_digest(self, path: str) -> tuple[str, str] | None:
+        """Digest of a file's bytes when it was read, and the document that it gave."""
+        row = self.database.one(
+            "SELECT digest, document FROM sources WHERE path = ?", (storable(path),)
+        )
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def note_source(self, path: str, digest: str, document: str) -> None:
+        """Remember which bytes gave which document."""
+        with self.database.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)",
+                (storable(path), digest, document),
+            )
+
+    def file_names(self) -> set[str]:
+        """Names of all files that rows speak of."""
+        rows = self.database.query("SELECT name FROM segments UNION ALL SELECT name FROM shelves")
+        return {name for (name,) in rows}
+
+    def has_segment(self, name: str) -> bool:
+        return self.database.one("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
+
+    def segment_of(self, chunk_id: int) -> SegmentRow | None:
+        """The segment that holds a chunk."""
+        row = self.database.one(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            " WHERE s.first_chunk <= ? ORDER BY s.first_chunk DESC LIMIT 1",
+            (chunk_id,),
+        )
+        segment = None if row is None else _segment(row)
+        if segment is None or chunk_id >= segment.first_chunk + segment.chunks:
+            return None
+        return segment
+
+    def totals(self) -> dict[str, int]:
+        """Counts over the whole library."""
+        row = self.database.query(
+            "SELECT count(*) FILTER (WHERE state = 'ready'),"
+            " count(*) FILTER (WHERE state = 'partial'), coalesce(sum(characters), 0),"
+            " coalesce(sum(tokens), 0), coalesce(sum(chunks), 0) FROM documents"
+        )[0]
+        names = ("documents", "partial", "characters", "tokens", "chunks")
+        counts = dict(zip(names, map(int, row), strict=True))
+        for table in ("segments", "sessions"):
+            counts[table] = int(self.database.query(f"SELECT count(*) FROM {table}")[0][0])
+        return counts
+
+
+def _no_id(id: str) -> NotFound:
+    return NotFound(f"no document has the id {id!r}: list the library's documents")
+
+
+def _document(row: Row) -> DocumentRow:
+    expect(row, "ssssiiis")
+    return DocumentRow(*row)
+
+
+def _segment(row: Row) -> SegmentRow:
+    expect(row, "issiiinnn")
+    segment = SegmentRow(*row)
+    if not 1 <= segment.chunks <= MAX_CHUNKS or not _SEGMENT_NAME.fullmatch(segment.name):
+        raise _strange(segment.name)
+    return segment
+
+
+def _shelf(row: Row) -> ShelfRow:
+    expect(row, "isiii")
+    shelf = ShelfRow(*row)
+    known = _SHELF_NAME.fullmatch(shelf.name)
+    if not 0 <= shelf.live <= shelf.chunks < _MOST_CHUNKS or not known:
+        raise _strange(shelf.name)
+    return shelf
+
+
+def _strange(name: str) -> CorruptStore:
+    return CorruptStore(
+        f"the catalogue's row of {name!r} is none that a library writes: run `drt library check`"
+    )
+
+
+def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
+    """Rows a name may mean, by decreasing strictness."""
+    ways = [
+        [row for row in rows if row.source == name],
+        [row for row in rows if row.title == name],
+        [row for row in rows if PurePath(row.source).name == name],
+    ]
+    if len(name) >= _MIN_PREFIX:
+        ways.append([row for row in rows if row.id.startswith(name.lower())])
+    return ways
+
+
+def _partial_number(connection: sqlite3.Connection, id: str, chunks: int) -> int:
+    row = connection.execute(
+        "SELECT number, chunks FROM documents WHERE id = ? AND state = 'partial'", (id,)
+    ).fetchone()
+    if row is None or row[1] != chunks:
+        raise StoreError(f"document {id} was changed by another writer: read it again")
+    return int(row[0])
+
+
+def _number_of(connection: sqlite3.Connection, id: str) -> int:
+    row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+    return int(row[0])
+
+
+def _next_chunk(connection: sqlite3.Connection) -> int:
+    row = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    return int((row or (0,))[0]) + 1

@@ -1,0 +1,164 @@
+"""Queries on chunk rows: texts, places and neighbours. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from drt_engine.errors import StoreError
+from drt_engine.store.catalogue.catalog import IN_LIST, Catalog, listed
+from drt_engine.store.catalogue.database import Row
+from drt_engine.store.catalogue.row_checksums import expect, unpack_text
+from drt_engine.store.identity import TextHash
+from drt_engine.store.types import ChunkRow, ChunkText
+
+_TEXT_BLOCK = 256  # chunks fetched at a time while a text is streamed
+
+
+class Texts:
+    """What the catalogue knows of chunks."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._database = catalog.database
+
+    def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
+        """Chunks in the order asked for; StoreError for one that is gone."""
+        rows = self._database.query(
+            "SELECT c.id, d.id, c.ordinal, c.start, c.text, c.page, c.section FROM chunks c"
+            f" JOIN documents d ON d.number = c.document WHERE c.id {IN_LIST}",
+            (listed(list(chunk_ids)),),
+        )
+        found = {row[0]: _chunk(row) for row in rows}
+        for chunk_id in chunk_ids:
+            if chunk_id not in found:
+                raise gone(chunk_id)
+        return [found[chunk_id] for chunk_id in chunk_ids]
+
+    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
+        """Previous and next chunk of the same document."""
+        row = self._database.one(
+            "SELECT (SELECT p.id FROM chunks p WHERE p.document = c.document"
+            " AND p.ordinal = c.ordinal - 1), (SELECT n.id FROM chunks n"
+            " WHERE n.document = c.document AND n.ordinal = c.ordinal + 1)"
+            " FROM chunks c WHERE c.id = ?",
+            (chunk_id,),
+        )
+        if row is None:
+            raise gone(chunk_id)
+        return row[0], row[1]
+
+    def text(self, id: str, start: int, end: int) -> str:
+        """`document_text[start:end]`, for offsets that are not negative."""
+        if start < 0 or end < 0:
+            raise ValueError(f"text offsets are {start} and {end}, expected none below zero")
+        number = self._catalog.number(id)
+        rows = self._database.query(
+            "SELECT start, text FROM chunks WHERE document = ? AND start < ? AND start >= coalesce("
+            "(SELECT max(start) FROM chunks WHERE document = ? AND start <= ?), 0)"
+            " ORDER BY ordinal",
+            (number, end, number, start),
+        )
+        if not rows:
+            return ""
+        for row in rows:
+            expect(row, "ib")
+        first = rows[0][0]
+        return "".join(unpack_text(text) for _, text in rows)[start - first : max(end - first, 0)]
+
+    def blocks(self, id: str) -> Iterator[range]:
+        """Blocks of ordinals to stream a document's text by."""
+        row = self._database.one(
+            "SELECT chunks FROM documents WHERE number = ?", (self._catalog.number(id),)
+        )
+        expect(row or (0,), "i")
+        total = 0 if row is None else row[0]
+        return (range(i, min(i + _TEXT_BLOCK, total)) for i in range(0, total, _TEXT_BLOCK))
+
+    def block(self, id: str, ordinals: range) -> list[ChunkText]:
+        """Consecutive chunks' texts; StoreError when they are gone meanwhile."""
+        rows = self._database.query(
+            "SELECT c.start, c.text, c.page, c.section FROM documents d"
+            " JOIN chunks c ON c.document = d.number WHERE d.id = ?"
+            " AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal",
+            (id, ordinals.start, ordinals.stop - 1),
+        )
+        if len(rows) != len(ordinals):
+            raise StoreError(f"document {id} was removed while it was read: list the documents")
+        for row in rows:
+            expect(row, "ibnt")
+        return [
+            ChunkText(start, unpack_text(text), page, section)
+            for start, text, page, section in rows
+        ]
+
+    def hash_of(self, document_id: str) -> TextHash:
+        """The hash of a document's text, or of what is there of an interrupted reading."""
+        text_hash, ordinal = TextHash(), 0
+        while True:
+            rows = self._database.query(
+                "SELECT c.text FROM documents d JOIN chunks c ON c.document = d.number"
+                " WHERE d.id = ? AND c.ordinal >= ? ORDER BY c.ordinal LIMIT ?",
+                (document_id, ordinal, _TEXT_BLOCK),
+            )
+            text_hash.update(unpack_text(text) for (text,) in rows)
+            ordinal += len(rows)
+            if len(rows) < _TEXT_BLOCK:
+                return text_hash
+
+    def tokens(self, id: str, ordinals: range) -> list[int]:
+        """How many tokens each of some consecutive chunks has."""
+        rows = self._database.query(
+            "SELECT tokens FROM chunks WHERE document = ? AND ordinal BETWEEN ? AND ?"
+            " ORDER BY ordinal",
+            (self._catalog.number(id), ordinals.start, ordinals.stop - 1),
+        )
+        for row in rows:
+            expect(row, "i")
+        return [tokens for (tokens,) in rows]
+
+    def place(self, id: str, start: int) -> tuple[int | None, str | None]:
+        """Page and section of the character at `start`."""
+        row = self._database.one(
+            "SELECT page, section FROM places WHERE document = ? AND start <= ?"
+            " ORDER BY start DESC LIMIT 1",
+            (self._catalog.number(id), start),
+        )
+        expect(row or (None, None), "nt")
+        return (None, None) if row is None else (row[0], row[1])
+
+    def places(self, id: str) -> list[tuple[int, int | None, str | None]]:
+        """Where page or section change: (start, page, section), in order."""
+        rows = self._database.query(
+            "SELECT start, page, section FROM places WHERE document = ? ORDER BY start",
+            (self._catalog.number(id),),
+        )
+        for row in rows:
+            expect(row, "int")
+        return [(row[0], row[1], row[2]) for row in rows]
+
+    def origins(self, id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+        """What leads from the text between two characters to its file: (start, anchors)."""
+        number = self._catalog.number(id)
+        rows = self._database.query(
+            "SELECT start, anchors FROM origins WHERE document = ? AND (? IS NULL OR start < ?)"
+            " AND start >= coalesce("
+            "(SELECT max(start) FROM origins WHERE document = ? AND start <= ?), 0)"
+            " ORDER BY start",
+            (number, end, end, number, start),
+        )
+        for row in rows:
+            expect(row, "ib")
+        return [(row[0], unpack_text(row[1])) for row in rows]
+
+
+def _chunk(row: Row) -> ChunkRow:
+    expect(row, "isiibnt")
+    id, document, ordinal, start, text, page, section = row
+    return ChunkRow(id, document, ordinal, start, unpack_text(text), page, section)
+
+
+def gone(chunk_id: int) -> StoreError:
+    """The error for a chunk id that the library does not hold (any more)."""
+    return StoreError(
+        f"chunk {chunk_id} is not in the library, its document was removed or replaced: ask again"
+    )

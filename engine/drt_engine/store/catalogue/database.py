@@ -1,0 +1,344 @@
+"""The catalogue's SQLite connection: opening, transactions, errors in the store's own words.
+
+Knows nothing of documents; the schema is in migrations.py and the queries in catalog.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
+from drt_engine.store.catalogue import migrations
+from drt_engine.store.catalogue.index_text import indexed
+from drt_engine.store.catalogue.row_checksums import pack_text, unpack_text
+from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk, open_plain
+from drt_engine.store.filesystem.library_folder import full_message
+from drt_engine.store.filesystem.lock import WriterLock
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """One connection, usable from several threads, one at a time."""
+
+    def __init__(
+        self, path: Path, *, timeout: float, disk: Disk = DISK, read_only: bool = False
+    ) -> None:
+        self.path = path
+        self._timeout = timeout
+        self._disk = disk
+        self._guard = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self.changes = 0  # transactions of this connection, which data_version does not count
+        self.in_doubt = False  # a commit failed: only the next opening tells what is on the disk
+        self._full = False  # read only as long as the disk has no room for SQLite's own files
+        with self._errors():
+            self.read_only = read_only or not _is_writable(path)
+            self._connection = self._connected()
+
+    def _connected(self) -> sqlite3.Connection:
+        options = "?mode=rw"
+        if self.read_only:
+            # SQLite writes a file beside a database with a log even to read it
+            options = "?mode=ro" if self._log_size() else "?mode=ro&immutable=1"
+        connection = sqlite3.connect(
+            self.path.absolute().as_uri() + options,
+            uri=True,
+            timeout=self._timeout,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        return self._with_functions(connection)
+
+    def _log_size(self) -> int:
+        try:
+            return os.stat(self.path.with_name(self.path.name + "-wal")).st_size
+        except FileNotFoundError:
+            return 0
+
+    def _with_functions(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        connection.create_function("deflate", 1, pack_text, deterministic=True)
+        connection.create_function("inflate", 1, unpack_text, deterministic=True)
+        connection.create_function("indexed", 3, indexed, deterministic=True)
+        return connection
+
+    def prepare(self, lock: WriterLock) -> None:
+        """Check whose database this is and apply outstanding migrations; closes on failure."""
+        try:
+            with self._errors():
+                connection = self._readable()
+                if not migrations.is_current(connection, where=str(self.path)):
+                    self._migrate(lock)
+                # FULL: files are deleted after a commit, which must not be lost afterwards
+                connection.execute("PRAGMA synchronous = FULL")
+        except BaseException:
+            self.close()
+            raise
+
+    def _readable(self) -> sqlite3.Connection:
+        """The connection, which on a full disk reads only: SQLite makes a file beside a
+        database.
+        """
+        try:
+            self._open().execute("PRAGMA user_version").fetchone()
+        except sqlite3.Error as error:
+            if self.read_only and self._log_size():
+                raise StoreError(
+                    f"the library at {self.path.parent} was in use when it became read-only: copy"
+                    " it to a place that can be written to, and open it there"
+                ) from error
+            if self.read_only or not isinstance(self._translated(error), StorageFull):
+                raise
+            self.close()
+            self.read_only = self._full = True
+            self._connection = self._connected()
+        return self._open()
+
+    def _expect_writable(self) -> None:
+        if not self.read_only:
+            return
+        if not self._full:
+            raise StoreError(
+                f"the library at {self.path.parent} is read-only, it can be read but not changed:"
+                " copy it to a place that can be written to"
+            )
+        self.close()  # room may have been made since
+        self.read_only = self._full = False
+        self._connection = self._connected()
+        self._readable()
+        if self.read_only:
+            raise StorageFull(full_message(self.path.parent))
+
+    def _migrate(self, lock: WriterLock) -> None:
+        if self.read_only:
+            raise StoreError(
+                f"the library at {self.path.parent} is of an older version, which must be brought"
+                " up to date, and is read-only: copy it to a place that can be written to"
+            )
+        with lock:
+            self._open().execute("PRAGMA journal_mode = WAL")
+            with self.transaction() as connection:
+                migrations.migrate(connection)
+
+    @contextlib.contextmanager
+    def snapshot(self) -> Iterator[Snapshot]:
+        """The database as it is now, for as long as the block lasts, whoever changes it."""
+        with self._errors():
+            frozen = Snapshot(
+                self.path, timeout=self._timeout, disk=self._disk, read_only=self.read_only
+            )
+        try:
+            frozen.freeze()
+            yield frozen
+        finally:
+            frozen.close()
+
+    def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """All rows of a statement; no read transaction stays open behind it."""
+        with self._guard, self._errors():
+            return self._open().execute(sql, parameters).fetchall()
+
+    @contextlib.contextmanager
+    def attached(self, path: Path, name: str) -> Iterator[sqlite3.Connection]:
+        """The connection with another database beside its own, for as long as the block lasts."""
+        with self._guard, self._errors():
+            connection = self._open()
+            connection.execute(f"ATTACH ? AS {name}", (str(path),))
+            try:
+                yield connection
+            finally:
+                connection.execute(f"DETACH {name}")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The connection itself, for queries that a function makes; with the store's errors."""
+        with self._guard, self._errors():
+            yield self._open()
+
+    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+        """The first row of a statement, or None."""
+        rows = self.query(sql, parameters)
+        return rows[0] if rows else None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A write transaction: committed at the end, rolled back on any exception."""
+        with self._guard, self._errors():
+            self._open()
+            self._expect_writable()
+            connection = self._open()
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                self._commit(connection)
+                self.changes += 1
+            finally:
+                if connection.in_transaction:
+                    connection.execute("ROLLBACK")
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[sqlite3.Connection]:
+        """A connection for a check that SQLite takes for a change; what it changes is lost.
+
+        Of a library that cannot be written to, to a copy.
+        """
+        with self._guard, self._errors():
+            if not self.read_only:
+                connection = self._open()
+                connection.execute("BEGIN IMMEDIATE")
+                try:
+                    yield connection
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+                return
+            copy = self._with_functions(sqlite3.connect(""))  # temporary, deleted when closed
+            try:
+                self._open().backup(copy)
+                yield copy
+            finally:
+                copy.close()
+
+    def _commit(self, connection: sqlite3.Connection) -> None:
+        if self.in_doubt:
+            raise StoreError(
+                f"an earlier commit to {self.path} failed: close the library and open it again"
+            )
+        try:
+            self._disk.commit(connection, self.path)
+        except BaseException as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            clean = connection.in_transaction or code == sqlite3.SQLITE_FULL
+            # what was written may or may not survive a power cut: nothing may build on it
+            self.in_doubt = code == sqlite3.SQLITE_IOERR or not clean
+            raise
+
+    def version(self) -> tuple[int, int]:
+        """Changes whenever anything was committed, by this connection or another."""
+        row = self.one("PRAGMA data_version")
+        return (int(row[0]) if row else 0, self.changes)
+
+    def vacuum(self) -> None:
+        """Rewrite the file without free pages and empty the log; waits for other readers.
+
+        Raises LockTimeout when another process keeps the log in use.
+        """
+        with self._guard, self._errors():
+            connection = self._open()
+            self._disk.maintain(connection, self.path, "VACUUM")
+            self.checkpoint()
+
+    def checkpoint(self) -> None:
+        """Move the log into the file and cut it to nothing; LockTimeout when it is in use."""
+        with self._guard, self._errors():
+            statement = "PRAGMA wal_checkpoint(TRUNCATE)"
+            self._disk.maintain(self._open(), self.path, statement)
+            log = self.path.with_name(self.path.name + "-wal")
+            if log.exists() and log.stat().st_size:
+                raise _busy(self.path, self._timeout)
+
+    def close(self) -> None:
+        """Close the connection; a second call does nothing."""
+        with self._guard:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.close()
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            raise StoreError(
+                f"the library at {self.path.parent} was closed: open it again before using it"
+            )
+        return self._connection
+
+    @contextlib.contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            if isinstance(error, sqlite3.ProgrammingError | sqlite3.IntegrityError):
+                raise
+            raise self._translated(error) from error
+        except UnicodeDecodeError as error:  # of a message of SQLite's that quotes broken bytes
+            raise _corrupt(self.path, self._timeout) from error
+
+    def _translated(self, error: sqlite3.Error | OSError) -> StoreError:
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code
+        make = _TRANSLATIONS.get(code)
+        if make is not None:
+            return make(self.path, self._timeout)
+        if code == sqlite3.SQLITE_IOERR and _is_full(self.path.parent):
+            return StorageFull(full_message(self.path.parent))
+        return StoreError(
+            f"cannot use the library's catalogue {self.path} ({error}): check the disk and the"
+            " folder's permissions"
+        )
+
+
+class Snapshot(Database):
+    """A connection that sees one moment and changes nothing."""
+
+    def freeze(self) -> None:
+        """Begin the transaction that all queries will see."""
+        with self._errors():
+            connection = self._open()
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("BEGIN")
+            connection.execute("SELECT count(*) FROM settings").fetchone()
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Refused."""
+        raise StoreError(f"a snapshot of the library at {self.path.parent} cannot be written to")
+        yield self._open()  # makes this a generator
+
+
+def _is_writable(path: Path) -> bool:
+    """Whether a database can be written to, made empty where there is none."""
+    try:
+        # SQLite gives the files it makes beside the database the mode of the database
+        os.close(open_plain(path, os.O_RDWR | os.O_CREAT))
+    except OSError as error:
+        if error.errno not in READ_ONLY or not path.exists():
+            raise
+        return False
+    return os.access(path.parent, os.W_OK)
+
+
+def _is_full(folder: Path) -> bool:
+    state = os.statvfs(folder)
+    return state.f_bavail * state.f_frsize < 1 << 20
+
+
+def _full(path: Path, _timeout: float) -> StoreError:
+    return StorageFull(full_message(path.parent))
+
+
+def _corrupt(path: Path, _timeout: float) -> StoreError:
+    return CorruptStore(
+        f"the library's catalogue {path} is damaged or not a database: restore it from a copy, or"
+        " read the documents into a new library"
+    )
+
+
+def _busy(path: Path, timeout: float) -> StoreError:
+    return LockTimeout(
+        f"another process is writing to the library at {path.parent} and did not finish within"
+        f" {timeout:g} s: wait for it, or allow more time with --lock-timeout"
+    )
+
+
+_TRANSLATIONS: dict[int, Callable[[Path, float], StoreError]] = {
+    sqlite3.SQLITE_FULL: _full,
+    sqlite3.SQLITE_CORRUPT: _corrupt,
+    sqlite3.SQLITE_NOTADB: _corrupt,
+    sqlite3.SQLITE_BUSY: _busy,
+    sqlite3.SQLITE_LOCKED: _busy,
+}

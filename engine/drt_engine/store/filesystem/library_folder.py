@@ -1,0 +1,148 @@
+"""A library's folder: names, errors in the store's own words, deleting what no reader needs.
+
+Knows nothing of what the files hold.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from drt_engine.errors import StorageFull, StoreError
+from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
+from drt_engine.store.filesystem.lock import ReadersLock
+
+CATALOG_NAME = "catalog.db"
+LOCK_NAME = "lock"
+READERS_NAME = "readers"
+SEGMENTS_NAME = "segments"
+REBUILD_NAME = "rebuild"
+SEGMENT_SUFFIX = ".seg"
+SHELF_SUFFIX = ".lmk"
+OUR_SUFFIXES = (SEGMENT_SUFFIX, SHELF_SUFFIX, TEMPORARY_SUFFIX)
+
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+def full_message(path: Path) -> str:
+    """One sentence for a disk without room."""
+    return (
+        f"the disk that holds the library at {path} is full: free some space and run the command"
+        " again, reading continues where it stopped"
+    )
+
+
+@contextlib.contextmanager
+def file_errors(library: Path) -> Iterator[None]:
+    """Turn an operating system's error into the store's own."""
+    try:
+        yield
+    except OSError as error:
+        raise file_error(error, library) from error
+
+
+def file_error(error: OSError, library: Path) -> StoreError:
+    """The store's own error for an operating system's."""
+    if error.errno in _FULL:
+        return StorageFull(full_message(library))
+    name = error.filename or library
+    return StoreError(
+        f"cannot use {name} in the library at {library} ({error.strerror}): check the folder"
+        " and its permissions"
+    )
+
+
+def expect_plain(library: Path) -> None:
+    """Raise OSError for a link or a special file where a library has a file or a folder.
+
+    The library's folder itself may be a link: the user has named it.
+    """
+    logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
+    for name in (CATALOG_NAME, *logs, LOCK_NAME, READERS_NAME, SEGMENTS_NAME, REBUILD_NAME):
+        try:
+            mode = os.stat(library / name, follow_symlinks=False).st_mode
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        folder = name in (SEGMENTS_NAME, REBUILD_NAME)
+        if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
+            raise not_plain(library / name)
+
+
+class Folder:
+    """The files of one library; deletes only what no snapshot of a reader may still need."""
+
+    def __init__(self, path: Path, *, disk: Disk = DISK, timeout: float) -> None:
+        self.path = path
+        self.segments = path / SEGMENTS_NAME
+        self.disk = disk
+        self.readers = ReadersLock(path / READERS_NAME, timeout=timeout)
+        self.leftovers = True  # files without a row may be there
+
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """Write a new file durably; StorageFull, StoreError."""
+        with file_errors(self.path):
+            self.disk.write_durably(self.segments / name, data)
+
+    def delete(self, names: Iterable[str]) -> bool:
+        """Delete files whose rows are gone; False where some stay, as orphans, for the next writer.
+
+        While a reader holds a snapshot nothing is deleted: its rows may name these files.
+        """
+        names = list(names)
+        if not names:
+            return True
+        try:
+            with self.readers.excluded() as alone:
+                if alone:
+                    alone = self.unlink(names)
+        except OSError:  # their rows are gone: it is no failure of what the caller did
+            alone = False
+        self.leftovers = self.leftovers or not alone
+        return alone
+
+    def unlink(self, names: Iterable[str]) -> bool:
+        """Delete files while no reader is there; whether all are gone, whatever becomes of one."""
+        return False not in [self._unlinked(name) for name in names]
+
+    def _unlinked(self, name: str) -> bool:
+        try:
+            self.disk.unlink(self.segments / name)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def orphans(self, committed: Collection[str]) -> list[str]:
+        """Names in the segment folder that the catalogue does not know."""
+        with os.scandir(self.segments) as entries:
+            return sorted(entry.name for entry in entries if entry.name not in committed)
+
+    def clear_orphans(self, committed: Collection[str]) -> None:
+        """Delete what killed writers left; foreign files are not ours to delete."""
+        with file_errors(self.path):
+            names = [name for name in self.orphans(committed) if name.endswith(OUR_SUFFIXES)]
+            names = [name for name in names if not _is_folder(self.segments / name)]
+        self.leftovers = False
+        self.delete(names)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files directly in a folder; one that vanishes meanwhile counts nothing."""
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):
+                total += entry.stat(follow_symlinks=False).st_size
+    return total

@@ -1,0 +1,152 @@
+"""Locks across processes, with flock: the one writer's, and the one that snapshots share.
+
+The kernel frees the lock of a process that died. Knows nothing of what is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+
+from drt_engine.errors import LockTimeout
+from drt_engine.store.filesystem.disk import READ_ONLY, open_plain
+
+_POLL_SECONDS = 0.05
+
+
+class WriterLock:
+    """A counted lock: nested use inside one store is allowed, other stores and processes wait."""
+
+    def __init__(self, path: Path, *, timeout: float) -> None:
+        self._path = path
+        self._timeout = timeout
+        self._descriptor = -1
+        self._depth = 0
+        self._guard = threading.Lock()
+
+    def acquire(self) -> bool:
+        """Take the lock, and whether it was free in this store; LockTimeout naming the holder."""
+        with self._guard:
+            if self._depth == 0:
+                self._descriptor = self._locked_descriptor()
+            self._depth += 1
+            return self._depth == 1
+
+    def release(self) -> None:
+        """Give the lock back; the file stays, since deleting it would let two writers in."""
+        with self._guard:
+            self._depth -= 1
+            if self._depth == 0:
+                descriptor, self._descriptor = self._descriptor, -1
+                with contextlib.suppress(OSError):  # our number in it misleads nobody for long
+                    os.ftruncate(descriptor, 0)
+                os.close(descriptor)
+
+    def __enter__(self) -> WriterLock:
+        self.acquire()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.release()
+
+    def _locked_descriptor(self) -> int:
+        descriptor = open_plain(self._path, os.O_RDWR | os.O_CREAT)
+        try:
+            if not _locked_within(descriptor, fcntl.LOCK_EX, self._timeout):
+                raise LockTimeout(self._busy_message(descriptor))
+            _sign(descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def _busy_message(self, descriptor: int) -> str:
+        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        who = f"process {holder}" if holder else "another process"
+        return (
+            f"{who} is writing to the library at {self._path.parent} and did not finish within"
+            f" {self._timeout:g} s: wait for it, or allow more time with --lock-timeout"
+        )
+
+
+class ReadersLock:
+    """Shared by every snapshot; who deletes files asks whether there is none."""
+
+    def __init__(self, path: Path, *, timeout: float) -> None:
+        self._path = path
+        self.timeout = timeout
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Keep files from being deleted; waits while another process deletes some."""
+        with self._held(fcntl.LOCK_SH, self.timeout) as held:
+            if not held:
+                raise LockTimeout(
+                    f"another process is deleting files of the library at {self._path.parent} and"
+                    f" did not finish within {self.timeout:g} s: ask again"
+                )
+            yield
+
+    @contextlib.contextmanager
+    def excluded(self, *, wait: bool = False) -> Iterator[bool]:
+        """Yield whether there is no reader; none begins before the block ends."""
+        with self._held(fcntl.LOCK_EX, self.timeout if wait else 0.0) as held:
+            yield held
+
+    @contextlib.contextmanager
+    def _held(self, kind: int, timeout: float) -> Iterator[bool]:
+        try:
+            descriptor = self._descriptor()
+        except FileNotFoundError:  # nobody can delete files where no lock can be made
+            yield kind == fcntl.LOCK_SH
+            return
+        try:
+            yield _locked_within(descriptor, kind, timeout)
+        finally:
+            os.close(descriptor)
+
+    def _descriptor(self) -> int:
+        """The lock file, made where it can be; FileNotFoundError where it cannot."""
+        try:
+            return open_plain(self._path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno not in READ_ONLY:
+                raise
+        return open_plain(self._path, os.O_RDONLY)
+
+
+def _locked_within(descriptor: int, kind: int, timeout: float) -> bool:
+    deadline = time.monotonic() + timeout
+    while not _try_lock(descriptor, kind):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
+    return True
+
+
+def _try_lock(descriptor: int, kind: int) -> bool:
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _sign(descriptor: int) -> None:
+    """Leave our process id for those who wait; a full disk only costs them the number."""
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+    except OSError:
+        return

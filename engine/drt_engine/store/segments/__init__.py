@@ -1,0 +1,1 @@
+"""Segment files: chunk memory and landmarks on disk."""

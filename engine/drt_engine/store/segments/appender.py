@@ -1,0 +1,201 @@
+"""Grows a document in a library: segment bytes into place, then rows, one commit at a time.
+
+Knows nothing of tensors or models; page and section come with the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from types import TracebackType
+from typing import Self
+
+from drt_engine.errors import CorruptStore, StoreError
+from drt_engine.store.catalogue.catalog import Catalog, Origins, Place
+from drt_engine.store.catalogue.chunk_rows import Texts
+from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
+from drt_engine.store.filesystem.library_folder import Folder
+from drt_engine.store.filesystem.lock import WriterLock
+from drt_engine.store.identity import ID, TextHash
+from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
+from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.segments.records import (
+    chunk_lengths,
+    discard,
+    joined,
+    landmarks_crc,
+    open_records,
+    segment_name,
+)
+from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, SegmentRow
+
+
+class Appender:
+    """One document that is being read into the library.
+
+    Leaving without `finish` keeps what was appended: reading the same id continues there.
+    """
+
+    def __init__(
+        self, catalog: Catalog, folder: Folder, *, layout: RecordLayout, lock: WriterLock
+    ) -> None:
+        self._catalog = catalog
+        self._folder = folder
+        self._layout = layout
+        self._lock = lock
+        self._row: DocumentRow | None = None
+        self._hash = TextHash()
+
+    def begin(self, id: str, title: str, *, source: str, media_type: str) -> Self:
+        """Take up document `id`; the caller holds the lock, `close` releases it."""
+        if not ID.fullmatch(id):
+            raise ValueError(f"document id is {id!r}, expected 16 lowercase hexadecimal digits")
+        self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
+        try:
+            self._hash = Texts(self._catalog).hash_of(id)
+        except CorruptStore:  # an interrupted reading whose text was damaged since: begin anew
+            self._folder.delete(self._catalog.remove(id))
+            self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
+        return self
+
+    @property
+    def committed_chunks(self) -> int:
+        """Chunks in the library already; above zero when an interrupted reading goes on."""
+        return self._open().chunks
+
+    @property
+    def committed_characters(self) -> int:
+        """Characters these chunks' texts cover: where the next text starts."""
+        return self._open().characters
+
+    def adopt(self, id: str, texts: Sequence[ChunkText]) -> None:
+        """Store the next chunks, with what another document holds for chunks of the same ordinals.
+
+        Their bytes are copied after their checksums were verified. The caller says that they are
+        the same tokens after the same tokens. Raises CorruptStore.
+        """
+        check_texts(texts, self._open().characters)
+        segments = self._catalog.segments([id])
+        for begin in range(0, len(texts), MAX_SEGMENT_CHUNKS):
+            some = texts[begin : begin + MAX_SEGMENT_CHUNKS]
+            self._adopt_segment(segments, some)
+
+    def _adopt_segment(self, segments: Sequence[SegmentRow], texts: Sequence[ChunkText]) -> None:
+        row = self._open()
+        wanted = range(row.chunks, row.chunks + len(texts))
+        parts = []
+        for segment in segments:
+            first = max(wanted.start, segment.first_ordinal)
+            stop = min(wanted.stop, segment.first_ordinal + segment.chunks)
+            if first < stop:
+                records = open_records(self._folder, segment, self._layout)
+                at = segment.first_ordinal
+                parts.append((records, range(first - at, stop - at)))
+        if sum(len(chunks) for _, chunks in parts) != len(texts):
+            raise StoreError(f"document {row.id} cannot take over {wanted}: read it again")
+        header = SegmentHeader(self._layout, row.id, row.chunks, len(texts))
+        data = joined(header, parts)
+        self.store_segment(header, data, texts=texts, lengths=chunk_lengths(data, header))
+
+    def finish(
+        self,
+        *,
+        places: Sequence[Place],
+        origins: Sequence[Origins] = (),
+        created: str | None = None,
+    ) -> DocumentRow:
+        """Mark the document ready, replacing an older one of the same source.
+
+        `origins` leads from the text to its file, for the caller to make and to understand;
+        `created` is the time it was read, for a document of another library; now by default.
+        Raises CorruptStore, and removes the document, where its text is not the one of its id.
+        """
+        row = self._open()
+        if not row.chunks:
+            raise ValueError(f"document {row.id} has no chunks: append before finishing")
+        for starts in ([place[0] for place in places], [one[0] for one in origins]):
+            if any(later <= earlier for earlier, later in pairwise(starts)):
+                raise ValueError("places are not in increasing order of their starts")
+        self._expect_identity(row)
+        self._folder.delete(self._catalog.finish(row.id, places, origins=origins, created=created))
+        tend_shelves(self._catalog, self._folder, self._layout)
+        ready = self._catalog.document_by_id(row.id)
+        self.close()
+        if ready is None:
+            raise StoreError(f"document {row.id} was removed by another process: read it again")
+        return ready
+
+    def _expect_identity(self, row: DocumentRow) -> None:
+        if self._hash.document_id == row.id:
+            return
+        # what is kept of it would spoil every further reading that goes on with it
+        self._folder.delete(self._catalog.remove(row.id))
+        self.close()
+        raise CorruptStore(
+            f"the text of {row.title!r} has the id {self._hash.document_id}, expected {row.id}:"
+            " read the document again"
+        )
+
+    def close(self) -> None:
+        """Release the lock; what was appended stays."""
+        if self._row is not None:
+            self._row = None
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _open(self) -> DocumentRow:
+        if self._row is None:
+            raise ValueError("this document's writer is closed: begin the document again")
+        return self._row
+
+    def store_segment(
+        self,
+        header: SegmentHeader,
+        data: bytearray,
+        *,
+        texts: Sequence[ChunkText],
+        lengths: list[int],
+    ) -> None:
+        """Put a segment's bytes in place, durably, and commit its rows; StorageFull."""
+        row = self._open()
+        name = segment_name(row.id, row.chunks)
+        self._folder.write(name, data)
+        try:
+            self._catalog.add_segment(
+                row.id,
+                name,
+                texts=texts,
+                lengths=lengths,
+                first_ordinal=row.chunks,
+                landmarks_crc=landmarks_crc(data, header),
+            )
+        except Exception:
+            discard(self._catalog, self._folder, name)
+            raise
+        self._hash.update(text.text for text in texts)
+        self._row = self._catalog.document_by_id(row.id, state="partial")
+
+
+def check_texts(texts: Sequence[ChunkText], expected: int) -> None:
+    """Raise unless texts follow one another from character `expected` and can be stored."""
+    for text in texts:
+        if text.start != expected:
+            raise ValueError(f"a chunk's text starts at {text.start}, expected {expected}")
+        if "\0" in text.text:
+            raise ValueError(f"the text of the chunk at {text.start} holds U+0000")
+        if len(text.text) > MAX_TEXT_BYTES // 4:
+            raise StoreError(
+                f"{len(text.text):,} characters at {text.start} are one chunk, expected at most"
+                f" {MAX_TEXT_BYTES // 4:,}: is this text?"
+            )
+        expected += len(text.text)

@@ -1,0 +1,204 @@
+"""Shelves: files that hold the landmarks of many segments, so that one scan maps few files.
+
+A shelf repeats what segments hold and can be made again from them at any time. Knows nothing of
+tensors.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import mmap
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from drt_engine.errors import CorruptStore
+from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.filesystem.disk import DurableFile
+from drt_engine.store.filesystem.library_folder import SHELF_SUFFIX, Folder, file_errors
+from drt_engine.store.segments.format import ALIGNMENT
+from drt_engine.store.segments.records import landmark_bytes
+from drt_engine.store.types import RecordLayout, SegmentRow, ShelfRow
+
+MAGIC = b"\x89DRTLMK\n"
+VERSION = 1
+UNSHELVED_SEGMENTS = 64  # from so many on, they are put on a shelf
+_HEADER = struct.Struct("<8sIIIIQQ20xI")
+_CRC = struct.Struct("<I")
+
+
+@dataclass(frozen=True)
+class MappedShelf:
+    """One validated, verified, mapped shelf: from `ids_at` chunk ids, from `offset` landmarks."""
+
+    row: ShelfRow
+    data: mmap.mmap
+    ids_at: int
+    offset: int
+
+    def expect_whole(self) -> None:
+        """Raise CorruptStore where the file has changed its size; to be called before each use.
+
+        Touching a mapped page behind the end of its file ends the process with SIGBUS.
+        """
+        if self.data.size() != len(self.data):
+            raise _damaged(self.row, "it was cut short or grew while it was open")
+
+
+@dataclass(frozen=True)
+class ShelfFile:
+    """One validated, verified, open shelf; `read` takes an offset and a size."""
+
+    row: ShelfRow
+    layout: RecordLayout
+    descriptor: int
+    read: Callable[[int, int], bytes]
+
+    def ids(self, at: int, count: int) -> list[int]:
+        """Ids of some consecutive chunks."""
+        return array.array("q", self.read(_HEADER.size + 8 * at, 8 * count)).tolist()
+
+    def landmarks(self, at: int, count: int) -> bytes:
+        """Landmarks of some consecutive chunks."""
+        size = 2 * self.layout.landmark_size
+        return self.read(_landmarks_at(self.row.chunks) + size * at, size * count)
+
+
+def shelf_header(chunks: int, landmark_size: int) -> bytes:
+    """The header's 64 bytes."""
+    size = _landmarks_at(chunks) + 2 * chunks * landmark_size
+    packed = _HEADER.pack(MAGIC, VERSION, _HEADER.size, landmark_size, 0, chunks, size, 0)
+    body = packed[: -_CRC.size]
+    return body + _CRC.pack(zlib.crc32(body))
+
+
+def map_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> MappedShelf:
+    """Map a shelf whose every byte is what was written; CorruptStore."""
+    path = folder.segments / row.name
+    with file_errors(folder.path), open_shelf(folder, row, layout) as shelf:
+        data = folder.disk.map(shelf.descriptor, path, _size(row.chunks, layout))
+        return MappedShelf(row, data, _HEADER.size, _landmarks_at(row.chunks))
+
+
+@contextlib.contextmanager
+def open_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> Iterator[ShelfFile]:
+    """Open a shelf whose every byte is what was written; CorruptStore.
+
+    It is verified by reading, which a file that is cut short meanwhile cannot turn into a signal.
+    """
+    path = folder.segments / row.name
+    with contextlib.ExitStack() as stack:
+        try:
+            descriptor = stack.enter_context(folder.disk.reading(path))
+        except FileNotFoundError as error:
+            raise _damaged(row, "it is missing") from error
+
+        def read(offset: int, size: int) -> bytes:
+            data = folder.disk.read(descriptor, path, size=size, offset=offset)
+            if len(data) != size:
+                raise _damaged(row, "it was cut short while it was read")
+            return data
+
+        size = _size(row.chunks, layout)
+        if os.fstat(descriptor).st_size != size:
+            raise _damaged(row, "its size is not what the catalogue says")
+        if read(0, _HEADER.size) != shelf_header(row.chunks, layout.landmark_size):
+            raise _damaged(row, "its header is not what the catalogue says")
+        crc = 0
+        for at in range(_HEADER.size, size, _PART):
+            crc = zlib.crc32(read(at, min(_PART, size - at)), crc)
+        if crc != row.crc:
+            raise _damaged(row, "its checksum is wrong")
+        yield ShelfFile(row, layout, descriptor, read)
+
+
+def write_shelf(
+    folder: Folder, rows: Sequence[SegmentRow], layout: RecordLayout
+) -> tuple[str, int]:
+    """Write the landmarks of some segments; returns the file's name and checksum."""
+    name = f"shelf-{os.urandom(6).hex()}{SHELF_SUFFIX}"
+    path = folder.segments / name
+    chunks = sum(row.chunks for row in rows)
+    ids = array.array("q")
+    for row in rows:
+        ids.extend(range(row.first_chunk, row.first_chunk + row.chunks))
+    front = ids.tobytes()
+    front += bytes(_landmarks_at(chunks) - _HEADER.size - len(front))
+    crc = zlib.crc32(front)
+    with file_errors(folder.path), DurableFile(folder.disk, path, path.with_suffix(".tmp")) as file:
+        file.write(shelf_header(chunks, layout.landmark_size) + front)
+        part = bytearray()
+        for row in rows:
+            part += landmark_bytes(folder, row, layout)
+            if len(part) > _PART or row is rows[-1]:
+                crc = zlib.crc32(part, crc)
+                file.write(part)
+                part = bytearray()
+    return name, crc
+
+
+_PART = 4 << 20  # bytes read or written at a time
+
+
+def tend_shelves(
+    catalog: Catalog, folder: Folder, layout: RecordLayout, *, everything: bool = False
+) -> None:
+    """Shelve what is due, joining shelves when there are many or, with `everything`, all of them.
+
+    Called by a writer, under the lock. A damaged segment is left for `check` to report: asking
+    still scans the others' landmarks where they stand.
+    """
+    shelves = catalog.shelves()
+    loose, chunks = catalog.unshelved_count()
+    if everything:
+        instead = shelves
+        due = len(shelves) > 1 or any(s.live < s.chunks for s in shelves)
+        due = due or loose >= (1 if shelves else UNSHELVED_SEGMENTS)
+    else:
+        instead = _outgrown(shelves, chunks)
+        due = loose >= UNSHELVED_SEGMENTS
+    if not due:
+        return
+    rows = catalog.unshelved([shelf.id for shelf in instead])
+    if not rows:
+        catalog.drop_shelves(instead)
+    else:
+        try:
+            name, crc = write_shelf(folder, rows, layout)
+        except CorruptStore:
+            return
+        if not catalog.put_shelf(name, rows, crc=crc, instead=instead):
+            folder.delete([name])
+            return
+    folder.delete([shelf.name for shelf in instead])
+
+
+def _outgrown(shelves: Sequence[ShelfRow], chunks: int) -> list[ShelfRow]:
+    """The newest shelves that are no larger than what would join them.
+
+    So there are never more than the logarithm of the chunks, and each is copied as seldom.
+    """
+    found: list[ShelfRow] = []
+    for shelf in reversed(shelves):
+        if shelf.chunks > chunks:
+            break
+        found.append(shelf)
+        chunks += shelf.live
+    return found
+
+
+def _size(chunks: int, layout: RecordLayout) -> int:
+    return _landmarks_at(chunks) + 2 * chunks * layout.landmark_size
+
+
+def _landmarks_at(chunks: int) -> int:
+    return -(-(_HEADER.size + 8 * chunks) // ALIGNMENT) * ALIGNMENT
+
+
+def _damaged(row: ShelfRow, what: str) -> CorruptStore:
+    return CorruptStore(
+        f"shelf {row.name} is damaged: {what}; mend it with `drt library check --repair`"
+    )

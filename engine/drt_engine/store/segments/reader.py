@@ -1,0 +1,298 @@
+"""Reads chunk memory and landmarks from segment files and shelves into tensors.
+
+Knows nothing of models, text or SQL: it is given rows and returns numbers.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from drt_engine.errors import CorruptStore
+from drt_engine.store.filesystem.library_folder import Folder
+from drt_engine.store.segments.format import Section, plan
+from drt_engine.store.segments.landmark_files import MappedShelf, map_shelf
+from drt_engine.store.segments.records import OpenRecords, landmark_bytes, open_records
+from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
+from drt_kernels.scan import Landmarks
+from drt_kernels.scan.landmarks import Codes, codes_of, codes_pay, join_codes
+
+MAX_OPEN = 256  # segment files
+MAX_COPIED_BYTES = 64 << 20
+# below this a segment's landmarks are copied and joined with others', for small documents
+SMALL_CHUNKS = 128
+SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
+CODED_ROWS = 8_192  # coded in one scan, so that no question waits long for it
+_JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
+
+_TOKENS = ("ids", "starts", "ends", "lengths")
+_MEMORY = (*_TOKENS, "landmarks", "key_scales", "value_scales", "keys", "values")
+DTYPES = {
+    "i32": torch.int32,
+    "f16": torch.float16,
+    "i8": torch.int8,
+    "bf16": torch.bfloat16,
+}
+
+
+def section_tensor(data: bytearray, section: Section, chunks: int) -> Tensor:
+    """A view [C, ...] of one section of a segment's bytes."""
+    dtype = DTYPES[section.kind]
+    count = chunks * section.stride // dtype.itemsize
+    if not count:
+        return torch.empty((chunks, *section.shape), dtype=dtype)
+    flat = torch.frombuffer(data, dtype=dtype, count=count, offset=section.offset)
+    return flat.view(chunks, *section.shape)
+
+
+class SegmentReader:
+    """Opens segments on demand and keeps a bounded number of them open."""
+
+    def __init__(self, folder: Folder, layout: RecordLayout) -> None:
+        self._folder = folder
+        self._layout = layout
+        self._files: OrderedDict[str, OpenRecords] = OrderedDict()
+        self._shelves: dict[str, _Shelf] = {}
+        self._copied: OrderedDict[str, Tensor] = OrderedDict()
+        self._copied_bytes = 0
+        self._guard = threading.RLock()
+
+    def scan_shelf(
+        self, row: ShelfRow, *, code: bool = False
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks.
+
+        ``code`` says that it will be scanned again.
+        """
+        shelf = self._shelf(row)
+        if code:
+            with self._guard:
+                shelf.code()
+        for ids, part in zip(shelf.ids, tuple(shelf.parts), strict=True):
+            shelf.mapped.expect_whole()
+            yield ids, part
+
+    def scan(
+        self,
+        rows: Iterable[SegmentRow],
+        is_gone: Callable[[SegmentRow], bool],
+        *,
+        shelves: dict[int, ShelfRow],
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
+
+        A segment whose file has gone is left out if `is_gone` says that its rows have too.
+        """
+        ids: list[int] = []
+        pending: list[Tensor] = []
+        for row in _side_by_side(rows, shelves):
+            landmarks = self._landmarks(row, is_gone, shelves)
+            if landmarks is None:
+                continue
+            chunk_ids = range(row.first_chunk, row.first_chunk + row.chunks)
+            small = row.chunks < SMALL_CHUNKS
+            if pending and (not small or len(ids) + row.chunks > _JOINED_ROWS):
+                yield _numbers(torch.tensor(ids)), Landmarks(torch.cat(pending))
+                ids, pending = [], []
+            if small:
+                ids += chunk_ids
+                pending.append(landmarks)
+            else:
+                yield chunk_ids, Landmarks(landmarks)
+        if pending:
+            yield _numbers(torch.tensor(ids)), Landmarks(torch.cat(pending))
+
+    def read(self, places: Sequence[tuple[SegmentRow, int]]) -> ChunkBatch:
+        """Verified, dequantised chunks, given as (segment, index in it), in that order."""
+        rows = self._gather(places, _MEMORY)
+        return ChunkBatch(
+            **{name: rows[name] for name in _TOKENS},
+            keys=_numbers_of(rows, "keys", "key_scales"),
+            values=_numbers_of(rows, "values", "value_scales"),
+            landmarks=rows["landmarks"].float(),
+        )
+
+    def tokens(self, places: Sequence[tuple[SegmentRow, int]]) -> TokenBatch:
+        """Verified tokens of chunks, given as (segment, index in it), in that order."""
+        return TokenBatch(**self._gather(places, _TOKENS))
+
+    def _gather(
+        self, places: Sequence[tuple[SegmentRow, int]], names: Sequence[str]
+    ) -> dict[str, Tensor]:
+        """Sections [n, ...] of verified chunks, those of them that the layout has."""
+        sections, size = plan(self._layout, len(places))
+        buffer = bytearray(size)  # a segment of just these chunks
+        with memoryview(buffer) as out:
+            for row, runs in _by_segment(places):
+                records = self._open(row)
+                for slot, chunks in runs:
+                    records.copy_verified(chunks, out, sections, slot=slot)
+        rows = {
+            name: section_tensor(buffer, section, len(places))
+            for name, section in sections.items()
+            if name in names
+        }
+        if "keys" in rows:
+            return rows
+        # tokens are a hundredth of the buffer, which would live as long as views of it
+        return {name: numbers.clone() for name, numbers in rows.items()}
+
+    def _landmarks(
+        self,
+        row: SegmentRow,
+        is_gone: Callable[[SegmentRow], bool],
+        shelves: dict[int, ShelfRow],
+    ) -> Tensor | None:
+        try:
+            shelf = shelves.get(row.shelf) if row.shelf is not None else None
+            if shelf is not None and row.shelf_row is not None:
+                at = row.shelf_row
+                return self._shelf(shelf).landmarks[at : at + row.chunks]
+            return self._copied_landmarks(row)
+        except CorruptStore:
+            if is_gone(row):
+                return None
+            raise
+
+    def _shelf(self, row: ShelfRow) -> _Shelf:
+        with self._guard:
+            shelf = self._shelves.get(row.name)
+            if shelf is None:
+                mapped = map_shelf(self._folder, row, self._layout)
+                shelf = _Shelf(mapped, self._layout.landmark_size)
+                self._shelves[row.name] = shelf
+            shelf.mapped.expect_whole()
+            return shelf
+
+    def keep_shelves(self, rows: Iterable[ShelfRow]) -> None:
+        """Let go of shelves that are not among `rows`."""
+        with self._guard:
+            names = {row.name for row in rows}
+            self._shelves = {n: shelf for n, shelf in self._shelves.items() if n in names}
+
+    def _open(self, row: SegmentRow) -> OpenRecords:
+        with self._guard:
+            records = self._files.get(row.name)
+            if records is None:
+                records = open_records(self._folder, row, self._layout)
+                self._files[row.name] = records
+            self._files.move_to_end(row.name)
+            while len(self._files) > MAX_OPEN:
+                self._files.popitem(last=False)
+            return records
+
+    def _copied_landmarks(self, row: SegmentRow) -> Tensor:
+        with self._guard:
+            landmarks = self._copied.get(row.name)
+            if landmarks is None:
+                data = landmark_bytes(self._folder, row, self._layout)
+                landmarks = torch.frombuffer(data, dtype=torch.float16).view(row.chunks, -1)
+                self._copied[row.name] = landmarks
+                self._copied_bytes += landmarks.nbytes
+            self._copied.move_to_end(row.name)
+            while self._copied_bytes > MAX_COPIED_BYTES:
+                self._copied_bytes -= self._copied.popitem(last=False)[1].nbytes
+            return landmarks
+
+
+class _Shelf:
+    """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
+
+    def __init__(self, mapped: MappedShelf, width: int) -> None:
+        self.mapped = mapped
+        count = mapped.row.chunks
+        ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
+        flat = torch.frombuffer(
+            mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
+        )
+        self.landmarks = flat.view(count, width)
+        self.ids = tuple(map(_numbers, ids.split(SCAN_ROWS)))
+        self.parts = [Landmarks(part) for part in self.landmarks.split(SCAN_ROWS)]
+        self._coded = -1  # parts that have codes; -1 before the first scan
+        self._pieces: list[Codes] = []  # of the next part, as far as they were made
+
+    def code(self) -> None:
+        """Code some more landmarks, from the second call on.
+
+        Whoever asks once does not wait for it; whoever goes on asking never waits for all of it.
+        """
+        if self._coded == len(self.parts):
+            return
+        if self._coded < 0:
+            self._coded = 0
+            return
+        part = self.parts[self._coded]
+        at = sum(len(piece) for piece in self._pieces)
+        rows = part.rows[at : at + CODED_ROWS]
+        codes = codes_of(rows)
+        first = self._coded == at == 0
+        if codes is None or (first and not codes_pay(rows, codes)):
+            self._coded, self._pieces = len(self.parts), []  # not on this processor
+            return
+        self._pieces.append(codes)
+        if at + len(rows) == len(part):
+            self.parts[self._coded] = Landmarks(part.rows, join_codes(self._pieces))
+            self._coded, self._pieces = self._coded + 1, []
+
+
+def _numbers(ids: Tensor) -> Sequence[int]:
+    """Ids [n], n > 0, as a range where they count up: it takes no memory and finds at once."""
+    first = int(ids[0])
+    steady = bool((ids.diff() == 1).all())
+    return range(first, first + len(ids)) if steady else ids.tolist()
+
+
+def _side_by_side(
+    rows: Iterable[SegmentRow], shelves: Mapping[int, ShelfRow]
+) -> Iterator[SegmentRow]:
+    """The rows, those of a document that follow each other on a shelf taken as one."""
+    last: SegmentRow | None = None
+    for row in rows:
+        if last is not None and _follows(last, row) and row.shelf in shelves:
+            last = last._replace(chunks=last.chunks + row.chunks)
+            continue
+        if last is not None:
+            yield last
+        last = row
+    if last is not None:
+        yield last
+
+
+def _follows(last: SegmentRow, row: SegmentRow) -> bool:
+    if row.shelf_row is None or last.shelf_row is None:
+        return False
+    return (
+        row.document_id == last.document_id
+        and row.shelf == last.shelf
+        and row.shelf_row == last.shelf_row + last.chunks
+        and row.first_chunk == last.first_chunk + last.chunks
+        and last.chunks + row.chunks <= SCAN_ROWS
+    )
+
+
+def _by_segment(
+    places: Sequence[tuple[SegmentRow, int]],
+) -> Iterator[tuple[SegmentRow, list[tuple[int, range]]]]:
+    """Per segment: place in the batch and indices in the segment of chunks that are read at once.
+
+    Chunks that follow each other in both are, as when a document is gone through.
+    """
+    groups: dict[SegmentRow, list[tuple[int, range]]] = {}
+    for slot, (row, index) in enumerate(places):
+        runs = groups.setdefault(row, [])
+        if runs and runs[-1][1].stop == index and runs[-1][0] + len(runs[-1][1]) == slot:
+            runs[-1] = (runs[-1][0], range(runs[-1][1].start, index + 1))
+        else:
+            runs.append((slot, range(index, index + 1)))
+    yield from groups.items()
+
+
+def _numbers_of(rows: dict[str, Tensor], name: str, scales: str) -> Tensor:
+    numbers = rows[name].float()  # [n, S, Hk, D]
+    if scales in rows:
+        numbers *= rows[scales].float().unsqueeze(-1)
+    return numbers

@@ -1,0 +1,1 @@
+"""Documents of a library as archives, out and in."""

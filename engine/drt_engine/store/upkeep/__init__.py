@@ -1,0 +1,1 @@
+"""Checking, repairing, compacting, removing and swapping the contents of a library."""

@@ -1,0 +1,122 @@
+"""What makes a library small again: joining segments, shelving, rewriting the catalogue.
+
+Runs under the writer's lock; readers with a snapshot keep what they see. Knows nothing of tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from drt_engine.errors import CorruptStore, LockTimeout
+from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.row_values import put_setting
+from drt_engine.store.filesystem.library_folder import Folder, file_errors
+from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
+from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.segments.records import (
+    discard,
+    joined,
+    landmarks_crc,
+    open_records,
+    segment_name,
+)
+from drt_engine.store.types import RecordLayout, SegmentRow
+
+# set in the transaction that removes what must be forgotten, until no byte of it is left
+FORGETTING = "forgetting"
+
+
+def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
+    """Join small segments, shelve all landmarks, and rewrite the catalogue without free pages.
+
+    Raises LockTimeout when other processes keep the catalogue in use.
+    """
+    if layout is not None:
+        for rows in _joinable(catalog.segments()):
+            _join(catalog, folder, rows=rows, layout=layout)
+        tend_shelves(catalog, folder, layout, everything=True)
+    folder.clear_orphans(catalog.file_names())
+    _rewrite(catalog)
+
+
+def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
+    """Finish what a removal began that leaves no byte: shelves, deleted files, catalogue, log.
+
+    Raises LockTimeout while a reader holds a snapshot; the next writer goes on then.
+    """
+    if layout is not None:
+        shelves = catalog.shelves()
+        if any(shelf.live < shelf.chunks for shelf in shelves):
+            catalog.drop_shelves([shelf for shelf in shelves if shelf.live < shelf.chunks])
+            tend_shelves(catalog, folder, layout)
+    with file_errors(folder.path), folder.readers.excluded(wait=True) as alone:
+        if not alone:
+            raise LockTimeout(
+                f"others read in the library at {folder.path}: what is to be forgotten is removed,"
+                " and its bytes go with the next writing command"
+            )
+    folder.clear_orphans(catalog.file_names())
+    if folder.leftovers:
+        raise LockTimeout(
+            f"files of the library at {folder.path} cannot be deleted yet: run"
+            " `drt library compact` to forget them"
+        )
+    _rewrite(catalog)
+    with catalog.database.transaction() as connection:
+        connection.execute("DELETE FROM settings WHERE key = ?", (FORGETTING,))
+    catalog.database.checkpoint()
+
+
+def remove_to_forget(catalog: Catalog, id: str, sessions: Sequence[str]) -> list[str]:
+    """Remove a document and the sessions that quote it, and note that bytes are left to go."""
+    with catalog.database.transaction() as connection:
+        files = catalog.remove_in(connection, id)
+        connection.executemany("DELETE FROM sessions WHERE name = ?", [(n,) for n in sessions])
+        put_setting(connection, FORGETTING, id)
+    return files
+
+
+def _rewrite(catalog: Catalog) -> None:
+    with catalog.database.transaction() as connection:
+        connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('optimize')")
+    catalog.database.vacuum()
+
+
+def _joinable(rows: Sequence[SegmentRow]) -> Iterator[list[SegmentRow]]:
+    """Runs of two or more segments of one document whose chunks fit into one file."""
+    run: list[SegmentRow] = []
+    for row in rows:
+        last = run[-1] if run else None
+        if last is not None and (
+            row.document_id != last.document_id
+            or row.first_chunk != last.first_chunk + last.chunks
+            or sum(r.chunks for r in run) + row.chunks > MAX_SEGMENT_CHUNKS
+        ):
+            if len(run) > 1:
+                yield run
+            run = []
+        run.append(row)
+    if len(run) > 1:
+        yield run
+
+
+def _join(
+    catalog: Catalog, folder: Folder, *, rows: Sequence[SegmentRow], layout: RecordLayout
+) -> None:
+    first = rows[0]
+    header = SegmentHeader(
+        layout, first.document_id, first.first_ordinal, sum(row.chunks for row in rows)
+    )
+    try:
+        parts = [(open_records(folder, row, layout), range(row.chunks)) for row in rows]
+        data = joined(header, parts)
+    except CorruptStore:
+        return  # what is damaged stays where `check` names it
+    name = segment_name(first.document_id, first.first_ordinal)
+    folder.write(name, data)
+    try:
+        done = catalog.swap_segments(rows, name, landmarks_crc=landmarks_crc(data, header))
+    except Exception:
+        discard(catalog, folder, name)
+        raise
+    folder.delete([row.name for row in rows] if done else [name])

@@ -1,0 +1,70 @@
+"""Takes rows out of the catalogue, inside a transaction of the caller.
+
+Knows nothing of files: it returns the names of those that nothing speaks of any more.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from drt_engine.errors import CorruptStore
+from drt_engine.store.catalogue.index_text import indexed
+
+
+def drop_source(connection: sqlite3.Connection, source: str, *, keep: int) -> list[str]:
+    """Remove the documents of a source but one; returns the names of their segment files."""
+    rows = connection.execute(
+        "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, keep)
+    ).fetchall()
+    return [name for (number,) in rows for name in drop_document(connection, number)]
+
+
+def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
+    """Remove a document's rows; returns the names of its segment files."""
+    mine = "WHERE document = ?"
+    rows = connection.execute(f"SELECT id, name FROM segments {mine}", (number,)).fetchall()
+    unshelve(connection, [id for id, _ in rows])
+    indexed = _drop_from_index(connection, number)
+    connection.execute(
+        "DELETE FROM sources WHERE document = (SELECT id FROM documents WHERE number = ?)",
+        (number,),
+    )
+    for table in ("chunks", "segments", "places", "origins"):
+        connection.execute(f"DELETE FROM {table} {mine}", (number,))
+    connection.execute("DELETE FROM documents WHERE number = ?", (number,))
+    if not indexed:
+        connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
+    return [name for _, name in rows]
+
+
+def _drop_from_index(connection: sqlite3.Connection, number: int) -> bool:
+    """Take a document out of the full-text index; False when its texts are too damaged for that."""
+    rows = connection.execute(
+        "SELECT id, text FROM chunks WHERE document = ? ORDER BY ordinal", (number,)
+    ).fetchall()
+    packed = [None, *(text for _, text in rows), None]
+    near = zip(rows, packed, packed[2:], strict=False)
+    try:
+        connection.executemany(
+            "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)",
+            ((id, indexed(before, text, after)) for (id, text), before, after in near),
+        )
+    except CorruptStore:
+        return False
+    return True
+
+
+def unshelve(connection: sqlite3.Connection, segments: Sequence[int]) -> None:
+    """Count segments out of their shelves."""
+    connection.executemany(
+        "UPDATE shelves SET live = live - (SELECT chunks FROM segments WHERE id = ?)"
+        " WHERE id = (SELECT shelf FROM segments WHERE id = ?)",
+        [(id, id) for id in segments],
+    )
+
+
+def drop_shelf(connection: sqlite3.Connection, id: int) -> None:
+    """Forget a shelf."""
+    connection.execute("UPDATE segments SET shelf = NULL, shelf_row = NULL WHERE shelf = ?", (id,))
+    connection.execute("DELETE FROM shelves WHERE id = ?", (id,))

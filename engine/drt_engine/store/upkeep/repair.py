@@ -1,0 +1,54 @@
+"""Restores what a library can restore from itself, without a model.
+
+What needs a model, the chunk memory of damaged segments, is named for the caller to read again.
+"""
+
+from __future__ import annotations
+
+from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.row_values import document_seal, seal_document
+from drt_engine.store.filesystem.library_folder import Folder
+from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.types import Finding, RecordLayout, SegmentRow
+
+_MEMORY = {"crc", "missing", "segment", "header", "lengths", "gap", "landmarks", "numbers"}
+
+
+def mend(
+    catalog: Catalog, folder: Folder, findings: list[Finding], *, layout: RecordLayout | None
+) -> list[SegmentRow]:
+    """Restore what needs no model; return the segments that must be read again.
+
+    Search index and shelves are made again, leftovers deleted, damaged maps to files dropped.
+    """
+    kinds = {finding.kind for finding in findings}
+    if "search" in kinds:
+        with catalog.database.transaction() as connection:
+            connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
+    for finding in findings:
+        if finding.kind == "origins":
+            _drop_map(catalog, finding.where)
+    folder.clear_orphans(catalog.file_names())
+    damaged = [
+        row
+        for row in catalog.all_segments()
+        if any(f.where.startswith(row.name) for f in findings if f.kind in _MEMORY)
+    ]
+    if layout is not None and "shelf" in kinds:
+        shelves = catalog.shelves()
+        catalog.drop_shelves(shelves)
+        folder.delete([shelf.name for shelf in shelves])
+        if not damaged:
+            tend_shelves(catalog, folder, layout)
+    return damaged
+
+
+def _drop_map(catalog: Catalog, document_id: str) -> None:
+    """Delete a document's map to its file, where its row is otherwise what was written."""
+    with catalog.database.transaction() as connection:
+        row = connection.execute(
+            "SELECT number, seal FROM documents WHERE id = ?", (document_id,)
+        ).fetchone()
+        if row is not None and document_seal(connection, row[0]) == row[1]:
+            connection.execute("DELETE FROM origins WHERE document = ?", (row[0],))
+            seal_document(connection, row[0])

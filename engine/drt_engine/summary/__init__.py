@@ -1,0 +1,1 @@
+"""Summaries of documents, and what changed between two versions."""

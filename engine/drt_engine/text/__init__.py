@@ -1,0 +1,1 @@
+"""Text units, the tokenizer and an in-memory BM25 index. Knows nothing of models or files."""

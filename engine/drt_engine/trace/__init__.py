@@ -1,0 +1,1 @@
+"""Traces: which passages led to each token, as a record and as a page."""

@@ -1,0 +1,202 @@
+"""Summaries: slices in the document's order, as long as asked for, whatever the document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.answer.citations import CitationResult
+from drt_engine.errors import ConfigError, NotFound, QuestionError
+from drt_engine.store import DocumentRow, Store
+from drt_engine.summary import summarize as module
+from drt_engine.summary.summarize import WORDS, SummaryOptions, SummaryResult, centrality, summarize
+from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
+
+LONG = "\n\n".join(
+    [MANUAL, LETTERS]
+    + [
+        f"The {thing} of the {place} costs {price} crowns a year, and the keeper pays for it."
+        for thing, price in (("lamp", "nine"), ("boat", "forty"), ("bell", "two"), ("coat", "six"))
+        for place in ("island", "school", "store", "lake", "coast")
+    ]
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("summarize")
+    with library(folder / "library") as opened:
+        read_text(opened, folder, name="long.md", text=LONG)
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def long(store: Store) -> DocumentRow:
+    return store.documents()[0]
+
+
+def assert_made_of_slices(store: Store, row: DocumentRow, summary: SummaryResult) -> None:
+    text = text_of(store, row)
+    places = [(s.start, s.end) for s in summary.sentences]
+    assert places == sorted(places)
+    assert all(one[1] <= other[0] for one, other in zip(places, places[1:], strict=False))
+    for sentence in summary.sentences:
+        assert_exact(text, sentence)
+        assert 0 < sentence.probability <= 1
+    assert summary.text == " ".join(" ".join(s.quote.split()) for s in summary.sentences)
+
+
+def assert_exact(text: str, sentence: CitationResult) -> None:
+    assert text[sentence.start : sentence.end] == sentence.quote != ""
+
+
+@pytest.mark.parametrize("length", WORDS)
+def test_lengths(store: Store, long: DocumentRow, length: str) -> None:
+    summary = summarize(runtime(), store, long.id, SummaryOptions(length=length))
+    assert summary.mode == "extractive"
+    assert 0.5 * min(WORDS[length], 300) <= len(summary.text.split()) <= WORDS[length]
+    assert_made_of_slices(store, long, summary)
+
+
+@pytest.mark.parametrize("words", [1, 8, 12, 13, 30, 77])
+def test_a_budget_of_words_is_kept(store: Store, long: DocumentRow, words: int) -> None:
+    summary = summarize(runtime(), store, long.id, SummaryOptions(words=words))
+    assert len(summary.text.split()) <= words
+    assert_made_of_slices(store, long, summary)
+
+
+def test_summaries_are_prose(store: Store, long: DocumentRow) -> None:
+    summary = summarize(runtime(), store, long.id, SummaryOptions(length="long"))
+    for sentence in summary.sentences:
+        assert "|" not in sentence.quote and not sentence.quote.startswith("#")
+        assert len(sentence.quote.split()) >= 6
+
+
+def test_no_sentence_is_taken_twice(store: Store, long: DocumentRow) -> None:
+    summary = summarize(runtime(), store, long.id, SummaryOptions(length="medium"))
+    quotes = [sentence.quote for sentence in summary.sentences]
+    assert len(set(quotes)) == len(quotes)
+
+
+def test_what_was_said_counts_less(tmp_path: Path) -> None:
+    text = "The keeper signs the log on the first Monday of May.\n\n"
+    other = "The keeper of the lake sells two cows on the island.\n\n"
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="a.txt", text=text * 3 + other + text * 3)
+        summary = summarize(runtime(), store, row.id, SummaryOptions(words=22))
+        assert sorted(s.quote for s in summary.sentences) == sorted([text.strip(), other.strip()])
+
+
+def test_the_focus_changes_the_choice(store: Store, long: DocumentRow) -> None:
+    plain = summarize(runtime(), store, long.id, SummaryOptions(length="short"))
+    focused = summarize(
+        runtime(), store, long.id, SummaryOptions(length="short", focus="the harvest of 1902")
+    )
+    assert_made_of_slices(store, long, focused)
+    assert focused.text != plain.text
+
+
+def test_a_focus_of_any_length(store: Store, long: DocumentRow) -> None:
+    options = [SummaryOptions(focus=" ".join(["oil"] * count)) for count in (9, 160)]
+    for one in options:
+        assert_made_of_slices(store, long, summarize(runtime(), store, long.id, one))
+    for focus, message in (("?", "the focus has no words"), ("oil " * 161, "161 tokens")):
+        with pytest.raises(QuestionError, match=message):
+            summarize(runtime(), store, long.id, SummaryOptions(focus=focus))
+
+
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The keeper signs the log on the first Monday of May.",
+        "Oil.",
+        "oil lamp bell",
+        "# Fog\n\n## Leave\n",
+        "| bell | fog |\n| ---- | --- |\n| gun | wreck |\n",
+        "...",
+        "1 2 3 4 5",
+        "lamp " * 500,
+        "La lampe brûle. " * 3,
+    ],
+    ids=["sentence", "word", "words", "headings", "table", "dots", "digits", "endless", "foreign"],
+)
+def test_short_and_strange_documents(tmp_path: Path, text: str, mode: str) -> None:
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="a.md", text=text)
+        options = SummaryOptions(mode=mode, words=60)  # type: ignore[arg-type]
+        summary = summarize(runtime(), store, row.id, options)
+        assert summary.text
+        whole = text_of(store, row)
+        for sentence in summary.sentences:
+            assert_exact(whole, sentence)
+
+
+def test_a_document_of_several_parts(
+    store: Store, long: DocumentRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_PART", 16)
+    summary = summarize(runtime(), store, long.id, SummaryOptions(length="long"))
+    assert_made_of_slices(store, long, summary)
+    text = text_of(store, long)
+    for sentence in summary.sentences:  # none was cut by the border of a part
+        assert text[sentence.end - 1] in ".!" and text[sentence.start].isupper()
+    first, last = summary.sentences[0].start, summary.sentences[-1].start
+    assert last - first > len(text) / 2
+
+
+@pytest.mark.parametrize("focus", [None, "the notice period"])
+def test_abstractive_summaries_end_and_rest_on_the_document(
+    store: Store, long: DocumentRow, focus: str | None
+) -> None:
+    options = SummaryOptions(mode="abstractive", length="short", focus=focus)
+    summary = summarize(runtime(), store, long.id, options)
+    text = text_of(store, long)
+    assert summary.sentences and len(summary.text.split()) <= WORDS["short"]
+    for sentence in summary.sentences:
+        assert_exact(text, sentence)
+
+
+def test_written_sentences_without_support_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = ["The lamp burns oil. ", "Zebras paint xylophones."]
+    monkeypatch.setattr(module, "write", lambda *_, **__: iter(written))
+    with library(tmp_path / "library") as store:
+        text = "The lamp of the northern lighthouse burns whale oil. The boat comes on Fridays."
+        row = read_text(store, tmp_path, name="a.txt", text=text)
+        summary = summarize(runtime(), store, row.id, SummaryOptions(mode="abstractive"))
+    assert summary.mode == "abstractive"
+    assert summary.text == "The lamp burns oil."
+    assert [s.quote for s in summary.sentences] == [text[: text.index(".") + 1]]
+
+
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_the_same_document_gives_the_same_summary(
+    store: Store, long: DocumentRow, mode: str
+) -> None:
+    options = SummaryOptions(mode=mode, length="short")  # type: ignore[arg-type]
+    summary = summarize(runtime(), store, long.id, options)
+    with library(store.path) as reopened:
+        assert summarize(runtime(), reopened, long.id, options) == summary
+
+
+def test_centrality_prefers_what_many_chunks_lean_on() -> None:
+    directions = torch.eye(32)
+    others = torch.nn.functional.normalize(0.7 * directions[0] + directions[1:21], dim=1)
+    middle = directions[:1]
+    scores = centrality(runtime(), torch.cat([others[:10], middle, others[10:]]))
+    assert int(scores.argmax()) == 10
+    assert float(scores.mean()) == pytest.approx(1, abs=1e-3)
+    assert torch.equal(centrality(runtime(), others[:2]), torch.ones(2))
+
+
+def test_wrong_options_and_documents(store: Store) -> None:
+    for wrong in ({"mode": "x"}, {"length": "x"}, {"words": 0}):
+        with pytest.raises(ConfigError, match=next(iter(wrong))):
+            SummaryOptions(**wrong)
+    with pytest.raises(NotFound):
+        summarize(runtime(), store, "0123456789abcdef", SummaryOptions())

@@ -1,0 +1,46 @@
+"""BM25 in memory: plain words only, best first."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drt_engine.text.lexical import LexicalIndex, fts_query, shares
+
+TEXTS = ["the notice period is thirty days", "the keeper signs every log", "notices: thirty logs"]
+
+
+@pytest.fixture(scope="module")
+def index() -> LexicalIndex:
+    return LexicalIndex(TEXTS)
+
+
+def test_the_best_comes_first_with_positive_scores(index: LexicalIndex) -> None:
+    found = index.search("What is the notice period?")
+    assert [row for row, _ in found] == [0, 2]  # the plural is the same word
+    assert found[0][1] > found[1][1] >= 0
+    assert len(index.search("notice", limit=1)) == 1
+
+
+def test_stop_words_count_when_nothing_else_is_left(index: LexicalIndex) -> None:
+    assert fts_query("what is the") == '"what" OR "is" OR "the"'
+    assert fts_query("the keeper") == '"keeper"'
+    assert {row for row, _ in index.search("is the")} == {0, 1}
+
+
+@pytest.mark.parametrize("question", ["", "?!", "   ", '"'])
+def test_no_words_find_nothing(index: LexicalIndex, question: str) -> None:
+    assert fts_query(question) is None
+    assert index.search(question) == []
+
+
+@given(st.text(max_size=40))
+def test_no_question_is_syntax(text: str) -> None:
+    LexicalIndex(TEXTS).search(text)
+    LexicalIndex(TEXTS).search(f'NEAR({text}) AND "x* OR text:{text}')
+
+
+def test_shares_of_the_best() -> None:
+    assert shares({3: 4.0, 5: 1.0}) == {3: 1.0, 5: 0.25}
+    assert shares({}) == shares({1: 0.0}) == {}
