@@ -19,10 +19,10 @@ from torch import Tensor
 from drt_engine.config.model import EncoderConfig, ModelConfig, preset
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
+from drt_engine.model.warm_start import for_tokenizer, warm_start
 from drt_engine.model.weights import CONFIG, TOKENIZER, WEIGHTS, load_model, save_model
 from drt_engine.runtime import model_folder
 from drt_engine.text.tokenizer import wordpiece_from_bert
-from drt_engine.train.warm_start import for_tokenizer, warm_start
 
 FORMAT = "drt-plain-1"
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}

@@ -13,12 +13,12 @@ from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_reader
 from drt_engine.model.weights import load_model
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.loop import Loop
 from drt_engine.train.state import find_state, read_extra
-from drt_engine.train.warm_start import for_tokenizer, warm_start, warm_start_reader
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.drt import DRT
-from drt_engine.train.warm_start import warm_start
+from drt_engine.model.warm_start import warm_start
 
 
 class LandmarkTeacher:

@@ -19,11 +19,11 @@ from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.convert import convert
 from drt_engine.model.drt import DRT
 from drt_engine.model.prompt import lay_out
+from drt_engine.model.warm_start import warm_start
 from drt_engine.model.weights import load_model, save_model
 from drt_engine.runtime import Runtime
-from drt_engine.train.warm_start import warm_start
 from tests.engine.model.factories import make_model, small_like
-from tests.engine.train.test_warm_start import HEADS, LAYERS, MLP, POSITIONS, WIDTH, bert_tensors
+from tests.engine.model.test_warm_start import HEADS, LAYERS, MLP, POSITIONS, WIDTH, bert_tensors
 from tests.fakes import bert_vocabulary, wordpiece_tokenizer, write_bert_tokenizer
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "run_exported.py"

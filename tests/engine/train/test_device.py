@@ -25,10 +25,10 @@ from drt_engine.train.loop import Loop
 from drt_engine.train.run import device
 from drt_engine.train.tasks import Tasks
 from tests.engine.model.factories import make_model
+from tests.engine.model.test_warm_start import bert_tensors, config, folder
 from tests.engine.train.corpora import write_corpus, write_questions
 from tests.engine.train.far import FAR, Far, far_device, sent
 from tests.engine.train.test_cloze import TEXT
-from tests.engine.train.test_warm_start import bert_tensors, config, folder
 from tests.fakes import wordpiece_tokenizer
 
 TASKS = ("questions", "needles", "cloze", "stream")

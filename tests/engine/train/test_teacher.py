@@ -9,8 +9,8 @@ import torch
 from drt_engine.train.answering import answer_losses
 from drt_engine.train.teacher import LandmarkTeacher, distance
 from tests.engine.model.factories import make_model, small_like
+from tests.engine.model.test_warm_start import bert, bert_tensors, config, folder
 from tests.engine.train.batches import make_batch
-from tests.engine.train.test_warm_start import bert, bert_tensors, config, folder
 
 CLS, SEP = 101, 102
 

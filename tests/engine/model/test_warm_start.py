@@ -15,8 +15,8 @@ from drt_engine.config.model import EncoderConfig, ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.drt import DRT
+from drt_engine.model.warm_start import warm_start
 from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.train.warm_start import warm_start
 from tests.engine.model.factories import changed, full, small_like
 from tests.fakes import bert_vocabulary, wordpiece_tokenizer
 
