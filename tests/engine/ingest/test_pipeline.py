@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import os
+import threading
+import weakref
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
@@ -14,14 +16,13 @@ import torch
 
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
-from drt_engine.ingest import pipeline
+from drt_engine.ingest import pipeline, segment
 from drt_engine.ingest.pipeline import IngestProgress, ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkBatch, Store
+from drt_engine.store import ChunkBatch, ChunkText, Store
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime, text_of
 
-STATM = Path("/proc/self/statm")
 Reading = Callable[[Runtime, Sequence[Chunk], Sequence[Chunk]], ChunkBatch]
 
 
@@ -165,10 +166,10 @@ def test_a_damaged_older_version_is_not_taken_over(
     log = tmp_path / "log.txt"
     log.write_text(MANUAL, encoding="utf-8")
     read(store, log)
-    segment = min((store.path / "segments").glob("*.seg"), key=lambda path: path.name)
-    data = bytearray(segment.read_bytes())
+    damaged = min((store.path / "segments").glob("*.seg"), key=lambda path: path.name)
+    data = bytearray(damaged.read_bytes())
     data[-1] ^= 1
-    segment.write_bytes(data)
+    damaged.write_bytes(data)
     store._memory.close()
     before = counted.chunks
     log.write_text(MANUAL + LETTERS, encoding="utf-8")
@@ -479,23 +480,54 @@ def test_text_is_cut_before_white_space_and_never_inside_a_character() -> None:
     assert safe_cut(long + "e\u0301\u0302") == len(long)
 
 
-@pytest.mark.skipif(not STATM.exists(), reason="the system does not tell a process its memory")
-def test_memory_does_not_grow_with_the_document(tmp_path: Path) -> None:
-    """Without a lower stack, 1.5 MB are read in a moment."""
-    model = runtime(chunk=64, lower_layers=0, width=16, heads=2, kv_heads=1, mlp=16)
-    words = [word for word in LETTERS.split() if word.isalpha() and 5 <= len(word) <= 7]
+class Alive:
+    """Counts objects from the call that makes them until nothing refers to them any more."""
+
+    def __init__(self) -> None:
+        self.made = self.now = self.most = 0
+        self._guard = threading.Lock()
+
+    def counting(self, make: Callable[..., object]) -> Callable[..., object]:
+        """``make``, with everything that it makes counted."""
+
+        def counted(*arguments: object, **keywords: object) -> object:
+            made = make(*arguments, **keywords)
+            with self._guard:
+                self.made += 1
+                self.now += 1
+                self.most = max(self.most, self.now)
+            weakref.finalize(made, self._gone)
+            return made
+
+        return counted
+
+    def _gone(self) -> None:
+        with self._guard:
+            self.now -= 1
+
+
+@pytest.mark.parametrize("lines", [100, 400])
+def test_memory_does_not_grow_with_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
+) -> None:
+    """At most the segments that are read, computed and written at one time are held."""
+    chunks, texts, batches = Alive(), Alive(), Alive()
+    size = 8
+    monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", size)
+    monkeypatch.setattr(segment, "Chunk", chunks.counting(Chunk))
+    monkeypatch.setattr(pipeline, "ChunkText", texts.counting(ChunkText))
+    monkeypatch.setattr(pipeline, "read_chunks", batches.counting(pipeline.read_chunks))
+    # without a lower stack each segment is computed in a moment
+    model = runtime(chunk=16, lower_layers=0, width=16, heads=2, kv_heads=1, mlp=16)
+    words = [word for word in LETTERS.split() if word.isalpha()]
     file = tmp_path / "long.txt"
-    with file.open("w", encoding="utf-8") as out:
-        for line in range(12_000):
-            out.write(" ".join(words[(line + i) % len(words)] for i in range(20)) + ".\n")
-    pages: list[int] = []
-
-    def measure(step: IngestProgress) -> None:
-        pages.append(int(STATM.read_text().split()[1]))
-
+    sentences = (" ".join(words[(i + k) % len(words)] for k in range(20)) for i in range(lines))
+    file.write_text(".\n".join(sentences), encoding="utf-8")
     with library(tmp_path / "library", model) as store:
-        row, _ = ingest_source(model, store, Source.from_path(file), progress=measure)
-    assert row.characters > 1_500_000
-    middle = len(pages) // 2
-    grown = max(pages[middle:]) - max(pages[:middle])
-    assert grown * 4096 < 10_000_000  # the chunks of the second half would be more than 25 MB
+        row, _ = ingest_source(model, store, Source.from_path(file))
+    assert chunks.made == texts.made == row.chunks
+    assert batches.made == -(-row.chunks // size) >= lines // 8
+    # one segment each is tokenised, waits, is computed, is written
+    assert chunks.most <= 4 * size
+    assert texts.most <= 4 * size
+    assert batches.most <= 3
