@@ -12,7 +12,7 @@ from drt_engine.answer.sentences import sentence_around
 from drt_engine.documents.source_map import place_in_source
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.units import whole_words
+from drt_engine.text.words import whole_words
 
 _LONGEST_WORD = 40
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drt_engine.text.units import content_words
+from drt_engine.text.words import content_words
 
 _MOST_WORDS = 24
 _LONGEST = 400  # characters; a longer question says enough

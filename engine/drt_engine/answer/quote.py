@@ -16,7 +16,7 @@ from torch import Tensor
 
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.retrieval.library import Passage
-from drt_engine.text.units import whole_words, words
+from drt_engine.text.words import whole_words, words
 
 LONGEST_QUOTE = 72  # tokens; clauses of contracts and definitions are long
 _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have

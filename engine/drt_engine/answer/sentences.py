@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
-from drt_engine.text.units import sentence_spans
+from drt_engine.text.sentences import sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420

@@ -9,7 +9,8 @@ from drt_engine.answer.sentences import sentences_at
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.units import content_words, sentence_spans
+from drt_engine.text.sentences import sentence_spans
+from drt_engine.text.words import content_words
 
 _ENOUGH = 0.6  # share of a sentence's content words that its source must hold
 UNSUPPORTED = "[unsupported]"

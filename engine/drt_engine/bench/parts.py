@@ -27,7 +27,7 @@ from drt_engine.data.needle_words import ADJECTIVES, COLOURS, NOUNS, PLACES, THI
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.report import Number, median_iqr
 from drt_engine.runtime import DEFAULT_MODEL, Runtime, choose_device, choose_dtype
-from drt_engine.text.units import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS
 from drt_engine.threads import set_threads
 
 MATMUL = "matmul"

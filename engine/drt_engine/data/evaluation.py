@@ -14,7 +14,7 @@ from typing import Literal
 
 from drt_engine.data.json_lines import Record, read_records
 from drt_engine.errors import ConfigError
-from drt_engine.text.units import Span
+from drt_engine.text.sentences import Span
 
 Kind = Literal["extractive", "abstractive", "unanswerable"]
 KINDS: tuple[Kind, ...] = ("extractive", "abstractive", "unanswerable")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from drt_engine.errors import ConfigError
-from drt_engine.text.units import Span
+from drt_engine.text.sentences import Span
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from drt_engine.data.needle_words import (
     Split,
 )
 from drt_engine.errors import ConfigError
-from drt_engine.text.units import Span, sentence_spans
+from drt_engine.text.sentences import Span, sentence_spans
 
 CountTokens = Callable[[str], int]
 

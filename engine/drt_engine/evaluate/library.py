@@ -23,7 +23,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
-from drt_engine.text.units import Span
+from drt_engine.text.sentences import Span
 
 ALL = "all"
 Item = TypeVar("Item")

@@ -31,7 +31,7 @@ from drt_engine.evaluate.qa import best_quote, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
-from drt_engine.text.units import Span, split_sentences
+from drt_engine.text.sentences import Span, split_sentences
 
 TOKENS_PER_NEEDLE = 1024
 LONGEST_QUOTE = 4  # times the answer: a whole passage that happens to hold it is no answer

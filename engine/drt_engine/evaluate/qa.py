@@ -34,7 +34,7 @@ from drt_engine.model.calibration import NOTHING, Signals
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.text.units import split_sentences
+from drt_engine.text.sentences import split_sentences
 
 STORED, GIVEN, SENTENCE = "stored", "given chunk", "bm25 sentence"
 

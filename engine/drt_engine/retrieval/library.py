@@ -19,7 +19,7 @@ from drt_engine.retrieval.sources import Found, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.lexical import shares, with_neighbours
+from drt_engine.text.lexical import normalised_bm25, with_neighbours
 from drt_kernels import landmark_topk
 from drt_kernels.scan import Landmarks, exact_scores
 
@@ -165,7 +165,7 @@ class LibrarySource:
         if self._lexical is None:
             limit = LEXICAL_CANDIDATES
             found = self.store.search_text(self.question, documents=self.documents, limit=limit)
-            self._lexical = shares(dict(found))
+            self._lexical = normalised_bm25(dict(found))
         return self._lexical
 
     def lexical_scores(self) -> dict[int, float]:

@@ -26,7 +26,7 @@ from drt_engine.summary.summarize import (
     candidates,
     section_spans,
 )
-from drt_engine.text.units import sentence_spans
+from drt_engine.text.sentences import sentence_spans
 
 NOTHING = "Nothing changed."
 _ALIKE = 0.5  # share of their words from which two sentences are versions of one

@@ -28,7 +28,8 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
 from drt_engine.store.catalogue.catalog import nearest
 from drt_engine.store.view import LibraryView
-from drt_engine.text.units import content_words, is_heading, sentence_spans, split_sentences
+from drt_engine.text.sentences import is_heading, sentence_spans, split_sentences
+from drt_engine.text.words import content_words
 
 WORDS = {"short": 60, "medium": 150, "long": 400}
 _POOL = 400  # sentences that compete for a place

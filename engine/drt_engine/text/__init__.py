@@ -1,1 +1,4 @@
-"""Text units, the tokenizer and an in-memory BM25 index. Knows nothing of models or files."""
+"""Sentences, words, the tokenizer and an in-memory BM25 index.
+
+Knows nothing of models or files.
+"""

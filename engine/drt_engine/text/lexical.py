@@ -1,8 +1,7 @@
-"""BM25 by SQLite's FTS5: how a question becomes a query, and an index in memory for training and
-evaluation.
+"""BM25 by SQLite's FTS5: questions as queries, scores, and an index in memory.
 
-The store keeps the same kind of index in its catalogue; both use ``fts_query``. Knows nothing of
-tensors.
+The store keeps the same kind of index in its catalogue; training and evaluation use the one here.
+All use ``fts_query``. Knows nothing of tensors.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import sqlite3
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
-from drt_engine.text.units import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS
 
 TOKENIZER = "porter unicode61 remove_diacritics 2"
 
@@ -36,7 +35,7 @@ def fts_query(text: str) -> str | None:
 
 
 class LexicalIndex:
-    """BM25 over some texts, numbered from 0, in memory."""
+    """A BM25 index in memory over some texts, which are numbered from 0."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._db = sqlite3.connect(":memory:", check_same_thread=False)
@@ -44,12 +43,11 @@ class LexicalIndex:
         self._db.executemany("INSERT INTO t(rowid, text) VALUES (?, ?)", enumerate(texts))
 
     def search(self, question: str, limit: int = -1) -> list[tuple[int, float]]:
-        """Return numbers and positive BM25 scores of the texts that share a word with the question,
-        best first.
-        """
+        """Return numbers and BM25 scores (0 or more) of texts that match any word, best first."""
         query = fts_query(question)
         if query is None:
             return []
+        # FTS5's bm25() is negative, the best score the lowest. Equal scores come in text order.
         rows = self._db.execute(
             "SELECT rowid, -bm25(t) FROM t WHERE t MATCH ? ORDER BY bm25(t), rowid LIMIT ?",
             (query, limit),
@@ -61,23 +59,28 @@ class LexicalIndex:
         self._db.close()
 
 
-def shares(scores: dict[int, float]) -> dict[int, float]:
-    """BM25 scores -> shares of the best score, in 0..1: comparable between any collections."""
+def normalised_bm25(scores: dict[int, float]) -> dict[int, float]:
+    """Return BM25 scores divided by the best: 0..1, so comparable between collections.
+
+    Raw BM25 grows with the collection and with the number of words in the question.
+    """
     best = max(scores.values(), default=0.0)
     return {key: score / best for key, score in scores.items()} if best > 0 else {}
 
 
 def with_neighbours(
-    shares: dict[int, float], neighbours: Callable[[int], Iterable[int | None]], part: float
+    scores: dict[int, float], neighbours: Callable[[int], Iterable[int | None]], weight: float
 ) -> dict[int, float]:
-    """Add ``part`` of the better share beside it to each chunk's: an answer often stands just
-    across the border of the chunk that has the question's words.
+    """Add to each chunk's score ``weight`` times the better score of the chunks beside it.
+
+    An answer is often just across the border of the chunk that has the question's words.
     """
-    if part == 0:
-        return shares
+    if weight == 0:
+        return scores
     beside: dict[int, float] = {}
-    for chunk, share in shares.items():
-        for near in neighbours(chunk):
-            if near is not None:
-                beside[near] = max(beside.get(near, 0.0), share)
-    return {c: shares.get(c, 0.0) + part * beside.get(c, 0.0) for c in {**shares, **beside}}
+    for chunk_id, score in scores.items():
+        for neighbour in neighbours(chunk_id):
+            if neighbour is not None:
+                beside[neighbour] = max(beside.get(neighbour, 0.0), score)
+    # Chunks with words of their own come first, then those that only have a neighbour with some.
+    return {c: scores.get(c, 0.0) + weight * beside.get(c, 0.0) for c in {**scores, **beside}}

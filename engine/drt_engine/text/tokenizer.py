@@ -1,8 +1,7 @@
-"""Text to token ids with character offsets and back, for any `tokenizers` JSON that has the
-project's special tokens.
+"""Encoding of text as token ids with character offsets, and decoding.
 
-Special tokens live in the vocabulary only, never among the added tokens, so no document text can
-produce them.
+Works with any ``tokenizers`` JSON file that has the project's special tokens. They are in the
+vocabulary only, never among the added tokens, so no document text can produce them.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Encoding:
 
 
 class Tokenizer:
-    """A lossless view of a `tokenizers` model: ids with exact character offsets."""
+    """A wrapper of a ``tokenizers`` model that returns ids with exact character offsets."""
 
     def __init__(self, inner: tokenizers.Tokenizer) -> None:
         self._inner = inner
@@ -60,7 +59,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, path: Path) -> Tokenizer:
-        """Load ``tokenizer.json``; raises ``TokenizerError`` when it is missing or broken."""
+        """Load a ``tokenizer.json``.
+
+        Raises ``TokenizerError`` when it is missing or broken, or takes too long on some texts.
+        """
         try:
             text = path.read_text(encoding="utf-8")
             if _PATTERN.search(text) and not ends_in_time(text):
@@ -80,11 +82,11 @@ class Tokenizer:
         return cls(inner)
 
     def save(self, path: Path) -> None:
-        """Write ``tokenizer.json``."""
+        """Write the tokenizer as ``tokenizer.json``."""
         path.write_text(self.to_json(), encoding="utf-8")
 
     def to_json(self) -> str:
-        """Return what ``tokenizer.json`` holds."""
+        """Return the content of ``tokenizer.json``."""
         return str(self._inner.to_str())
 
     def encode(self, text: str) -> Encoding:
@@ -100,9 +102,10 @@ class Tokenizer:
         return [self._convert(e, text) for e, text in zip(batch, texts, strict=True)]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of some tokens; special tokens give nothing."""
-        special = {self.pad_id, self.landmark_id, self.answer_id, self.end_id}
-        return self._inner.decode([i for i in ids if i not in special], skip_special_tokens=False)
+        """Return the text of token ids, special tokens left out."""
+        special_ids = {self.pad_id, self.landmark_id, self.answer_id, self.end_id}
+        plain_ids = [i for i in ids if i not in special_ids]
+        return self._inner.decode(plain_ids, skip_special_tokens=False)
 
     @staticmethod
     def _convert(encoding: tokenizers.Encoding, text: str) -> Encoding:
@@ -115,7 +118,7 @@ class Tokenizer:
 
 @contextmanager
 def _panics() -> Iterator[None]:
-    """Raise ``TokenizerError`` where the library gives up on a pattern, which it calls a panic."""
+    """Turn a panic of the library (it gave up on a pattern) into ``TokenizerError``."""
     try:
         yield
     except BaseException as error:
@@ -127,10 +130,10 @@ def _panics() -> Iterator[None]:
 
 
 def ends_in_time(text: str) -> bool:
-    """Return whether the tokenizer of a JSON ``text`` splits awkward texts in little time.
+    """Return whether the tokenizer in a JSON ``text`` splits awkward texts within limits.
 
-    Its patterns are regular expressions that may try exponentially many ways to match, and
-    replacements that may grow without end; so a process with limits tries them.
+    Its patterns are regular expressions that may backtrack exponentially, and replacements that may
+    grow without end, so they are tried in a process with limits of CPU time and memory.
     """
     process = subprocess.run(
         [sys.executable, "-P", "-c", _TRIAL],
@@ -142,9 +145,8 @@ def ends_in_time(text: str) -> bool:
     return process.returncode == 0
 
 
-# Runs of each letter of the tokenizer's own patterns, and of every kind of letter, followed by one
-# that makes a match fail at its end. A broken tokenizer ends well here: loading it says what is
-# wrong with it.
+# Encodes runs of each letter in the tokenizer's own patterns, and of every kind of letter, followed
+# by one that makes a match fail at its end. A broken tokenizer passes: loading it names the fault.
 _TRIAL = """
 import json, resource, sys
 text = sys.stdin.buffer.read().decode()
@@ -168,7 +170,10 @@ _PATTERN = re.compile(r'"pattern"\s*:\s*\{')
 
 
 def _keep_marks(text: str, starts: list[int], ends: list[int]) -> None:
-    """Extend tokens over the combining marks that WordPiece strips from their last letter."""
+    """Extend tokens over the combining marks that WordPiece strips from their last letter.
+
+    Without this, offsets of "é" written as two characters would cut the accent off a quote.
+    """
     for number, following in enumerate([*starts[1:], len(text)][: len(ends)]):
         end = ends[number]
         while end < following and unicodedata.category(text[end]) == "Mn":
@@ -177,9 +182,10 @@ def _keep_marks(text: str, starts: list[int], ends: list[int]) -> None:
 
 
 def wordpiece_from_bert(path: Path) -> Tokenizer:
-    """Return a BERT-like WordPiece tokenizer with our special tokens in its first unused slots.
+    """Return a BERT WordPiece tokenizer with our special tokens in its first unused slots.
 
-    Raises ``TokenizerError`` when the file is no WordPiece JSON with unused slots.
+    Vocabulary size and ids stay, so that pretrained embeddings fit. Raises ``TokenizerError`` when
+    the file is no WordPiece JSON with unused slots.
     """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))

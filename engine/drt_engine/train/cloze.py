@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.text.sentences import is_heading, split_sentences
 from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.text.units import STOP_WORDS, is_heading, split_sentences
+from drt_engine.text.words import STOP_WORDS
 from drt_engine.train.questions import (
     BatchBuilder,
     Item,

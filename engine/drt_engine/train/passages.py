@@ -26,7 +26,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.reader import PairLogits, PairTokens, pack_pairs
 from drt_engine.text.lexical import LexicalIndex
 from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.text.units import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS
 from drt_engine.train.questions import chunk_texts, token_span
 
 _BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory

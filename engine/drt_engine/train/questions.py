@@ -17,7 +17,7 @@ from torch import Tensor
 from drt_engine.config.model import ModelConfig
 from drt_engine.data.json_lines import read_records
 from drt_engine.errors import ConfigError
-from drt_engine.text.lexical import LexicalIndex, shares, with_neighbours
+from drt_engine.text.lexical import LexicalIndex, normalised_bm25, with_neighbours
 from drt_engine.text.tokenizer import Encoding, Tokenizer
 
 
@@ -296,7 +296,7 @@ class BatchBuilder:
                 for chunk, score in document.lexical(self.config.chunk).search(item.text):
                     if first <= chunk < first + count:
                         found[at + chunk - first] = score
-            for chunk, share in with_neighbours(shares(found), self._beside, part).items():
+            for chunk, share in with_neighbours(normalised_bm25(found), self._beside, part).items():
                 table[row, chunk] = share
         return table
 

@@ -19,7 +19,7 @@ from drt_engine.model.calibration import Calibration
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.text.units import split_sentences
+from drt_engine.text.sentences import split_sentences
 from tests.engine.documents.helpers import make_pdf
 from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime, text_of
 

@@ -24,7 +24,7 @@ from drt_engine.generate.sampling import (
     write_tokens,
 )
 from drt_engine.retrieval.sources import StreamSource
-from drt_engine.text.units import split_sentences
+from drt_engine.text.sentences import split_sentences
 from tests.model_folder import MANUAL, runtime
 
 TEXT = MANUAL.split("\n\n")[1]

@@ -22,7 +22,7 @@ from drt_engine.data.needles import (
     proper_names,
 )
 from drt_engine.errors import ConfigError
-from drt_engine.text.units import sentence_spans
+from drt_engine.text.sentences import sentence_spans
 
 
 def _prose(sentences: int) -> str:

@@ -13,7 +13,7 @@ from drt_engine.evaluate.metrics.summary_baselines import (
     lead_summary,
     textrank_summary,
 )
-from drt_engine.text.units import split_sentences
+from drt_engine.text.sentences import split_sentences
 
 _TEXT = """# Handbook
 

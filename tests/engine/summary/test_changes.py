@@ -15,7 +15,7 @@ from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import changes
 from drt_engine.summary.changes import NOTHING, Difference, differences, summarize_changes
 from drt_engine.summary.summarize import SummaryOptions, summarize
-from drt_engine.text.units import sentence_spans
+from drt_engine.text.sentences import sentence_spans
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
 
 NEW = (

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drt_engine.text.lexical import LexicalIndex, fts_query, shares
+from drt_engine.text.lexical import LexicalIndex, fts_query, normalised_bm25
 
 TEXTS = ["the notice period is thirty days", "the keeper signs every log", "notices: thirty logs"]
 
@@ -42,5 +42,5 @@ def test_no_question_is_syntax(text: str) -> None:
 
 
 def test_shares_of_the_best() -> None:
-    assert shares({3: 4.0, 5: 1.0}) == {3: 1.0, 5: 0.25}
-    assert shares({}) == shares({1: 0.0}) == {}
+    assert normalised_bm25({3: 4.0, 5: 1.0}) == {3: 1.0, 5: 0.25}
+    assert normalised_bm25({}) == normalised_bm25({1: 0.0}) == {}

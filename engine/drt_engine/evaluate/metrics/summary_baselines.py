@@ -10,7 +10,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
-from drt_engine.text.units import Sentence, content_words, is_heading, split_sentences
+from drt_engine.text.sentences import Sentence, is_heading, split_sentences
+from drt_engine.text.words import content_words
 
 _K1 = 1.2
 _B = 0.75

@@ -1,7 +1,7 @@
-"""Cuts text into sentences and words; every sentence is a slice with exact character offsets.
+"""Sentences of a text as slices with exact character offsets.
 
-Knows nothing of tokens, chunks or files. English rules; other scripts get borders at their own
-full stops and at line ends.
+Rules for English; other scripts are cut at their own full stops and at line ends. Knows nothing of
+tokens, chunks or files.
 """
 
 from __future__ import annotations
@@ -10,51 +10,31 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from drt_engine.text.words import STOP_WORDS, word_set
+
 Span = tuple[int, int]
-
-
-def _listed(words: str) -> list[str]:
-    return words.split()
-
-
-STOP_WORDS = frozenset(
-    _listed(
-        """
-        a about above after again against all also am an and any are aren as at be because been
-        before being below between both but by can cannot could couldn d did didn do does doesn
-        doing don down during each either else ever few for from further had hadn has hasn have
-        haven having he her here hers herself him himself his how however i if in into is isn it
-        its itself just ll m may me might more most must my myself neither no nor not now of off
-        on once only or other our ours ourselves out over own re s same shall she should shouldn
-        since so some such t than that the their theirs them themselves then there these they
-        this those through to too under until up upon us ve very was wasn we were weren what
-        when where whether which while who whom whose why will with within without won would
-        wouldn yet you your yours yourself yourselves
-        """
-    )
-)
 
 # Words that make an ambiguous "Inc. The" a border: no name begins with them.
 _STARTERS = STOP_WORDS - {"i", "d", "m", "s", "t", "re", "ve", "ll", "may", "will"}
-_NEVER_LAST = frozenset(
-    _listed(
-        """
-        mr mrs ms messrs mme mlle dr prof st mt rev hon gen col capt cpt cmdr lt sgt maj adm gov
-        sen rep pres e.g i.e eg ie cf viz vs v al ca approx
-        """
-    )
-)
-_BEFORE_NUMBER = frozenset(
-    _listed(
-        """
-        no nos vol vols p pp fig figs eq eqs sec secs ch chap art arts para paras pt tab ver app
-        jan feb mar apr jun jul aug sep sept oct nov dec
-        """
-    )
-)
-_MAYBE_LAST = frozenset(_listed("inc ltd co corp llc etc jr sr bros dept est ave blvd rd ph.d esq"))
 
-# A run of stops is entered only at its head, so that a page of dots costs linear time.
+# Abbreviations, by what follows their period: never a border, none before a number, and one only
+# before a starter ("Acme Inc. The ...", but "Acme Inc. Europe").
+_NEVER_LAST = word_set(
+    """
+    mr mrs ms messrs mme mlle dr prof st mt rev hon gen col capt cpt cmdr lt sgt maj adm gov
+    sen rep pres e.g i.e eg ie cf viz vs v al ca approx
+    """
+)
+_BEFORE_NUMBER = word_set(
+    """
+    no nos vol vols p pp fig figs eq eqs sec secs ch chap art arts para paras pt tab ver app
+    jan feb mar apr jun jul aug sep sept oct nov dec
+    """
+)
+_MAYBE_LAST = word_set("inc ltd co corp llc etc jr sr bros dept est ave blvd rd ph.d esq")
+
+# Possessive quantifiers do not backtrack, and a run of stops is entered only at its head, so that a
+# page of dots costs linear time.
 _CANDIDATE = re.compile(
     r"(?P<stop>(?<![.!?…])[.!?…]++(?:\[\d{1,3}\])*+[\"'”’»)\]*_]*+(?=\s))"
     r"|(?P<wide>[。！？]++[」』”’）]*+)"
@@ -69,16 +49,16 @@ _BLOCK_START = re.compile(
     r"|[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,2}: "
 )
 _BLOCK_LINE = re.compile(r"#{1,6}\s|\||```|~~~|[=-]{3}")
-_WORD = re.compile(r"[^\W_]+")
 
 # Lines of wrapped prose are between these lengths; outside them a line end is a border.
 _SHORTEST_WRAPPED = 40
 _LONGEST_WRAPPED = 160
+# Characters; a longer piece without a border (a table, binary text) is cut at a space.
 _LONGEST_SENTENCE = 2000
 
 
 class Sentence(NamedTuple):
-    """A sentence, heading or list line: `text` is the document's slice from `start` to `end`."""
+    """A sentence, heading or list line: ``text`` is the document's slice ``start:end``."""
 
     start: int
     end: int
@@ -88,7 +68,7 @@ class Sentence(NamedTuple):
 def sentence_spans(text: str) -> list[Span]:
     """Return the character spans of the sentences in order, without surrounding white space.
 
-    Spans never overlap, and together they hold every character of `text` that is no white space.
+    Spans never overlap, and together they hold every character of ``text`` that is no white space.
     """
     spans: list[Span] = []
     start = 0
@@ -100,23 +80,12 @@ def sentence_spans(text: str) -> list[Span]:
 
 
 def split_sentences(text: str) -> list[Sentence]:
-    """Return the sentences of `text` with their spans."""
+    """Return the sentences of ``text`` with their spans."""
     return [Sentence(start, end, text[start:end]) for start, end in sentence_spans(text)]
 
 
-def words(text: str) -> list[str]:
-    """Return the lower-case words: runs of letters and digits, so "Ann's" gives "ann", "s"."""
-    return _WORD.findall(text.lower())
-
-
-def content_words(text: str) -> list[str]:
-    """Return the words that are no stop words, or all of them where nothing else is left."""
-    every = words(text)
-    return [word for word in every if word not in STOP_WORDS] or every
-
-
 def is_heading(sentence: str) -> bool:
-    """Say whether a sentence is a Markdown heading line."""
+    """Return whether a sentence is a Markdown heading line."""
     return re.match(r"#{1,6}\s", sentence) is not None
 
 
@@ -134,23 +103,23 @@ def _borders(text: str) -> Iterator[int]:
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
     """Yield the piece without white space around it, in parts where it is far too long."""
     piece = text[start:end]
-    kept = piece.strip()
-    if not kept:
+    visible = piece.strip()
+    if not visible:
         return
     start += len(piece) - len(piece.lstrip())
-    end = start + len(kept)
+    end = start + len(visible)
     while end - start > _LONGEST_SENTENCE:
         head = text[start : start + _LONGEST_SENTENCE]
         gap = max(head.rfind(" "), head.rfind("\n"))
         middle = start + (gap if gap > 0 else _LONGEST_SENTENCE)
         yield start, start + len(text[start:middle].rstrip())
-        rest = text[middle:end]
-        start = end - len(rest.lstrip())
+        tail = text[middle:end]
+        start = end - len(tail.lstrip())
     yield start, end
 
 
 def _line_breaks(text: str, line_start: int, match: re.Match[str]) -> bool:
-    """Say whether a line end is a border: blank lines, list items, headings, odd line lengths."""
+    """Return whether a line end is a border: blank lines, list items, headings, odd lengths."""
     stop, after = match.span()
     if after >= len(text) or match["line"].count("\n") > 1:
         return True
@@ -161,17 +130,19 @@ def _line_breaks(text: str, line_start: int, match: re.Match[str]) -> bool:
         return True
     if length >= _SHORTEST_WRAPPED or text[after].islower():
         return False
+    # A short line goes on where a comma, a hyphen or a stop word ends it.
     line = text[line_start:stop].rstrip()
     return line[-1:] not in ",;-" and line.rsplit(None, 1)[-1].lower() not in STOP_WORDS
 
 
 def _stop_ends(text: str, line_start: int, match: re.Match[str]) -> bool:
-    """Say whether a run of stops ends its sentence, by the words on both sides."""
+    """Return whether a run of stops ends its sentence, by the words on both sides."""
     following = _FOLLOWING.match(text, match.end())
     word = following[1] if following and following[1] else ""
     if word[:1].islower():
         return False
     run = match["stop"].rstrip("\"'”’»)]*_")
+    # Only a single period can belong to an abbreviation.
     if not run.startswith(".") or run[:2] == "..":
         return True
     return _period_ends(_token_before(text, line_start, match.start()), word)
@@ -183,14 +154,16 @@ class _Before(NamedTuple):
 
 
 def _token_before(text: str, line_start: int, stop: int) -> _Before:
-    nearby = text[max(line_start, stop - 30) : stop]
-    if not nearby or nearby[-1].isspace():
+    # 30 characters hold every abbreviation; looking back to the line's start would be quadratic.
+    before_stop = text[max(line_start, stop - 30) : stop]
+    if not before_stop or before_stop[-1].isspace():
         return _Before("", False)
-    token = nearby.rsplit(None, 1)[-1]
+    token = before_stop.rsplit(None, 1)[-1]
     return _Before(token.lstrip("\"'“‘«([*_"), stop - len(token) == line_start)
 
 
 def _period_ends(before: _Before, word: str) -> bool:
+    """Return whether a period ends its sentence, by the token before it and the word after it."""
     token, lower = before.token, before.token.lower()
     if lower in _NEVER_LAST or (before.opens_line and _LIST_MARKER.match(token)):
         return False
@@ -200,22 +173,3 @@ def _period_ends(before: _Before, word: str) -> bool:
     if initial or lower in _MAYBE_LAST or _DOTTED.match(token):
         return not word or word.lower() in _STARTERS
     return True
-
-
-def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
-    """Grow ``start:end`` so that it cuts no word and no number such as 6,120 or 07:45 or 8.5."""
-    while start > 0 and _joined(text, start):
-        start -= 1
-    while end < len(text) and _joined(text, end):
-        end += 1
-    return start, end
-
-
-def _joined(text: str, at: int) -> bool:
-    """Whether the characters before and after a border belong to one word or number."""
-    before, after = text[at - 1 : at], text[at : at + 1]
-    if before.isalnum() and after.isalnum():
-        return True
-    if before.isdigit() and after in ",.:/" and after:
-        return text[at + 1 : at + 2].isdigit()
-    return after.isdigit() and before in ",.:/" and bool(before) and text[at - 2 : at - 1].isdigit()

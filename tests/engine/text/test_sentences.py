@@ -1,4 +1,4 @@
-"""Sentences are exact slices with sensible borders; words are plain lower-case runs."""
+"""Sentences are exact slices with sensible borders."""
 
 from __future__ import annotations
 
@@ -8,13 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drt_engine.text.units import (
-    content_words,
-    is_heading,
-    sentence_spans,
-    split_sentences,
-    words,
-)
+from drt_engine.text.sentences import is_heading, sentence_spans, split_sentences
 
 _PIECES = st.sampled_from(
     ["Dr.", "e.g.", "word", "Word", " ", "  ", "\n", "\n\n", "?", "!", "...", "”", '"', "(", ")"]
@@ -104,15 +98,6 @@ def test_speed_is_linear_on_prose_and_on_hostile_text(unit: str) -> None:
     sentence_spans(text)
     # Ten to thirty times what it takes; something quadratic would take minutes.
     assert time.process_time() - started < 5
-
-
-def test_words_are_lower_case_runs_of_letters_and_digits() -> None:
-    assert words("Ann's 3.5 café_bar—No!") == ["ann", "s", "3", "5", "café", "bar", "no"]
-
-
-def test_content_words_fall_back_to_stop_words() -> None:
-    assert content_words("What is the notice period?") == ["notice", "period"]
-    assert content_words("To be or not to be") == ["to", "be", "or", "not", "to", "be"]
 
 
 def test_headings() -> None:
