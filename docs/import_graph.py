@@ -1,0 +1,216 @@
+"""Draw the imports between the rooms of the project: who may import whom, and who does.
+
+A room is a folder of ``drt_kernels`` or ``drt_engine``, or a module beside these folders; the SDK
+and the command line are one room each. ``FLOORS`` is the order of the rooms, from the bottom to the
+top: a room imports from floors below, and on its own floor from rooms to its left.
+``python docs/import_graph.py`` writes ``docs/import-graph.md``; ``tests/test_layering.py`` fails on
+an arrow upwards, on a circle, and when the page is out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "import-graph.md"
+SOURCES = {
+    "drt_kernels": "kernels/drt_kernels",
+    "drt_engine": "engine/drt_engine",
+    "drt": "sdk/drt",
+    "drt_cli": "drt_cli",
+}
+FLOORS: tuple[tuple[str, ...], ...] = (
+    ("kernels/interpreter", "kernels/shapes", "kernels/testing", "kernels/backend"),
+    ("kernels/gca", "kernels/scan", "kernels/window"),
+    ("kernels",),
+    ("errors", "threads", "text"),
+    ("config",),
+    ("model",),
+    ("runtime", "documents"),
+    ("store",),
+    ("data",),
+    ("ingest", "retrieval"),
+    ("generate",),
+    ("trace", "answer", "summary"),
+    ("train", "evaluate"),
+    ("bench", "diagnosis"),
+    ("sdk",),
+    ("cli",),
+)
+
+
+@dataclass(frozen=True)
+class Import:
+    """One module imports another; ``types_only`` where it does so under ``TYPE_CHECKING``."""
+
+    importer: str
+    imported: str
+    line: int
+    types_only: bool
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Rooms and the imports between them."""
+
+    imports: tuple[Import, ...]
+
+    @cached_property
+    def arrows(self) -> dict[tuple[str, str], list[Import]]:
+        """Imports that leave their room, by the two rooms."""
+        arrows = defaultdict(list)
+        for item in self.imports:
+            ends = room_of(item.importer), room_of(item.imported)
+            if ends[0] != ends[1]:
+                arrows[ends].append(item)
+        return dict(sorted(arrows.items()))
+
+    @cached_property
+    def rooms(self) -> list[str]:
+        """Every room with an arrow, from the bottom floor to the top."""
+        names = {name for ends in self.arrows for name in ends}
+        return sorted(names, key=lambda name: (height(name), name))
+
+    def upwards(self) -> list[tuple[str, str]]:
+        """Arrows to a room that is higher, or to the right on the same floor."""
+        return [ends for ends in self.arrows if height(ends[0]) < height(ends[1])]
+
+    def circles(self) -> list[tuple[str, ...]]:
+        """Groups of rooms that all import each other, directly or through others."""
+        reachable = {name: self._reachable(name) for name in self.rooms}
+        groups = {
+            tuple(
+                other
+                for other in self.rooms
+                if other in reachable[name] and name in reachable[other]
+            )
+            for name in self.rooms
+        }
+        return sorted(group for group in groups if group)
+
+    def _reachable(self, start: str) -> set[str]:
+        """Rooms that a walk along arrows from ``start`` comes to."""
+        reached: set[str] = set()
+        pending = [start]
+        while pending:
+            name = pending.pop()
+            next_rooms = {target for source, target in self.arrows if source == name} - reached
+            reached |= next_rooms
+            pending += next_rooms
+        return reached
+
+    def essential(self) -> list[tuple[str, str]]:
+        """Arrows that no longer way replaces: enough for a picture."""
+        direct = defaultdict(set)
+        for source, target in self.arrows:
+            direct[source].add(target)
+        return [
+            (source, target)
+            for source, target in self.arrows
+            if not any(target in self._reachable(via) for via in direct[source] - {target})
+        ]
+
+
+def height(room: str) -> tuple[int, int]:
+    """Floor and place of a room; a room that ``FLOORS`` does not name is above everything."""
+    for floor, names in enumerate(FLOORS):
+        if room in names:
+            return floor, names.index(room)
+    return len(FLOORS), 0
+
+
+def room_of(module: str) -> str:
+    """The room that a module belongs to."""
+    package, *inner = module.split(".")
+    if package in ("drt", "drt_cli"):
+        return {"drt": "sdk", "drt_cli": "cli"}[package]
+    if not inner:
+        return package.removeprefix("drt_")
+    return inner[0] if package == "drt_engine" else f"kernels/{inner[0]}"
+
+
+def read_graph(root: Path = ROOT) -> Graph:
+    """Read the imports of all packages, those inside functions as well."""
+    modules = {}
+    for package, folder in SOURCES.items():
+        for path in sorted((root / folder).rglob("*.py")):
+            inner = path.relative_to(root / folder).with_suffix("").parts
+            modules[".".join([package, *inner]).removesuffix(".__init__")] = path
+    return Graph(tuple(item for name in modules for item in read_imports(name, modules)))
+
+
+def read_imports(importer: str, modules: dict[str, Path]) -> Iterator[Import]:
+    """Read which of ``modules`` one of them imports."""
+    path = modules[importer]
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    guarded = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            source = imported_from(node, importer, is_package=path.name == "__init__.py")
+            # ``from package import module`` imports the module, not only the package.
+            inner_names = [f"{source}.{alias.name}" for alias in node.names]
+            targets = [name if name in modules else source for name in inner_names]
+        else:
+            continue
+        for target in sorted(set(targets)):
+            # The engine's own ``__init__`` holds nothing, so importing it is no arrow.
+            if target in modules and target != "drt_engine":
+                yield Import(importer, target, node.lineno, id(node) in guarded)
+
+
+def imported_from(node: ast.ImportFrom, importer: str, *, is_package: bool) -> str:
+    """Return the absolute name behind ``from``, with leading dots resolved."""
+    if not node.level:
+        return node.module or ""
+    parents = importer.split(".")
+    parents = parents[: len(parents) - node.level + is_package]
+    return ".".join([*parents, *([node.module] if node.module else [])])
+
+
+def page(graph: Graph) -> str:
+    """Write the picture and the table as Markdown."""
+    lines = [
+        "# Which room imports which",
+        "",
+        "Made by `python docs/import_graph.py` from the imports in the code; a test fails when it",
+        "is out of date. Arrows point down, from the importing room to the imported one. The",
+        "picture leaves out arrows that a longer way implies; the table has them all.",
+        "",
+        "```mermaid",
+        "flowchart TB",
+    ]
+    for floor, names in reversed(list(enumerate(FLOORS))):
+        present = [name for name in names if name in graph.rooms]
+        if present:
+            lines += [f"  subgraph floor{floor}[ ]", "    direction LR"]
+            lines += [f'    {node_id(name)}["{name}"]' for name in present]
+            lines += ["  end"]
+    lines += [f"  {node_id(a)} --> {node_id(b)}" for a, b in graph.essential()]
+    lines += ["```", "", "| room | imports | only for types |", "| --- | --- | --- |"]
+    for name in reversed(graph.rooms):
+        targets = [target for target in reversed(graph.rooms) if (name, target) in graph.arrows]
+        typing = [t for t in targets if all(i.types_only for i in graph.arrows[name, t])]
+        running = [target for target in targets if target not in typing]
+        lines.append(f"| {name} | {', '.join(running)} | {', '.join(typing)} |")
+    return "\n".join(lines) + "\n"
+
+
+def node_id(room: str) -> str:
+    """A room's name as Mermaid takes it."""
+    return room.replace("/", "_")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read_graph()), encoding="utf-8")
