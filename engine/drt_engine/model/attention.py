@@ -38,11 +38,8 @@ class WindowAttention(nn.Module):
         q, k, v = both.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
         return q, k, v
 
-    def forward(self, x: Tensor, positions: Tensor, valid: Tensor) -> Tensor:
-        """[B, T, E] -> what is added to the residual stream, [B, T, E].
-
-        ``positions`` are those of the tokens that ``valid`` says exist, counted from 0.
-        """
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
+        """[B, T, E] and which tokens exist, [B, T] -> what the residual stream gains, [B, T, E]."""
         q, k, v = self.project(x)
         out = window_attention(q, k, v, valid=valid, window=self.window, slopes=self.slopes)
         return self.out(out.flatten(2))  # type: ignore[no-any-return]

@@ -47,10 +47,3 @@ def next_token_targets(ids: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
     targets = F.pad(flat[:, 1:], (0, 1)).view_as(ids)
     mask = (F.pad(flat_valid[:, 1:], (0, 1)) & flat_valid).view_as(valid)
     return insert_landmarks(targets, 0), insert_landmarks(mask, False)
-
-
-def positions_of(valid: Tensor) -> Tensor:
-    """Which tokens exist [.., T] -> their positions, counting only tokens that exist, from 0; -1
-    before the first.
-    """
-    return valid.long().cumsum(dim=-1) - 1

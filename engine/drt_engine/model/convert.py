@@ -13,14 +13,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from drt_engine.config.model import EncoderConfig, ModelConfig, preset
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
 from drt_engine.model.warm_start import for_tokenizer, warm_start
-from drt_engine.model.weights import CONFIG, TOKENIZER, WEIGHTS, load_model, save_model
+from drt_engine.model.weights import (
+    CONFIG,
+    TOKENIZER,
+    WEIGHTS,
+    load_model,
+    save_model,
+    write_tensors,
+)
 from drt_engine.runtime import model_folder
 from drt_engine.text.tokenizer import wordpiece_from_bert
 
@@ -84,12 +90,8 @@ def export_plain(source: Path, out: Path, *, dtype: Precision = "bf16") -> None:
             f"{source} has encoder.kind = {model.config.encoder.kind!r}, expected 'bert' to export"
         )
     out.mkdir(parents=True, exist_ok=True)
-    tensors = {
-        # Numbers stay exact: rounding a temperature would move every score.
-        name: tensor.to(DTYPES[dtype] if tensor.dim() else torch.float32).contiguous()
-        for name, tensor in plain_tensors(model.state_dict(), model.config)
-    }
-    save_file(tensors, out / WEIGHTS, metadata={"format": "pt", "names": FORMAT})
+    tensors = dict(plain_tensors(model.state_dict(), model.config))
+    write_tensors(out / WEIGHTS, tensors, dtype=DTYPES[dtype], names=FORMAT)
     data = {"format": FORMAT, **asdict(model.config)}
     (out / CONFIG).write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     tokenizer.save(out / TOKENIZER)

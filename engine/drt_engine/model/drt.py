@@ -21,7 +21,6 @@ from drt_engine.model.chunk_encoder import ChunkEncoder, encoder_blocks
 from drt_engine.model.chunking import (
     insert_landmarks,
     next_token_targets,
-    positions_of,
     shift_chunks,
 )
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
@@ -73,9 +72,9 @@ class LowerLayer(nn.Module):
         self.norm = RMSNorm(config.width)
         self.mlp = SwiGLU(config.width, config.mlp, out_scale=scale)
 
-    def forward(self, x: Tensor, positions: Tensor, valid: Tensor) -> Tensor:
+    def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """[B, T, E] -> [B, T, E]."""
-        x = x + self.attention(x, positions, valid)
+        x = x + self.attention(x, valid)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, window: WindowCache, layer: int) -> Tensor:
@@ -97,9 +96,9 @@ class UpperLayer(nn.Module):
         self.norm = RMSNorm(config.width)
         self.mlp = SwiGLU(config.width, config.mlp, out_scale=0.5)
 
-    def forward(self, x: Tensor, positions: Tensor, valid: Tensor, spans: Sequence[Span]) -> Tensor:
+    def forward(self, x: Tensor, valid: Tensor, spans: Sequence[Span]) -> Tensor:
         """[B, T, E] -> [B, T, E]."""
-        x = x + self.attention(x, positions, valid)
+        x = x + self.attention(x, valid)
         return self._rest(x, self._cross(x, spans))
 
     def step(
@@ -176,9 +175,8 @@ class DRT(nn.Module):
     def lower_states(self, ids: Tensor, valid: Tensor) -> Tensor:
         """Token ids and which exist, [B, T] -> lower-stack states [B, T, E]."""
         x = self.embed(ids)
-        positions = positions_of(valid)
         for layer in self.lower:
-            x = layer(x, positions, valid)
+            x = layer(x, valid)
         return x
 
     def chunk_states(self, chunks: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -276,12 +274,11 @@ class DRT(nn.Module):
 
     def upper_states(self, x: Tensor, valid: Tensor, plan: Plan) -> Tensor:
         """Lower-stack states [B, T, E] -> normalised states after the upper layers [B, T, E]."""
-        positions = positions_of(valid)
         per_group = len(self.upper) // self.config.groups
         for group in range(self.config.groups):
             spans = plan(group, x)
             for layer in self.upper[group * per_group : (group + 1) * per_group]:
-                x = layer(x, positions, valid, spans)
+                x = layer(x, valid, spans)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def logits(self, states: Tensor) -> Tensor:

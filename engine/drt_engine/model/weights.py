@@ -7,7 +7,8 @@ from __future__ import annotations
 import hashlib
 import json
 import reprlib
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -65,18 +66,34 @@ def save_model(
 ) -> None:
     """Write a model folder, each file under a new name and then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
-    tensors = {
-        # Scalars stay exact: rounding a temperature would move every score.
-        name: t.detach().to("cpu", dtype if t.dim() else torch.float32).contiguous()
-        for name, t in model.state_dict().items()
-    }
-    part = folder / (WEIGHTS + ".part")
-    save_file(tensors, part, metadata={"format": "pt"})
-    part.replace(folder / WEIGHTS)
+    write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
     (folder / CONFIG).write_text(
         json.dumps(asdict(model.config), indent=1) + "\n", encoding="utf-8"
     )
     tokenizer.save(folder / TOKENIZER)
+
+
+def write_tensors(
+    path: Path, tensors: Mapping[str, Tensor], *, dtype: torch.dtype, names: str | None = None
+) -> None:
+    """Write a safetensors file in ``dtype`` under a new name and rename it; ``names`` goes into
+    its metadata.
+    """
+    stored = {
+        # Scalars stay exact: rounding a temperature would move every score.
+        name: tensor.detach().to("cpu", dtype if tensor.dim() else torch.float32).contiguous()
+        for name, tensor in tensors.items()
+    }
+    metadata = {"format": "pt"} if names is None else {"format": "pt", "names": names}
+    part = path.with_name(path.name + ".part")
+    # safetensors makes its file readable for its owner only; one of our own follows the umask,
+    # which cannot be read without setting it for the whole process.
+    part.unlink(missing_ok=True)
+    part.touch()
+    mode = stat.S_IMODE(part.stat().st_mode)
+    save_file(stored, part, metadata=metadata)
+    part.chmod(mode)
+    part.replace(path)
 
 
 def load_config(folder: Path) -> ModelConfig:
@@ -103,6 +120,7 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
         raise WeightsError(f"{folder} has no {WEIGHTS}; expected a model folder") from None
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
+    _check_reader(folder, config, tensors)
     try:
         model.load_state_dict(
             {k: t.to(dtype) for k, t in tensors.items()}, strict=True, assign=True
@@ -112,6 +130,21 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
         raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {first}") from error
     _restore_buffers(model)
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
+
+
+def _check_reader(folder: Path, config: ModelConfig, tensors: Iterable[str]) -> None:
+    """Refuse a configuration and tensors of which only one has a reader."""
+    stored = any(name.startswith("span_reader.") for name in tensors)
+    if stored and config.reader is None:
+        raise WeightsError(
+            f"{folder / WEIGHTS} holds a reader (span_reader tensors), but {CONFIG} says "
+            "reader = null: the two files belong to different models"
+        )
+    if config.reader is not None and not stored:
+        raise WeightsError(
+            f"{folder / CONFIG} describes a reader, but {WEIGHTS} holds none (no span_reader "
+            "tensors): the two files belong to different models"
+        )
 
 
 def load_vectors(folder: Path) -> dict[str, Tensor]:

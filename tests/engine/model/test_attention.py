@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from drt_engine.model.attention import WindowAttention, alibi_slopes
-from drt_engine.model.chunking import positions_of
 from tests.engine.model.factories import full
 
 HEADS, GROUPS, SIZE, WINDOW = 4, 2, 4, 3
@@ -42,16 +41,16 @@ def test_the_layer_projects_normalises_and_joins_heads() -> None:
     x = torch.randn(1, 6, HEADS * SIZE)
     valid = full(x[..., 0])
     wanted = scalar_attention(attention.qkv(attention.norm(x))[0]) @ attention.out.weight.T
-    torch.testing.assert_close(attention(x, positions_of(valid), valid)[0], wanted)
+    torch.testing.assert_close(attention(x, valid)[0], wanted)
 
 
 def test_padding_changes_nothing_and_gets_nothing() -> None:
     attention = layer()
     x = torch.randn(1, 9, HEADS * SIZE)
     valid = torch.tensor([[False, True, True, False, True, True, True, False, True]])
-    out = attention(x, positions_of(valid), valid)
+    out = attention(x, valid)
     alone = x[valid][None]
-    wanted = attention(alone, positions_of(full(alone[..., 0])), full(alone[..., 0]))
+    wanted = attention(alone, full(alone[..., 0]))
     torch.testing.assert_close(out[valid], wanted[0])
     assert out[~valid].abs().max() == 0
 
@@ -60,5 +59,5 @@ def test_every_weight_learns() -> None:
     attention = layer()
     x = torch.randn(2, 7, HEADS * SIZE)
     valid = torch.rand(2, 7) < 0.7
-    attention(x, positions_of(valid), valid).square().sum().backward()
+    attention(x, valid).square().sum().backward()
     assert all(p.grad is not None and p.grad.abs().max() > 0 for p in attention.parameters())

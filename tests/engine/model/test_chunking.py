@@ -9,7 +9,6 @@ from drt_engine.model.chunking import (
     chunk_count,
     insert_landmarks,
     next_token_targets,
-    positions_of,
     shift_chunks,
     to_chunks,
 )
@@ -62,8 +61,3 @@ def test_padding_has_no_target_and_is_none() -> None:
     targets, mask = next_token_targets(ids, valid)
     assert targets[mask].tolist() == [6, 7]
     assert mask.tolist() == [[[YES, YES, NO], [NO, NO, NO]]]
-
-
-def test_positions_count_tokens_that_exist() -> None:
-    valid = torch.tensor([[NO, YES, NO, YES, YES, NO]])
-    assert positions_of(valid).tolist() == [[-1, 0, 0, 1, 2, 2]]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from drt_engine.config.model import EncoderConfig, ModelConfig
+from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, TokenizerError, WeightsError
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import fingerprint, load_config, load_model, save_model
@@ -63,6 +65,42 @@ def test_saving_again_replaces_and_leaves_nothing_else(folder: Path) -> None:
     save(make_model(seed=9), folder)
     names = sorted(p.name for p in folder.iterdir())
     assert names == ["config.json", "model.safetensors", "tokenizer.json"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_follow_the_umask(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        folder = save(make_model(), tmp_path / "model")
+        save(make_model(seed=9), folder)
+    finally:
+        os.umask(before)
+    assert {file.name: file.stat().st_mode & 0o777 for file in folder.iterdir()} == dict.fromkeys(
+        ("config.json", "model.safetensors", "tokenizer.json"), mode
+    )
+
+
+READER = ReaderConfig(layers=1, heads=4, mlp=48, positions=96, margin=4, longest_question=20)
+
+
+@pytest.mark.parametrize(
+    ("stored", "described", "sentence"),
+    [
+        (READER, None, "holds a reader .* but config.json says reader = null"),
+        (None, READER, "describes a reader, but model.safetensors holds none"),
+    ],
+)
+def test_a_reader_in_one_of_two_files_only_is_named(
+    tmp_path: Path, stored: ReaderConfig | None, described: ReaderConfig | None, sentence: str
+) -> None:
+    folder = save(make_model(small_like(reader=stored)), tmp_path / "model")
+    reader = None if described is None else asdict(described)
+    rewrite(folder / "config.json", lambda c: c.update(reader=reader))
+    with pytest.raises(WeightsError, match=sentence) as refusal:
+        load_model(folder)
+    assert "\n" not in str(refusal.value) and "size mismatch" not in str(refusal.value)
+    rewrite(folder / "config.json", lambda c: c.update(reader=stored and asdict(stored)))
+    assert load_model(folder)[0].config.reader == stored
 
 
 def cut(file: Path, keep: float) -> None:
