@@ -1,75 +1,75 @@
-"""The engine's error tree; every message is one sentence: what was seen, what was expected, what to
-do.
+"""The engine's errors, as a tree; the docstring of each says when it is raised.
 
-Knows nothing of the SDK or the command line, which map these to their own errors and exit codes.
+Every message is one sentence: what was seen, what was expected, what to do. Knows nothing of the
+SDK or the command line, which map these to their own errors and exit codes.
 """
 
 from __future__ import annotations
 
 
 class EngineError(Exception):
-    """Anything the engine refuses to do."""
+    """Base class of all errors that the engine raises on purpose."""
 
 
 class ConfigError(EngineError):
-    """A configuration value or key is not allowed."""
+    """Raised when an option, configuration key or value is unknown, out of range or conflicting."""
 
 
 class TokenizerError(EngineError):
-    """A tokenizer file is missing, broken, or lacks what the engine needs."""
+    """Raised when a tokenizer file is missing or broken, or cannot encode a text within limits."""
 
 
 class WeightsError(EngineError):
-    """A model folder is missing, broken, or does not fit its configuration."""
+    """Raised when a model folder is missing, broken, or does not fit its own configuration."""
 
 
 class StoreError(EngineError):
-    """A library on disk cannot be used as asked."""
+    """Raised when a library cannot be opened, read or changed as asked; base of the four below."""
 
 
 class FingerprintMismatch(StoreError):
-    """A library was made with another model."""
+    """Raised when a library or archive was made with another model, or is encoded differently."""
 
 
 class LockTimeout(StoreError):
-    """Another process writes to the library."""
+    """Raised when another process holds the library's lock for longer than the caller waits."""
 
 
 class CorruptStore(StoreError):
-    """A file of the library does not hold what the catalogue says."""
+    """Raised when a file of the library does not hold what the catalogue or its checksum says."""
 
 
 class StorageFull(StoreError):
-    """The disk has no room left."""
+    """Raised when a write to the library fails because the disk or the quota is full."""
 
 
 class DocumentError(EngineError):
-    """A document cannot be read."""
+    """Base class of the errors that are raised when a file cannot be read as a document."""
 
 
 class UnsupportedFormat(DocumentError):
-    """No reader knows this type of file."""
+    """Raised when no reader takes this type of file."""
 
 
 class MissingExtra(DocumentError):
-    """A reader needs a package that is not installed."""
+    """Raised when the reader of a file needs a package that is not installed."""
 
 
 class EmptyDocument(DocumentError):
-    """A document holds no words."""
+    """Raised when a document has no words to read, or no sentences to summarise."""
 
 
 class UnreadableDocument(DocumentError):
-    """A file is missing, unreadable, or not what its name says."""
+    """Raised when a file is missing, damaged, over a limit, or not what its name says."""
 
 
 class QuestionError(EngineError):
-    """A question cannot be asked as it stands."""
+    """Raised when a question has no words or too many, or when there is no document to ask."""
 
 
 class SessionError(EngineError):
-    """A session cannot be restored or continued."""
+    """Raised when a session cannot be named, saved, restored or continued."""
 
 
 class NotFound(EngineError):
-    """No document or session has this name."""
+    """Raised when no document, section or session has this name, or when several documents do."""

@@ -1,4 +1,4 @@
-"""How many processor threads to compute with, and why; threads that work beside them.
+"""The number of CPU threads to compute with, and helper threads that do not compete with them.
 
 Knows nothing of models.
 """
@@ -21,50 +21,54 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 @dataclass(frozen=True)
 class Threads:
-    """A number of threads, and what it follows from."""
+    """A number of threads, and the reason for it."""
 
     count: int
     reason: str
 
 
 def choose_threads(
-    asked: int | None = None, *, environment: Mapping[str, str] = os.environ
+    requested: int | None = None, *, environment: Mapping[str, str] = os.environ
 ) -> Threads:
-    """Return how many threads to compute with: ``asked``, else OMP_NUM_THREADS, else one for each
-    physical core that this process may use; never more than it may use processors.
+    """Return how many threads to compute with.
+
+    That is ``requested``, else ``OMP_NUM_THREADS``, else one per physical core that this process
+    may use; never more than the processors that it may use.
     """
     allowed = len(allowed_processors())
-    named = environment.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    if asked is not None:
-        found = Threads(asked, "asked for")
-    elif named.isdecimal() and int(named) > 0:
-        found = Threads(int(named), "OMP_NUM_THREADS")
+    # OpenMP allows a list, one number for each level of nesting; the first is ours.
+    variable = environment.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if requested is not None:
+        threads = Threads(requested, "asked for")
+    elif variable.isdecimal() and int(variable) > 0:
+        threads = Threads(int(variable), "OMP_NUM_THREADS")
     else:
-        found = _free_choice()
-    if found.count > allowed:
-        more = f"{found.reason} {found.count}, but this process may use no more processors"
-        return Threads(allowed, more)
-    return found
+        threads = _default_threads()
+    if threads.count > allowed:
+        reason = f"{threads.reason} {threads.count}, but this process may use no more processors"
+        return Threads(allowed, reason)
+    return threads
 
 
-def set_threads(asked: int | None = None) -> Threads:
-    """Choose, tell PyTorch, and leave a line for those who debug."""
-    chosen = choose_threads(asked)
-    torch.set_num_threads(chosen.count)
-    _log.debug("computing on %d threads (%s)", chosen.count, chosen.reason)
-    return chosen
+def set_threads(requested: int | None = None) -> Threads:
+    """Choose a number of threads, pass it to PyTorch, and log the reason."""
+    threads = choose_threads(requested)
+    torch.set_num_threads(threads.count)
+    _log.debug("computing on %d threads (%s)", threads.count, threads.reason)
+    return threads
 
 
 def worker(name: str) -> ThreadPoolExecutor:
-    """Return one thread to work beside the computing ones; its tensor operations stay on itself.
+    """Return an executor with one thread, whose tensor operations stay on that thread.
 
-    Else each thread that touches a tensor would bring a pool of its own, and they would wait for
-    one another's processors.
+    Otherwise each thread that touches a tensor would start an OpenMP pool of its own, and the pools
+    would compete for the processors.
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix=name)
     count = torch.get_num_threads()
-    thread.submit(_stay_alone).result()
-    torch.set_num_threads(count)  # for threads to come; a pool that runs keeps its number
+    thread.submit(_use_one_thread).result()
+    # Restores the global number for threads started later; a running pool keeps its own.
+    torch.set_num_threads(count)
     return thread
 
 
@@ -76,7 +80,7 @@ def allowed_processors() -> set[int]:
 
 
 def physical_cores(processors: set[int], cpus: Path = _CPUS) -> int:
-    """Return how many cores these processors belong to; hyper-threads of one core share it."""
+    """Return how many cores these processors belong to; hyper-threads share a core."""
     cores = set()
     for number in processors:
         try:
@@ -88,10 +92,8 @@ def physical_cores(processors: set[int], cpus: Path = _CPUS) -> int:
 
 
 def quota(cgroups: Path = _CGROUPS) -> int | None:
-    """Return how many whole processors the control group grants, at least 1; None when it does not
-    say.
-    """
-    try:
+    """Return how many whole processors the control group grants, at least 1; None for no limit."""
+    try:  # version 2 of control groups, then version 1
         limit, period = (cgroups / "cpu.max").read_text().split()
     except (OSError, ValueError):
         try:
@@ -104,13 +106,14 @@ def quota(cgroups: Path = _CGROUPS) -> int | None:
     return max(1, int(limit) // int(period))
 
 
-def _free_choice() -> Threads:
+def _default_threads() -> Threads:
     cores, granted = physical_cores(allowed_processors()), quota()
     if granted is not None and granted < cores:
         return Threads(granted, "quota of the control group")
     return Threads(cores, "physical cores of this process")
 
 
-def _stay_alone() -> None:
+def _use_one_thread() -> None:
     torch.set_num_threads(1)
-    torch.get_num_threads()  # PyTorch asks its global number once for each thread: let it be now
+    # PyTorch reads its global number once per thread, at first use: make that happen now.
+    torch.get_num_threads()

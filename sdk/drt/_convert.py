@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.citations import CitationResult
     from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.store import DocumentRow
-    from drt_engine.summary.summarize import SummaryResult
+    from drt_engine.summary.result import SummaryResult
     from drt_engine.trace.record import Trace as EngineTrace
     from drt_engine.trace.record import TraceCandidate as EngineCandidate
     from drt_engine.trace.record import TraceEntry as EngineEntry

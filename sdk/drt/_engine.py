@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from drt_engine.ingest.pipeline import IngestProgress
     from drt_engine.runtime import Runtime
     from drt_engine.store import DocumentRow, Finding, Store
-    from drt_engine.summary.summarize import SummaryResult
+    from drt_engine.summary.result import SummaryResult
 
 
 def load_runtime(
@@ -151,7 +151,8 @@ def summarize(
 ) -> SummaryResult:
     """Summarises documents, by their ids, or what changed in one since an older file."""
     from drt_engine.summary.changes import summarize_changes
-    from drt_engine.summary.summarize import SummaryOptions, summarize
+    from drt_engine.summary.options import SummaryOptions
+    from drt_engine.summary.summarize import summarize
 
     if since is not None:
         chosen = SummaryOptions(length=length, **options)

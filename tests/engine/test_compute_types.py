@@ -19,7 +19,8 @@ from drt_engine.evaluate.retrieval import ranked
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_engine.summary.summarize import SummaryOptions, summarize
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.summarize import summarize
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
 
 TYPES = ("fp32", "bf16")

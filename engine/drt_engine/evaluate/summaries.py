@@ -20,7 +20,8 @@ from drt_engine.evaluate.metrics.summary_baselines import joined, lead_summary, 
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
-from drt_engine.summary.summarize import SummaryOptions, summarize
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.summarize import summarize
 
 Mode = Literal["auto", "extractive", "abstractive"]
 LEAD, TEXTRANK = "lead", "textrank"

@@ -15,8 +15,9 @@ from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.retrieval.sources import Found
 from drt_engine.store import Store
-from drt_engine.summary import summarize as summaries
-from drt_engine.summary.summarize import SummaryOptions, summarize
+from drt_engine.summary import candidates
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.summarize import summarize
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
 
 QUESTION = "How long is the notice period for a keeper?"
@@ -98,7 +99,7 @@ def test_a_summary_under_way_keeps_its_documents(
 ) -> None:
     ids = [row.id for row in store.documents()]
     wanted = summarize(runtime(), store, ids, SummaryOptions())
-    score = summaries.centrality
+    score = candidates.chunk_centrality
     with library(tmp_path / "library", lock_timeout=0.1) as other:
         disturb = once(lambda: change(other, tmp_path))
 
@@ -106,6 +107,6 @@ def test_a_summary_under_way_keeps_its_documents(
             disturb()
             return score(*given)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(summaries, "centrality", scored)
+        monkeypatch.setattr(candidates, "chunk_centrality", scored)
         assert summarize(runtime(), store, ids, SummaryOptions()) == wanted
     assert ids != [row.id for row in store.documents()]

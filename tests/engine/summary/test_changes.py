@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from drt_engine.errors import ConfigError, NotFound, UnreadableDocument
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import changes
-from drt_engine.summary.changes import NOTHING, Difference, differences, summarize_changes
-from drt_engine.summary.summarize import SummaryOptions, summarize
+from drt_engine.summary import differences as module
+from drt_engine.summary.changes import NOTHING, summarize_changes
+from drt_engine.summary.differences import Difference, differences
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.summarize import summarize
 from drt_engine.text.sentences import sentence_spans
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
 
@@ -153,7 +156,7 @@ def test_every_change_is_listed_unless_a_length_is_set(tmp_path: Path) -> None:
 
 def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[object] = []
-    matcher = changes.difflib.SequenceMatcher
+    matcher = module.difflib.SequenceMatcher
 
     def counting(*arguments: Any, **options: Any) -> Any:
         compared.append(arguments)
@@ -161,7 +164,7 @@ def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.Mo
 
     old = [f"Alpha {n} beta {n * 7} gamma delta." for n in range(300)]
     new = [f"Epsilon {n} zeta {n * 11} eta theta." for n in range(300)]
-    monkeypatch.setattr(changes.difflib, "SequenceMatcher", counting)
+    monkeypatch.setattr(module.difflib, "SequenceMatcher", counting)
     found = differences("\n\n".join(old), "\n\n".join(new))
     assert len(compared) <= 1 + 300 * 100
     assert [one.kind for one in found].count("added") == 300

@@ -11,8 +11,11 @@ import torch
 from drt_engine.answer.citations import CitationResult
 from drt_engine.errors import ConfigError, NotFound, QuestionError
 from drt_engine.store import DocumentRow, Store
-from drt_engine.summary import summarize as module
-from drt_engine.summary.summarize import WORDS, SummaryOptions, SummaryResult, centrality, summarize
+from drt_engine.summary import abstractive, candidates
+from drt_engine.summary.centrality import chunk_centrality
+from drt_engine.summary.options import WORDS, SummaryOptions
+from drt_engine.summary.result import SummaryResult
+from drt_engine.summary.summarize import summarize
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime, text_of
 
 LONG = "\n\n".join(
@@ -138,7 +141,7 @@ def test_short_and_strange_documents(tmp_path: Path, text: str, mode: str) -> No
 def test_a_document_of_several_parts(
     store: Store, long: DocumentRow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PART", 16)
+    monkeypatch.setattr(candidates, "_PART", 16)
     summary = summarize(runtime(), store, long.id, SummaryOptions(length="long"))
     assert_made_of_slices(store, long, summary)
     text = text_of(store, long)
@@ -164,7 +167,7 @@ def test_written_sentences_without_support_are_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written = ["The lamp burns oil. ", "Zebras paint xylophones."]
-    monkeypatch.setattr(module, "write", lambda *_, **__: iter(written))
+    monkeypatch.setattr(abstractive, "write", lambda *_, **__: iter(written))
     with library(tmp_path / "library") as store:
         text = "The lamp of the northern lighthouse burns whale oil. The boat comes on Fridays."
         row = read_text(store, tmp_path, name="a.txt", text=text)
@@ -188,10 +191,10 @@ def test_centrality_prefers_what_many_chunks_lean_on() -> None:
     directions = torch.eye(32)
     others = torch.nn.functional.normalize(0.7 * directions[0] + directions[1:21], dim=1)
     middle = directions[:1]
-    scores = centrality(runtime(), torch.cat([others[:10], middle, others[10:]]))
+    scores = chunk_centrality(runtime(), torch.cat([others[:10], middle, others[10:]]))
     assert int(scores.argmax()) == 10
     assert float(scores.mean()) == pytest.approx(1, abs=1e-3)
-    assert torch.equal(centrality(runtime(), others[:2]), torch.ones(2))
+    assert torch.equal(chunk_centrality(runtime(), others[:2]), torch.ones(2))
 
 
 def test_wrong_options_and_documents(store: Store) -> None:

@@ -1,0 +1,94 @@
+"""Abstractive summaries: text written by the decoder, kept where the documents support it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from drt_engine.answer.ask import feed_question, question_ids
+from drt_engine.answer.support import Evidence
+from drt_engine.generate.decode import Decoder
+from drt_engine.generate.sampling import SamplingConfig, write
+from drt_engine.retrieval.library import LibrarySource
+from drt_engine.runtime import Runtime
+from drt_engine.store import DocumentRow
+from drt_engine.store.view import LibraryView
+from drt_engine.summary.extractive import candidates_of_documents, extractive_summary
+from drt_engine.summary.options import SummaryOptions
+from drt_engine.summary.result import SummaryResult
+from drt_engine.summary.selection import pick_sentences
+from drt_engine.text.sentences import split_sentences
+
+_LONGEST_PART = 96  # tokens written for one prompt
+_WORDS_PER_TOPIC = 50  # of the budget: one topic, and so one prompt, for each
+_QUESTION = "What is this text about?"
+
+
+def abstractive_summary(
+    runtime: Runtime, view: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
+) -> SummaryResult:
+    """Return text that the decoder writes about the sentences an extract would take.
+
+    Written sentences that no retrieved sentence supports are left out; where none is left, the
+    summary is extractive. Raises as ``extractive_summary`` does, and ``QuestionError`` for a focus
+    without words or too long.
+    """
+    question = options.focus or _QUESTION
+    rows = {row.id: row for row in documents}
+    evidence = Evidence(view, rows.__getitem__)
+    sentences: list[str] = []
+    for topic in _topics(runtime, view, documents, options):
+        words_left = options.budget - sum(len(sentence.split()) for sentence in sentences)
+        if words_left <= 0:
+            break
+        prompt = f"{question} {topic}"
+        sentences += _write_part(
+            runtime, view, prompt, document_ids=tuple(rows), words=words_left, evidence=evidence
+        )
+    if not sentences:
+        return extractive_summary(runtime, view, documents, options)
+    tokens = sum(document.tokens for document in documents)
+    return SummaryResult(" ".join(sentences), "abstractive", evidence.citations, tokens)
+
+
+def _topics(
+    runtime: Runtime, view: LibraryView, documents: Sequence[DocumentRow], options: SummaryOptions
+) -> list[str]:
+    """Return the first sentences of an extractive summary, each the topic of a written part."""
+    candidates = candidates_of_documents(runtime, view, documents, options)
+    picked = pick_sentences(candidates, options.budget)
+    count = max(1, options.budget // _WORDS_PER_TOPIC)
+    return [view.text(documents[c.document].id, c.start, c.end) for c in picked[:count]]
+
+
+def _write_part(
+    runtime: Runtime,
+    view: LibraryView,
+    prompt: str,
+    *,
+    document_ids: tuple[str, ...],
+    words: int,
+    evidence: Evidence,
+) -> list[str]:
+    """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
+    token_ids = question_ids(runtime, prompt, what="focus")
+    source = LibrarySource(
+        runtime,
+        view,
+        prompt,
+        token_ids,
+        documents=document_ids,
+        reread=runtime.config.reads_passages,
+    )
+    decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
+    state = feed_question(decoder, token_ids)
+    passage_texts = [passage.row.text for passage in source.passages[-1]]
+    sampling = SamplingConfig(max_tokens=min(_LONGEST_PART, 2 * words))
+    text = "".join(write(runtime, decoder, state, sampling, sources=passage_texts))
+    for passages in source.passages:
+        evidence.add(passages)
+    supported: list[str] = []
+    for sentence in split_sentences(text):
+        words -= len(sentence.text.split())
+        if words >= 0 and evidence.supports(sentence.text):
+            supported.append(sentence.text)
+    return supported
