@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,44 +76,60 @@ class Graph:
         names = {name for ends in self.arrows for name in ends}
         return sorted(names, key=lambda name: (height(name), name))
 
+    @cached_property
+    def running(self) -> Graph:
+        """The same without imports that are for types only."""
+        return Graph(tuple(item for item in self.imports if not item.types_only))
+
     def upwards(self) -> list[tuple[str, str]]:
         """Arrows to a room that is higher, or to the right on the same floor."""
         return [ends for ends in self.arrows if height(ends[0]) < height(ends[1])]
 
     def circles(self) -> list[tuple[str, ...]]:
         """Groups of rooms that all import each other, directly or through others."""
-        reachable = {name: self._reachable(name) for name in self.rooms}
-        groups = {
-            tuple(
-                other
-                for other in self.rooms
-                if other in reachable[name] and name in reachable[other]
-            )
-            for name in self.rooms
-        }
-        return sorted(group for group in groups if group)
+        return circles_of(self.arrows)
 
-    def _reachable(self, start: str) -> set[str]:
-        """Rooms that a walk along arrows from ``start`` comes to."""
-        reached: set[str] = set()
-        pending = [start]
-        while pending:
-            name = pending.pop()
-            next_rooms = {target for source, target in self.arrows if source == name} - reached
-            reached |= next_rooms
-            pending += next_rooms
-        return reached
+    def module_circles(self) -> list[tuple[str, ...]]:
+        """Groups of modules that all import each other, directly or through others."""
+        return circles_of((item.importer, item.imported) for item in self.imports)
 
     def essential(self) -> list[tuple[str, str]]:
         """Arrows that no longer way replaces: enough for a picture."""
-        direct = defaultdict(set)
-        for source, target in self.arrows:
-            direct[source].add(target)
+        reachable = reach(self.arrows)
         return [
             (source, target)
             for source, target in self.arrows
-            if not any(target in self._reachable(via) for via in direct[source] - {target})
+            if not any(
+                target in reachable[via]
+                for start, via in self.arrows
+                if start == source and via != target
+            )
         ]
+
+
+def reach(arrows: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """Return for every node the nodes that a walk along the arrows comes to."""
+    targets = defaultdict(set)
+    for source, target in arrows:
+        targets[source].add(target)
+    reachable: dict[str, set[str]] = defaultdict(set)
+    for start in list(targets):
+        pending = [start]
+        while pending:
+            new_nodes = targets.get(pending.pop(), set()) - reachable[start]
+            reachable[start] |= new_nodes
+            pending += new_nodes
+    return reachable
+
+
+def circles_of(arrows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
+    """Return the groups of nodes that all reach each other."""
+    reachable = reach(arrows)
+    groups = {
+        tuple(sorted(peer for peer in peers if node in reachable.get(peer, ())))
+        for node, peers in reachable.items()
+    }
+    return sorted(group for group in groups if group)
 
 
 def height(room: str) -> tuple[int, int]:
@@ -194,7 +210,7 @@ def page(graph: Graph) -> str:
     for floor, names in reversed(list(enumerate(FLOORS))):
         present = [name for name in names if name in graph.rooms]
         if present:
-            lines += [f"  subgraph floor{floor}[ ]", "    direction LR"]
+            lines += [f'  subgraph floor{floor}[" "]', "    direction LR"]
             lines += [f'    {node_id(name)}["{name}"]' for name in present]
             lines += ["  end"]
     lines += [f"  {node_id(a)} --> {node_id(b)}" for a, b in graph.essential()]

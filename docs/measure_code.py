@@ -432,10 +432,12 @@ def walls(graph: Graph, pairs: list[tuple[str, str, float]]) -> str:
     """What the imports and the mirrored classes come to, in lines."""
     same = [pair for pair in pairs if pair[2] == 1]
     upwards = graph.upwards()
+    circles = graph.module_circles()
     lines = [
         f"rooms {len(graph.rooms)}, arrows between them {len(graph.arrows)}",
         f"arrows upwards {len(upwards)}" + listed(f"{a} -> {b}" for a, b in upwards),
         f"circles {len(graph.circles())}" + listed(" <-> ".join(c) for c in graph.circles()),
+        f"circles of modules {len(circles)}" + listed(" <-> ".join(c) for c in circles),
         f"mirrors {len(same)}" + listed(f"{a} = {b}" for a, b, _ in same),
         f"classes that share 60% or more of their fields {len(pairs) - len(same)}"
         + listed(f"{a} ~ {b} {100 * part:.0f}%" for a, b, part in pairs if part < 1),

@@ -1,10 +1,16 @@
-"""Imports go one way: drt_kernels <- drt_engine <- drt <- drt_cli, each only its neighbour."""
+"""Imports go one way: between packages, between the rooms inside them, and never in a circle.
+
+The order of the rooms is ``FLOORS`` in ``docs/import_graph.py``, which also draws the picture.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -15,6 +21,32 @@ PACKAGES = {
     "drt": (ROOT / "sdk" / "drt", "drt_engine"),
     "drt_cli": (ROOT / "drt_cli", "drt"),
 }
+
+# Arrows that still run upwards, and why. An entry without an arrow is an error, too.
+UPWARDS: dict[tuple[str, str], str] = {
+    ("documents", "store"): "source_map reads anchors from the store's views",
+    (
+        "kernels/backend",
+        "kernels/gca",
+    ): "the chooser imports the kernels that it offers",
+    ("model", "runtime"): "convert checks a converted model by loading it",
+    ("runtime", "store"): "a runtime says how the model's records are laid out on disk",
+}
+
+
+def load_import_graph() -> ModuleType:
+    """Load the script as a module: ``docs`` is no package."""
+    path = ROOT / "docs" / "import_graph.py"
+    spec = importlib.util.spec_from_file_location("import_graph", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+import_graph = load_import_graph()
+GRAPH = import_graph.read_graph()
 
 
 def imports(file: Path) -> Iterator[tuple[int, str]]:
@@ -58,3 +90,70 @@ def test_few_modules_of_the_sdk_know_the_engine_at_run_time() -> None:
                 if (module or "").startswith("drt_engine"):
                     knowing.add(file.name)
     assert knowing == {"_engine.py", "_errors.py", "_assistant.py"}
+
+
+def test_every_room_has_a_floor() -> None:
+    listed = [name for floor in import_graph.FLOORS for name in floor]
+    assert len(listed) == len(set(listed))
+    assert set(GRAPH.rooms) <= set(listed)
+
+
+def test_no_room_imports_from_a_floor_above() -> None:
+    assert set(GRAPH.upwards()) == UPWARDS.keys()
+
+
+def test_no_circle_of_rooms_but_those_of_the_arrows_above() -> None:
+    allowed = {(item.importer, item.imported) for ends in UPWARDS for item in GRAPH.arrows[ends]}
+    imports_left = tuple(
+        item for item in GRAPH.imports if (item.importer, item.imported) not in allowed
+    )
+    assert import_graph.Graph(imports_left).circles() == []
+
+
+def test_the_picture_of_the_imports_is_current() -> None:
+    text = import_graph.page(GRAPH)
+    assert import_graph.PAGE.read_text(encoding="utf-8") == text, "run docs/import_graph.py"
+
+
+@pytest.fixture
+def crooked(tmp_path: Path) -> Path:
+    """A tree in which the model imports the store, in a function, and the store the model."""
+    for folder in import_graph.SOURCES.values():
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    engine = tmp_path / import_graph.SOURCES["drt_engine"]
+    files = {
+        "model/drt.py": "def load():\n    from drt_engine.store import view\n",
+        "model/scorer.py": "if TYPE_CHECKING:\n    from drt_engine.answer.ask import Answer\n",
+        "store/view.py": "import drt_engine.model.drt\n",
+        "answer/ask.py": "from . import quote\nfrom ..store.view import View\n",
+        "answer/quote.py": "import drt_kernels\n",
+    }
+    for name, text in files.items():
+        (engine / name).parent.mkdir(exist_ok=True)
+        (engine / name).write_text(text)
+    return tmp_path
+
+
+def test_arrows_and_circles_are_seen(crooked: Path) -> None:
+    graph = import_graph.read_graph(crooked)
+    assert set(graph.arrows) == {
+        ("answer", "kernels"),
+        ("answer", "store"),
+        ("model", "answer"),
+        ("model", "store"),
+        ("store", "model"),
+    }
+    assert graph.upwards() == [("model", "answer"), ("model", "store")]
+    assert graph.running.upwards() == [("model", "store")]
+    assert graph.circles() == [("answer", "model", "store")]
+    assert graph.running.circles() == [("model", "store")]
+    assert graph.running.module_circles() == [("drt_engine.model.drt", "drt_engine.store.view")]
+
+
+def test_the_picture_leaves_out_what_a_longer_way_implies(crooked: Path) -> None:
+    (crooked / "engine/drt_engine/model/drt.py").write_text("import drt_kernels\n")
+    (crooked / "engine/drt_engine/model/scorer.py").write_text("")
+    graph = import_graph.read_graph(crooked)
+    assert ("answer", "kernels") in graph.arrows
+    assert graph.essential() == [("answer", "store"), ("model", "kernels"), ("store", "model")]
