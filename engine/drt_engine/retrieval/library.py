@@ -172,7 +172,9 @@ class LibrarySource:
         """BM25 shares with a part of their neighbours', before the learnt weight, by chunk id."""
         if self._bonus is None:
             part = self.runtime.config.lexical_neighbours
-            self._bonus = with_neighbours(self.lexical(), self.store.neighbours, part)
+            shares = self.lexical()
+            beside = self.store.neighbours_of(list(shares)) if part else {}
+            self._bonus = with_neighbours(shares, beside, part)
         return self._bonus
 
     def _only(self) -> list[int]:
@@ -306,7 +308,9 @@ class _Neighbourhood:
 
     def __init__(self, store: LibraryView, chunk_ids: Sequence[int], margin: int) -> None:
         self.margin = margin
-        self.around = {c: store.neighbours(c) if margin else (None, None) for c in chunk_ids}
+        self.around = (
+            store.neighbours_of(chunk_ids) if margin else dict.fromkeys(chunk_ids, (None, None))
+        )
         extra = {n for pair in self.around.values() for n in pair if n is not None}
         order = [*chunk_ids, *sorted(extra - set(chunk_ids))]
         everything = store.read_chunks(order)

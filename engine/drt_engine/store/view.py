@@ -249,9 +249,12 @@ class LibraryView:
         """Texts and places of chunks, in the order asked for; StoreError when one is gone."""
         return self._texts.chunk_rows(chunk_ids)
 
-    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
-        """Previous and next chunk of the same document."""
-        return self._texts.neighbours(chunk_id)
+    def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
+        """Return the previous and next chunk of each chunk in its document, by chunk id.
+
+        Raises ``StoreError`` when a chunk is gone.
+        """
+        return self._texts.neighbours_of(chunk_ids)
 
     def search_text(
         self, query: str, *, documents: Sequence[str] | None = None, limit: int = 50

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sqlite3
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from drt_engine.text.words import STOP_WORDS
 
@@ -69,17 +69,20 @@ def normalised_bm25(scores: dict[int, float]) -> dict[int, float]:
 
 
 def with_neighbours(
-    scores: dict[int, float], neighbours: Callable[[int], Iterable[int | None]], weight: float
+    scores: Mapping[int, float],
+    neighbours: Mapping[int, Iterable[int | None]],
+    weight: float,
 ) -> dict[int, float]:
     """Add to each chunk's score ``weight`` times the better score of the chunks beside it.
 
-    An answer is often just across the border of the chunk that has the question's words.
+    ``neighbours`` holds the previous and next chunk of each scored chunk. An answer is often just
+    across the border of the chunk that has the question's words.
     """
     if weight == 0:
-        return scores
+        return dict(scores)
     beside: dict[int, float] = {}
     for chunk_id, score in scores.items():
-        for neighbour in neighbours(chunk_id):
+        for neighbour in neighbours[chunk_id]:
             if neighbour is not None:
                 beside[neighbour] = max(beside.get(neighbour, 0.0), score)
     # Chunks with words of their own come first, then those that only have a neighbour with some.

@@ -296,7 +296,9 @@ class BatchBuilder:
                 for chunk, score in document.lexical(self.config.chunk).search(item.text):
                     if first <= chunk < first + count:
                         found[at + chunk - first] = score
-            for chunk, share in with_neighbours(normalised_bm25(found), self._beside, part).items():
+            scores = normalised_bm25(found)
+            neighbours = {chunk: self._beside(chunk) for chunk in scores}
+            for chunk, share in with_neighbours(scores, neighbours, part).items():
                 table[row, chunk] = share
         return table
 

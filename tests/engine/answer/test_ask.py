@@ -68,7 +68,7 @@ def same(one: AnswerResult, other: AnswerResult) -> bool:
 
 def beside(store: Store, chunk: int) -> str:
     """The texts of a chunk and of those before and after it."""
-    before, after = store.neighbours(chunk)
+    before, after = store.neighbours_of([chunk])[chunk]
     rows = store.chunk_rows([one for one in (before, chunk, after) if one is not None])
     return "".join(row.text for row in rows)
 

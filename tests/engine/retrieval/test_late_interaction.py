@@ -117,8 +117,8 @@ class Chunks:
     def scan_again(self, documents: object = None) -> list[tuple[Sequence[int], Landmarks]]:
         return [(range(len(self.landmarks)), Landmarks(self.landmarks))]
 
-    def neighbours(self, chunk: int) -> tuple[None, None]:
-        return None, None
+    def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[None, None]]:
+        return dict.fromkeys(chunk_ids, (None, None))
 
     def read_chunks(self, ids: Sequence[int]) -> ChunkBatch:
         self.read.append(list(ids))

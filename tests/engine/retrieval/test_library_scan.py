@@ -33,8 +33,8 @@ class Scanned:
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         yield from ((ids, Landmarks(landmarks)) for ids, landmarks in self.parts)
 
-    def neighbours(self, chunk: int) -> tuple[int | None, int | None]:
-        return None, None
+    def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
+        return dict.fromkeys(chunk_ids, (None, None))
 
 
 def source(store: Scanned, retriever: RetrieverName, lexical: dict[int, float]) -> LibrarySource:
@@ -134,13 +134,15 @@ def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> Non
     torch.manual_seed(3)
     store = Scanned()
     beside = {250: (249, 251), 100: (None, 101), 5000: (None, None)}
-    asked: list[int] = []
+    asked: list[list[int]] = []
 
-    def neighbours(chunk: int) -> tuple[int | None, int | None]:
-        asked.append(chunk)
-        return beside[chunk]
+    def neighbours_of(
+        chunk_ids: Sequence[int],
+    ) -> dict[int, tuple[int | None, int | None]]:
+        asked.append(list(chunk_ids))
+        return {chunk: beside[chunk] for chunk in chunk_ids}
 
-    store.neighbours = neighbours  # type: ignore[method-assign]
+    store.neighbours_of = neighbours_of  # type: ignore[method-assign]
     own = {250: 1.0, 100: 0.5, 5000: 0.2}
     found = source(store, "hybrid", own)
     found.runtime = cast(Runtime, SimpleNamespace(config=tiny(lexical_neighbours=0.3)))
@@ -150,4 +152,4 @@ def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> Non
     scorer = LandmarkScorer(tiny(lexical_scores=True))
     scanned = found._scores(query, scorer)
     assert_same_choice(scanned, every_score(store, query, scorer, wanted))
-    assert asked == list(own)  # looked up once for a question
+    assert asked == [list(own)]  # looked up once for a question

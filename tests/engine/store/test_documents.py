@@ -100,7 +100,7 @@ def test_removal_deletes_rows_and_files_and_reuses_no_id(store: Store) -> None:
     for broken in (
         lambda: store.read_chunks(before),
         lambda: store.chunk_rows(before),
-        lambda: store.neighbours(before[0]),
+        lambda: store.neighbours_of(before),
     ):
         with pytest.raises(StoreError, match="ask again"):
             broken()
@@ -184,8 +184,13 @@ def test_texts_places_rows_and_neighbours(store: Store) -> None:
         (2, 16, "and ", 3),
         (0, 0, "Ä line.\n", 3),
     ]
-    assert store.neighbours(ids[0]) == (None, ids[1])
-    assert store.neighbours(ids[3]) == (ids[2], None)
+    assert store.neighbours_of([ids[3], ids[0]]) == {
+        ids[3]: (ids[2], None),
+        ids[0]: (None, ids[1]),
+    }
+    assert store.neighbours_of([]) == {}
+    with pytest.raises(StoreError, match="ask again"):
+        store.neighbours_of([ids[0], 10**6])
 
 
 def test_iterating_a_text_that_is_removed_says_so(store: Store) -> None:

@@ -34,18 +34,23 @@ class Texts:
                 raise gone(chunk_id)
         return [found[chunk_id] for chunk_id in chunk_ids]
 
-    def neighbours(self, chunk_id: int) -> tuple[int | None, int | None]:
-        """Previous and next chunk of the same document."""
-        row = self._database.one(
-            "SELECT (SELECT p.id FROM chunks p WHERE p.document = c.document"
-            " AND p.ordinal = c.ordinal - 1), (SELECT n.id FROM chunks n"
-            " WHERE n.document = c.document AND n.ordinal = c.ordinal + 1)"
-            " FROM chunks c WHERE c.id = ?",
-            (chunk_id,),
+    def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
+        """Return the previous and next chunk of each chunk in its document, in one query.
+
+        Raises ``StoreError`` when a chunk is gone.
+        """
+        rows = self._database.query(
+            "SELECT c.id, p.id, n.id FROM chunks c"
+            " LEFT JOIN chunks p ON p.document = c.document AND p.ordinal = c.ordinal - 1"
+            " LEFT JOIN chunks n ON n.document = c.document AND n.ordinal = c.ordinal + 1"
+            f" WHERE c.id {IN_LIST}",
+            (listed(list(chunk_ids)),),
         )
-        if row is None:
-            raise gone(chunk_id)
-        return row[0], row[1]
+        neighbours = {chunk_id: (before, after) for chunk_id, before, after in rows}
+        for chunk_id in chunk_ids:
+            if chunk_id not in neighbours:
+                raise gone(chunk_id)
+        return neighbours
 
     def text(self, id: str, start: int, end: int) -> str:
         """`document_text[start:end]`, for offsets that are not negative."""
