@@ -15,7 +15,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.candidates import Candidate, sentence_candidates
-from drt_engine.summary.differences import Difference, Wording, differences
+from drt_engine.summary.differences import Wording, differences
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.result import ChangeResult, SummaryResult
 from drt_engine.summary.sections import section_spans
@@ -52,20 +52,23 @@ def _list_changes(
     runtime: Runtime, view: LibraryView, row: DocumentRow, old_text: str, options: SummaryOptions
 ) -> SummaryResult:
     new_text = "".join(view.iter_text(row.id))
-    all_changes = differences(old_text, new_text)
+    all_changes = [Wording.of(d, old_text, new_text) for d in differences(old_text, new_text)]
     if options.section is not None:
         spans, _ = section_spans(view, row, options.section)
-        all_changes = [d for d in all_changes if any(a <= d.at <= b for a, b in spans)]
+        all_changes = [
+            change
+            for change in all_changes
+            if any(start <= change.difference.at <= end for start, end in spans)
+        ]
     with runtime.computing():
         sentences = sentence_candidates(runtime, view, row, options.focus)
     candidates = {(c.start, c.end): c for c in sentences}
-    wordings = {d: Wording.of(d, old_text, new_text) for d in all_changes}
     listed = all_changes
     if options.is_limited:
-        listed = _most_important(wordings, candidates, options.budget)
-    changes = tuple(_change(view, row, d, wordings[d], candidates) for d in listed)
+        listed = _most_important(all_changes, candidates, options.budget)
+    changes = tuple(_cited_change(view, row, change, candidates) for change in listed)
     return SummaryResult(
-        text="\n".join(wordings[d].line() for d in listed) if all_changes else NOTHING,
+        text="\n".join(change.line() for change in listed) if all_changes else NOTHING,
         mode="changes",
         sentences=tuple(change.new for change in changes if change.new is not None),
         tokens_read=row.tokens,
@@ -80,49 +83,41 @@ def _file_text(file: Path) -> str:
 
 
 def _most_important(
-    wordings: Mapping[Difference, Wording], candidates: Mapping[Span, Candidate], budget: int
-) -> list[Difference]:
-    """Return the differences that fit in ``budget`` words, taken by importance, in text order."""
+    changes: Sequence[Wording], candidates: Mapping[Span, Candidate], budget: int
+) -> list[Wording]:
+    """Return the changes that fit in ``budget`` words, taken by importance, in text order."""
     scores = sorted(candidate.score for candidate in candidates.values())
     # A sentence without a score, such as a removed one, counts as much as the median sentence.
     median = scores[len(scores) // 2] if scores else 1.0
-    importance = {d: _importance(d, wording, candidates, median) for d, wording in wordings.items()}
-    fitting: list[Difference] = []
-    for difference in sorted(wordings, key=lambda d: -importance[d]):
-        length = len(wordings[difference].line().split())
+    fitting: list[Wording] = []
+    for change in sorted(changes, key=lambda c: -_importance(c, candidates, median)):
+        length = len(change.line().split())
         if length <= budget:
-            fitting.append(difference)
+            fitting.append(change)
             budget -= length
-    return sorted(fitting, key=lambda d: (d.at, d.kind))
+    return sorted(fitting, key=lambda c: (c.difference.at, c.difference.kind))
 
 
-def _importance(
-    difference: Difference,
-    wording: Wording,
-    candidates: Mapping[Span, Candidate],
-    median: float,
-) -> float:
+def _importance(change: Wording, candidates: Mapping[Span, Candidate], median: float) -> float:
     """Return the sentence's score, doubled for a change: it contradicts what the reader knows.
 
     A change of nothing but the number that a clause begins with counts a tenth.
     """
-    candidate = candidates.get(difference.new) if difference.new is not None else None
-    score = candidate.score if candidate is not None else median
-    if difference.kind == "changed":
-        return score * (0.1 if wording.is_renumbered else 2.0)
+    span = change.difference.new
+    candidate = None if span is None else candidates.get(span)
+    score = median if candidate is None else candidate.score
+    if change.difference.kind == "changed":
+        return score * (0.1 if change.is_renumbered else 2.0)
     return score
 
 
-def _change(
-    view: LibraryView,
-    row: DocumentRow,
-    difference: Difference,
-    wording: Wording,
-    candidates: Mapping[Span, Candidate],
+def _cited_change(
+    view: LibraryView, row: DocumentRow, change: Wording, candidates: Mapping[Span, Candidate]
 ) -> ChangeResult:
     new: CitationResult | None = None
-    if difference.new is not None:
-        candidate = candidates.get(difference.new)
-        probability = candidate.retrieved if candidate is not None else 0.0
-        new = cite(view, row, *difference.new, probability)
-    return ChangeResult(difference.kind, wording.old, new)
+    span = change.difference.new
+    if span is not None:
+        candidate = candidates.get(span)
+        probability = 0.0 if candidate is None else candidate.retrieved
+        new = cite(view, row, *span, probability)
+    return ChangeResult(change.difference.kind, change.old, new)

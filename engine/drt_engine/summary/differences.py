@@ -30,16 +30,16 @@ class Difference:
 
 @dataclass(frozen=True)
 class Wording:
-    """The old and the new sentence of a difference, each on one line, empty where there is none."""
+    """A difference with its old and new sentence on a line each, empty where there is none."""
 
-    kind: Literal["added", "changed", "removed"]
+    difference: Difference
     old: str
     new: str
 
     @classmethod
     def of(cls, difference: Difference, old: str, new: str) -> Wording:
         """Return the wording of a difference between the texts ``old`` and ``new``."""
-        return cls(difference.kind, _one_line(old, difference.old), _one_line(new, difference.new))
+        return cls(difference, _one_line(old, difference.old), _one_line(new, difference.new))
 
     @property
     def is_renumbered(self) -> bool:
@@ -48,8 +48,9 @@ class Wording:
 
     def line(self) -> str:
         """Return the difference as a line of a report."""
-        text = _merged(self.old, self.new) if self.kind == "changed" else self.new or self.old
-        return f"{_LABELS[self.kind]} {text}"
+        kind = self.difference.kind
+        text = _merged(self.old, self.new) if kind == "changed" else self.new or self.old
+        return f"{_LABELS[kind]} {text}"
 
 
 def differences(old: str, new: str) -> list[Difference]:
