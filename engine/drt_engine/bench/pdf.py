@@ -18,7 +18,7 @@ from pathlib import Path
 from drt_engine.bench.parts import MEGA, BenchOptions, generated_text, run_process
 from drt_engine.documents import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.registry import open_here
+from drt_engine.documents.opening import open_here
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 
@@ -31,7 +31,7 @@ _READ = """
 import sys
 from drt_engine.documents import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.registry import open_here
+from drt_engine.documents.opening import open_here
 for block in open_here(format_named("pdf"), Source.from_path(sys.argv[1])).blocks:
     pass
 """

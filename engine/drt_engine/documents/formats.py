@@ -93,15 +93,15 @@ def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -
 BUILT_IN: tuple[Format, ...] = (
     _format("pdf", "PDF", ".pdf", "pdf.reader:PdfReader", package="pypdfium2", extra="pdf"),
     _format("docx", "Word", ".docx .docm .dotx", "docx.reader:DocxReader"),
-    _format("epub", "EPUB", ".epub", "readers.epub:EpubReader"),
+    _format("epub", "EPUB", ".epub", "epub.reader:EpubReader"),
     _format(
         "archive",
         "archive of documents",
         ".zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz",
-        "inputs.archive:ArchiveReader",
+        "readers.archive:ArchiveReader",
         archive=True,
     ),
-    _format("html", "HTML", ".html .htm .xhtml", "readers.html:HtmlReader"),
+    _format("html", "HTML", ".html .htm .xhtml", "html.reader:HtmlReader"),
     _format("email", "e-mail", ".eml .mbox", "mail.reader:MailReader"),
     _format("notebook", "Jupyter notebook", ".ipynb", "readers.notebook:NotebookReader"),
     _format(
@@ -112,7 +112,7 @@ BUILT_IN: tuple[Format, ...] = (
         isolated=False,
     ),
     _format("rst", "reStructuredText", ".rst .rest", "readers.rst:RstReader", isolated=False),
-    _format("latex", "LaTeX", ".tex .ltx .latex", "readers.latex:LatexReader", isolated=False),
+    _format("latex", "LaTeX", ".tex .ltx .latex", "latex.reader:LatexReader", isolated=False),
     _format("csv", "CSV table", ".csv .tsv .tab", "readers.table:CsvReader", isolated=False),
     _format(
         "jsonl", "JSON lines", ".jsonl .ndjson", "readers.table:JsonLinesReader", isolated=False

@@ -5,17 +5,10 @@ Knows which formats exist; knows nothing of what their readers do.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
-from drt_engine.documents.base import Block, OpenDocument, Reader, Source, unreadable
+from drt_engine.documents.base import OpenDocument, Source
 from drt_engine.documents.formats import BUILT_IN, Format, all_formats, by_suffix, plugins
-from drt_engine.errors import (
-    EmptyDocument,
-    MissingExtra,
-    UnreadableDocument,
-    UnsupportedFormat,
-)
+from drt_engine.documents.opening import failure, open_here
+from drt_engine.errors import EmptyDocument, MissingExtra, UnsupportedFormat
 
 _HEAD_BYTES = 8192
 
@@ -90,45 +83,3 @@ def _check(chosen: Format, source: Source) -> None:
             f"{source.name} is a {chosen.label} file, which needs the package {chosen.package}; "
             f"install it with: {remedy}"
         )
-
-
-def open_here(chosen: Format, source: Source) -> OpenDocument:
-    """Open a document in this process, errors of the system as sentences."""
-    return open_with(load_reader(chosen, source), source)
-
-
-def load_reader(chosen: Format, source: Source) -> Reader:
-    """Import the reader of a format; raises UnreadableDocument where that fails."""
-    try:
-        return chosen.load()
-    except (ImportError, AttributeError) as error:
-        raise UnreadableDocument(
-            f"{source.name} cannot be read (the reader of {chosen.label} cannot be loaded: {error})"
-            f"; install {chosen.distribution or 'drt-assistant'} again."
-        ) from error
-
-
-def open_with(reader: Reader, source: Source) -> OpenDocument:
-    """Open a document with a reader, errors of the system as sentences."""
-    try:
-        document = reader.open(source)
-    except (OSError, UnicodeError) as error:
-        raise failure(source, error) from error
-    blocks = _guarded(source, document.blocks)
-    return replace(document, blocks=blocks)
-
-
-def failure(source: Source, error: OSError | UnicodeError) -> UnreadableDocument:
-    """The sentence for bytes that can no longer be read or decoded."""
-    if isinstance(error, OSError):
-        return unreadable(source.name, error)
-    return UnreadableDocument(
-        f"{source.name} changed while it was read; read it again once it is written."
-    )
-
-
-def _guarded(source: Source, blocks: Iterator[Block]) -> Iterator[Block]:
-    try:
-        yield from blocks
-    except (OSError, UnicodeError) as error:
-        raise failure(source, error) from error

@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from drt_engine.answer.citations import CitationResult, cite
 from drt_engine.documents import Block, Source, open_document, source_map
+from drt_engine.documents.anchors import Anchor, pack_anchors
 from drt_engine.documents.base import regroup, runs_between, source_span
-from drt_engine.documents.source_map import OLD_PARAMETER, Anchor, SourceMap, packed, unpacked
+from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap, read_anchors
 from drt_engine.errors import CorruptStore
 from drt_engine.ingest.rebuild import rebuild
 from drt_engine.store import DocumentRow, Store
@@ -345,7 +346,7 @@ def test_a_damaged_map_costs_the_line_not_the_answer(
 )  # fmt: skip
 def test_a_map_that_no_library_writes_is_refused(text: str) -> None:
     with pytest.raises(CorruptStore, match="map from a text"):
-        unpacked(text)
+        read_anchors(text)
 
 
 def test_a_readers_own_word_on_lines_is_not_taken(store: Store, tmp_path: Path) -> None:
@@ -356,7 +357,7 @@ def test_a_readers_own_word_on_lines_is_not_taken(store: Store, tmp_path: Path) 
 def test_long_texts_have_places_near_every_character() -> None:
     seen = SourceMap()
     seen.see(Block("word \n" * 10_000, line=1, origin=((0, 7),)))
-    anchors = [anchor for _, text in seen.groups for anchor in unpacked(text)]
+    anchors = [anchor for _, text in seen.groups for anchor in read_anchors(text)]
     assert [one.start for one in anchors] == list(range(0, 60_000, 8192))
     assert all(one.line == one.start // 6 + 1 and one.first == one.start + 7 for one in anchors)
 
@@ -373,7 +374,7 @@ def test_anchors_are_packed_without_loss(
         start = step + (anchors[-1].start if anchors else 0)
         last = None if first is None or length is None else first + length
         anchors.append(Anchor(start, line, first, last))
-    assert unpacked(packed(anchors)) == anchors
+    assert read_anchors(pack_anchors(anchors)) == anchors
 
 
 PIECES = st.lists(
@@ -404,7 +405,7 @@ def test_regrouping_keeps_places(pieces: list[tuple[str, str]], limit: int) -> N
         text += block.text
         seen.see(block)
     assert text == given_text
-    anchors = [anchor for _, one in seen.groups for anchor in unpacked(one)]
+    anchors = [anchor for _, one in seen.groups for anchor in read_anchors(one)]
     runs = [(a.start, a.first or 0) if a.last is None else (a.start, a.first or 0, a.last)
             for a in anchors]  # fmt: skip
     for start in range(len(text)):

@@ -11,7 +11,7 @@ from drt_engine.bench.parts import ProcessTimes
 from drt_engine.bench.run import bench
 from drt_engine.documents import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.registry import open_here
+from drt_engine.documents.opening import open_here
 from drt_engine.errors import ConfigError
 
 pytest.importorskip("pypdfium2")

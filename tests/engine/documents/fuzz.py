@@ -19,8 +19,8 @@ from pathlib import Path
 
 from drt_engine.documents.base import BLOCK_CHARACTERS, Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.inputs.archive import send_members
-from drt_engine.documents.registry import open_here
+from drt_engine.documents.opening import open_here
+from drt_engine.documents.readers.archive import send_members
 from drt_engine.errors import DocumentError
 from tests.engine.documents.makers import make_tar, make_zip
 from tests.engine.documents.test_golden import FOLDER, MADE

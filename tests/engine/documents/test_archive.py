@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.documents import PathExpansion, Source, expand_paths, open_document
-from drt_engine.documents.sandbox import limits
+from drt_engine.documents import PathExpansion, Source, expand_paths, limits, open_document
 from drt_engine.errors import DocumentError, UnreadableDocument, UnsupportedFormat
 from tests.engine.documents.helpers import joined
 from tests.engine.documents.makers import make_docx, make_tar, make_zip, paragraph

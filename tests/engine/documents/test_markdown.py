@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drt_engine.documents.readers.markdown import plain_heading, split_lines
+from drt_engine.documents.encodings import split_lines
+from drt_engine.documents.readers.markdown import plain_heading
 from tests.engine.documents.helpers import joined, read, section_at, sections
 
 HANDBOOK = """Before any heading.

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import CorruptStore, EngineError, StoreError
 from drt_engine.store import RecordLayout, Store
-from drt_engine.store.catalogue.anchors import expect_origins
 from drt_engine.store.catalogue.row_checksums import pack_text
 from drt_engine.store.catalogue.row_values import seal_document, seal_segment
 from drt_engine.store.segments.format import parse_header, seal

@@ -10,9 +10,9 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from drt_engine.documents.base import date_of, one_line
-from drt_engine.documents.inputs.zips import SafeZip
 from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.xml import parse
+from drt_engine.documents.zips import SafeZip
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _PLACE = re.compile(r"%(\d)")

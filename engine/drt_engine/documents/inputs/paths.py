@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from drt_engine.documents.base import Notes, Source, printable_path, unreadable
 from drt_engine.documents.formats import Format
+from drt_engine.documents.limits import NESTED_ARCHIVES, Budget
 from drt_engine.documents.registry import find_format, unsupported
-from drt_engine.documents.sandbox.limits import NESTED_ARCHIVES, Budget
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 if TYPE_CHECKING:

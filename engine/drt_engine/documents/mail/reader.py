@@ -25,10 +25,10 @@ from drt_engine.documents.base import (
     regroup,
     words,
 )
+from drt_engine.documents.encodings import codec_name, empty
+from drt_engine.documents.html.reader import HtmlReader
+from drt_engine.documents.limits import HEADER_CHARACTERS, MESSAGE_BYTES, NESTED_MESSAGES
 from drt_engine.documents.mail.lines import PartLines, newlines
-from drt_engine.documents.readers.html import HtmlReader
-from drt_engine.documents.readers.text import codec_name, empty
-from drt_engine.documents.sandbox.limits import HEADER_CHARACTERS, MESSAGE_BYTES, NESTED_MESSAGES
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from drt_engine.documents.base import Block, OpenDocument, Source, one_line, regroup, words
-from drt_engine.documents.readers.text import characters, find_encoding, split_lines
+from drt_engine.documents.encodings import characters, find_encoding, split_lines
 
 _PYTHON = words(".py .pyi .pyx")
 # Beyond, a file is data that happens to be code.

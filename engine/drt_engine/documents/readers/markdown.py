@@ -21,8 +21,8 @@ from drt_engine.documents.base import (
     one_line,
     regroup,
 )
+from drt_engine.documents.encodings import characters, find_encoding, split_lines
 from drt_engine.documents.metadata import Metadata, metadata_of, yaml_fields
-from drt_engine.documents.readers.text import characters, find_encoding, split_lines
 
 # A first heading further down is not the title of the whole.
 _TITLE_PIECES = 16

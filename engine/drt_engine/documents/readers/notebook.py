@@ -20,10 +20,10 @@ from drt_engine.documents.base import (
     one_line,
     regroup,
 )
+from drt_engine.documents.encodings import characters, empty, find_encoding, split_lines
+from drt_engine.documents.html.reader import HtmlReader
 from drt_engine.documents.metadata import Metadata
-from drt_engine.documents.readers.html import HtmlReader
-from drt_engine.documents.readers.markdown import sections, split_lines
-from drt_engine.documents.readers.text import characters, empty, find_encoding
+from drt_engine.documents.readers.markdown import sections
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 _LONGEST_OUTPUT = 20_000

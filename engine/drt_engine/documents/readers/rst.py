@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from itertools import islice
 
 from drt_engine.documents.base import Block, OpenDocument, SectionPath, Source, one_line, regroup
+from drt_engine.documents.encodings import characters, find_encoding, split_lines
 from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
-from drt_engine.documents.readers.text import characters, find_encoding, split_lines
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*\n?")
 _ROLE = re.compile(r":[\w:.+-]+:`([^`]*)`|``([^`]*)``|`([^`<]*?)\s*<[^>]*>`_{1,2}|`([^`]*)`_{0,2}")

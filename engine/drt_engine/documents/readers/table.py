@@ -22,7 +22,7 @@ from drt_engine.documents.base import (
     one_line,
     regroup,
 )
-from drt_engine.documents.readers.text import characters, find_encoding, split_lines
+from drt_engine.documents.encodings import characters, find_encoding, split_lines
 from drt_engine.errors import UnreadableDocument
 
 _DELIMITERS = (",", ";", "\t", "|")

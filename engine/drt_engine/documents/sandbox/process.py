@@ -33,8 +33,8 @@ from drt_engine.documents.base import (
     Source,
 )
 from drt_engine.documents.formats import Format
+from drt_engine.documents.limits import Limits
 from drt_engine.documents.sandbox.confinement import Confinement
-from drt_engine.documents.sandbox.limits import Limits
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 FRAME_BYTES = 1 << 22

@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from drt_engine.documents.base import Block, Source
+from drt_engine.documents.base.unnamed_file import HeldFile
+from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.inputs.unnamed_files import HeldFile
-from drt_engine.documents.readers.text import codec_name, find_encoding, read_bytes
-from drt_engine.documents.registry import load_reader, open_with
+from drt_engine.documents.opening import load_reader, open_with
 from drt_engine.documents.sandbox.confinement import confine, limit_resources
 from drt_engine.errors import DocumentError, UnreadableDocument
 
@@ -74,7 +74,7 @@ def read(request: dict[str, Any], output: Output) -> None:
     source = Source.from_file(file, request["name"], None if path is None else Path(path))
     chosen = format_named(request["format"])
     if chosen.archive:
-        from drt_engine.documents.inputs.archive import send_members
+        from drt_engine.documents.readers.archive import send_members
 
         load_codecs(_CODECS)
         confine_reader(request, output)

@@ -10,8 +10,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
-from drt_engine.store.catalogue.anchors import expect_origins
 from drt_engine.store.catalogue.catalog import Origins, Place
 from drt_engine.store.catalogue.row_values import put_setting
 from drt_engine.store.identity import ID, TextHash

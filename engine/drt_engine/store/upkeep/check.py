@@ -8,8 +8,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterator
 
+from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import CorruptStore, StoreError
-from drt_engine.store.catalogue.anchors import expect_origins
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_checksums import unpack_text
 from drt_engine.store.catalogue.row_values import (

@@ -1,89 +1,31 @@
-"""Reads LaTeX: readable text with sections and lines; formulas and unknown commands as written.
-
-Does not run TeX: of macros only those are expanded that the file defines plainly, before it begins;
-other files are not read, and named. Comments and the preamble are left out, and counted.
-"""
+"""Converts LaTeX to readable text line by line, so that every text keeps its source line."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from drt_engine.documents.base import (
-    Block,
-    Notes,
-    OpenDocument,
-    SectionPath,
-    Source,
-    one_line,
-    regroup,
-    words,
+from drt_engine.documents.base import Block, Notes, SectionPath, one_line
+from drt_engine.documents.latex.commands import (
+    ACCENT,
+    DROPPED,
+    KEPT_ENVIRONMENTS,
+    LEVELS,
+    MATH,
+    MORE_ARGUMENTS,
+    OTHER_FILES,
+    REFERENCES,
+    SIGNS,
+    SILENT,
+    TYPOGRAPHY,
+    UNWRAPPED,
+    VERBATIM,
+    WITH_ARGUMENTS,
+    accented,
 )
-from drt_engine.documents.readers.markdown import split_lines
-from drt_engine.documents.readers.text import characters, empty, find_encoding
+from drt_engine.documents.latex.macros import PARAMETER, Macro, balanced, definitions
 
-_LEVELS = {
-    "part": 1, "chapter": 2, "section": 3, "subsection": 4, "subsubsection": 5, "paragraph": 6,
-    "subparagraph": 7,
-}  # fmt: skip
-_UNWRAPPED = words(
-    "emph textbf textit texttt textsc textsf textrm textsl textup textmd textnormal underline "
-    "uline mbox hbox text mathrm enquote so caption title author date thanks centerline "
-    "textsuperscript textsubscript acro term keyword url path code"
-)
-_REFERENCES = words(
-    "cite citep citet citeauthor citeyear citealp citealt autocite parencite textcite footcite "
-    "ref eqref pageref autoref cref Cref nameref"
-)
-_DROPPED = words(
-    "label index vspace hspace includegraphics bibliography bibliographystyle usepackage "
-    "documentclass pagestyle thispagestyle setlength addtolength newcommand renewcommand "
-    "providecommand input include setcounter addcontentsline graphicspath hypersetup "
-    "newtheorem theoremstyle pagenumbering color textcolor linespread glsresetall nocite "
-    "DeclareMathOperator DeclareRobustCommand tableofcontents subfile addbibresource newlength "
-    "newcounter addtocounter stepcounter refstepcounter numberwithin crefname Crefname rule "
-    "fontsize selectlanguage pagecolor captionsetup lstset sisetup geometry usetikzlibrary tikzset "
-    "pgfplotsset phantom hphantom vphantom"
-)
-_OTHER_FILES = words("input include subfile bibliography addbibresource")
-_MORE_ARGUMENTS = {
-    "newcommand": 1, "renewcommand": 1, "providecommand": 1, "setlength": 1, "addtolength": 1,
-    "setcounter": 1, "addcontentsline": 2, "newtheorem": 1, "DeclareMathOperator": 1,
-    "DeclareRobustCommand": 1, "addtocounter": 1, "numberwithin": 1, "crefname": 2, "Crefname": 2,
-    "rule": 1, "fontsize": 1,
-}  # fmt: skip
-_SILENT = words(
-    "maketitle centering raggedright noindent indent newpage clearpage cleardoublepage bigskip "
-    "medskip smallskip small footnotesize scriptsize tiny normalsize large Large LARGE huge Huge "
-    "bfseries itshape rmfamily sffamily ttfamily scshape em bf it rm sf tt sc par hfill vfill "
-    "appendix frontmatter mainmatter backmatter hline toprule midrule bottomrule protect sloppy "
-    "left right displaystyle textstyle linebreak pagebreak newline quad qquad item null "
-    "raggedleft columnbreak smallbreak medbreak bigbreak allowbreak nobreak unskip ignorespaces "
-    "xspace selectfont singlespacing onehalfspacing doublespacing allowdisplaybreaks relax"
-)
-_SIGNS = {
-    "ldots": "…", "dots": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX", "ss": "ß",
-    "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "o": "ø", "O": "Ø", "aa": "å", "AA": "Å",
-    "l": "ł", "L": "Ł", "i": "ı", "j": "ȷ", "S": "§", "P": "¶", "copyright": "©", "pounds": "£",
-    "euro": "€", "texteuro": "€", "textdegree": "°", "degree": "°", "textbackslash": "\\",
-    "textasciitilde": "~", "textendash": "–", "textemdash": "—", "textquotesingle": "'",
-    "quad": " ", "qquad": " ", "newline": " ", "dag": "†", "ddag": "‡", "textregistered": "®",
-    "texttrademark": "™", "textbar": "|", "slash": "/",
-}  # fmt: skip
-_ACCENTS = {
-    "`": "\u0300", "'": "\u0301", "^": "\u0302", "~": "\u0303", '"': "\u0308", "=": "\u0304",
-    ".": "\u0307", "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328",
-    "r": "\u030a", "d": "\u0323", "b": "\u0331",
-}  # fmt: skip
-_VERBATIM = words("verbatim Verbatim lstlisting minted alltt")
-_MATH = words("equation align gather multline eqnarray displaymath math split cases array flalign")
-_KEPT_ENVIRONMENTS = _MATH | words("theorem lemma proof definition corollary proposition example")
-_ACCENT = re.compile(
-    r"\\([`'^~\"=.])\s*(?:\{\\?([A-Za-z])\}|\\?([A-Za-z]))|"
-    r"\\([cvuHkrdb])(?:\{\\?([A-Za-z])\}|\s+\\?([A-Za-z])(?![A-Za-z]))"
-)
 _TOKEN = re.compile(
     r"\\([A-Za-z@]+)(\*?)[ \t]*|\\(.)|(?<!\\)%.*|([{}\[\]])|(\$\$?)|(~)|(---?|``|''|&)|"
     r"[^\\%{}\[\]$~`'&-]+|.|\n",
@@ -91,68 +33,11 @@ _TOKEN = re.compile(
 _BEGIN = re.compile(r"\{([A-Za-z]+)\*?\}[ \t]*")
 _LABEL = re.compile(r"[ \t]*\[([^\[\]\\{}$]*)\][ \t]*")
 _ARGUMENTS = re.compile(r"(?:[ \t]*(?:\[[^\[\]]*\]|\{[^{}]*\}))*")
-_WITH_ARGUMENTS = words(
-    "tabular tabularx longtable minipage multicols thebibliography wrapfigure adjustbox columns "
-    "column figure table Verbatim lstlisting minted"
-)
 _GROUP = re.compile(r"[ \t]*\{([^{}]*)\}")
-_DEFINITION = re.compile(
-    r"\\(?:re|provide)?(?:newcommand|DeclareRobustCommand|command)\*?\s{0,9}"
-    r"(?:\{\s{0,9}\\([A-Za-z]+)\s{0,9}\}|\\([A-Za-z]+))\s{0,9}"
-    r"(?:\[([1-9])\]\s{0,9}(?:\[([^\[\]]{0,200})\])?)?\s{0,9}\{"
-    r"|\\def\s{0,9}\\([A-Za-z]+)((?:\#[1-9]){0,9})\s{0,9}\{"
-)
-_PARAMETER = re.compile(r"#([1-9])")
-_COMMENT = re.compile(r"(?<!\\)%.*\n?")
-_BEGINS = re.compile(r"\\begin\s{0,9}\{document\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]*\]")
-_TYPOGRAPHY = {"---": "—", "--": "–", "``": "“", "''": "”", "&": "|"}
-_TITLE_LINES = 3000
 _OPEN_GROUPS = 200
-_PREAMBLE_CHARACTERS = 1 << 20  # in which definitions are looked for
-_BODY_CHARACTERS = 2000
 _DEEPEST_EXPANSION = 8
 _EXPANDED_CHARACTERS = 1 << 20  # by all macros of a file: they can double at each level
-
-
-@dataclass(frozen=True)
-class _Macro:
-    """A command that the file defines: its text with #1 to #9, of which the first may be left
-    out.
-    """
-
-    arguments: int
-    default: str | None  # of the first argument, which then stands in brackets
-    text: str
-    spaced: bool  # a space after it is one, as the package xspace has it
-
-
-def _definitions(preamble: str) -> dict[str, _Macro]:
-    """The macros that a preamble defines, the last definition of each."""
-    preamble = _COMMENT.sub("", preamble)
-    macros: dict[str, _Macro] = {}
-    for found in _DEFINITION.finditer(preamble):
-        body = _balanced(preamble, found.end())
-        name = found[1] or found[2] or found[5]
-        if body is None or name in _BUILT_IN or "\\newcommand" in body or "\\def" in body:
-            continue
-        count = int(found[3] or 0) if found[5] is None else len(found[6]) // 2
-        if all(int(number) <= count for number in _PARAMETER.findall(body)):
-            text = re.sub(r"\s+", " ", body.replace("\\xspace", ""))
-            macros[name] = _Macro(count, found[4], text, "\\xspace" in body)
-    return macros
-
-
-def _balanced(text: str, start: int) -> str | None:
-    """The text from `start` to the brace that ends it; None where it is long or without end."""
-    depth, at = 1, start
-    while at < min(len(text), start + _BODY_CHARACTERS):
-        sign = text[at]
-        at += 2 if sign == "\\" else 1
-        depth += (sign == "{") - (sign == "}")
-        if not depth:
-            return text[start : at - 1]
-    return None
 
 
 @dataclass
@@ -168,7 +53,7 @@ class _Group:
     kept: list[str] = field(default_factory=list)
 
 
-class _Converter:
+class Converter:
     """Turns lines into readable ones, one for one, so that line numbers stay."""
 
     def __init__(self, preamble: str | None, notes: Notes) -> None:
@@ -177,7 +62,7 @@ class _Converter:
         self.title = ""
         self.after_end = 0  # lines with words that TeX does not read
         self._notes = notes
-        self._macros = _definitions(preamble or "")
+        self._macros = definitions(preamble or "")
         self._depth, self._expanded = 0, 0
         self._groups: list[_Group] = []
         self._lists: list[int | None] = []
@@ -235,7 +120,7 @@ class _Converter:
                 return code
             self._verbatim = ""
             self._add(code if code.strip() else "")
-        self._run(_ACCENT.sub(_accented, rest))
+        self._run(ACCENT.sub(accented, rest))
         text = "".join(self._out)
         if not text.strip() and (line.strip() or not self._in_text):
             return None
@@ -278,7 +163,7 @@ class _Converter:
         elif tie is not None:
             self._add(" ")
         elif typography is not None:
-            self._add(typography if self._formula else _TYPOGRAPHY[typography])
+            self._add(typography if self._formula else TYPOGRAPHY[typography])
         elif not match[0].startswith("%"):
             self._plain(match[0])
         return match.end()
@@ -374,25 +259,25 @@ class _Converter:
             return label.end() if label else end
         if name in self._macros and (stop := self._expand(self._macros[name], match, line)):
             return stop
-        if name in _REFERENCES and (stop := self._reference(line, end)):
+        if name in REFERENCES and (stop := self._reference(line, end)):
             return stop
-        if name in _OTHER_FILES and (file := _GROUP.match(line, end)):
+        if name in OTHER_FILES and (file := _GROUP.match(line, end)):
             self._notes.skip(f"file {file[1]}", "other files are not read, read it by its name")
         if name == "bibitem" and (key := _GROUP.match(line, end)):
             self._add(f"[{key[1]}]")
             return key.end()
-        if name in _LEVELS or name == "title":
+        if name in LEVELS or name == "title":
             kind = "title" if name == "title" else "heading"
-            self._pending = _Group(kind, level=_LEVELS.get(name, 0))
+            self._pending = _Group(kind, level=LEVELS.get(name, 0))
         elif name in ("footnote", "footnotetext"):
             self._add(" (")
             self._pending = _Group("text", after=")")
-        elif name in _REFERENCES:
+        elif name in REFERENCES:
             self._add("[")
             self._pending = _Group("text", after="]")
-        elif name == "href" or name in _DROPPED:
-            self._pending = _Group("drop", more=_MORE_ARGUMENTS.get(name, 0))
-        elif name in _UNWRAPPED:
+        elif name == "href" or name in DROPPED:
+            self._pending = _Group("drop", more=MORE_ARGUMENTS.get(name, 0))
+        elif name in UNWRAPPED:
             self._pending = _Group("text")
         elif name == "item":
             self._add(self._bullet())
@@ -400,10 +285,10 @@ class _Converter:
             if label:
                 self._add(f"{label[1]}: ")
                 return label.end()
-        elif name in _SIGNS:
-            self._add(_SIGNS[name])
+        elif name in SIGNS:
+            self._add(SIGNS[name])
             return end if name not in ("ldots", "dots") else match.start() + 1 + len(name)
-        elif name not in _SILENT:
+        elif name not in SILENT:
             self._add(match[0])
             self._pending = _Group("text", before="{", after="}", more=3)
             return end
@@ -426,7 +311,7 @@ class _Converter:
         self._add("]")
         return keys.end()
 
-    def _expand(self, macro: _Macro, match: re.Match[str], line: str) -> int:
+    def _expand(self, macro: Macro, match: re.Match[str], line: str) -> int:
         """Write what a macro stands for; the end of its arguments, 0 where they are not here."""
         at, values = match.end(), []
         if macro.default is not None:
@@ -436,17 +321,17 @@ class _Converter:
         while len(values) < macro.arguments:
             while line[at : at + 1] in (" ", "\t"):
                 at += 1
-            value = _balanced(line, at + 1) if line[at : at + 1] == "{" else None
+            value = balanced(line, at + 1) if line[at : at + 1] == "{" else None
             if value is None:
                 return 0
             values.append(value)
             at += len(value) + 2
-        text = _PARAMETER.sub(lambda number: values[int(number[1]) - 1], macro.text)
+        text = PARAMETER.sub(lambda number: values[int(number[1]) - 1], macro.text)
         self._expanded += len(text)
         if self._depth >= _DEEPEST_EXPANSION or self._expanded > _EXPANDED_CHARACTERS:
             return 0
         self._depth += 1
-        self._run(_ACCENT.sub(_accented, text))
+        self._run(ACCENT.sub(accented, text))
         self._depth -= 1
         if macro.spaced and line[at - 1 : at].isspace() and line[at : at + 1].isalnum():
             self._add(" ")
@@ -474,96 +359,21 @@ class _Converter:
                 self._give_up()
             self._in_text, self._ended = opens, not opens
             self._groups, self._pending = [], None
-        elif name in _VERBATIM and opens:
+        elif name in VERBATIM and opens:
             self._verbatim = name
         elif name in ("itemize", "enumerate", "description"):
             if opens:
                 self._lists.append(1 if name == "enumerate" else None)
             elif self._lists:
                 self._lists.pop()
-        if name in _KEPT_ENVIRONMENTS:
-            self._add(f"\\{command}{{{name}}}" if name in _MATH else f"{name.title()} " * opens)
-        if name in _MATH:
+        if name in KEPT_ENVIRONMENTS:
+            self._add(f"\\{command}{{{name}}}" if name in MATH else f"{name.title()} " * opens)
+        if name in MATH:
             self._math_depth = max(0, self._math_depth + (1 if opens else -1))
-        if not opens or name in _MATH:
+        if not opens or name in MATH:
             return found.end()
-        arguments = _ARGUMENTS if name in _WITH_ARGUMENTS else _OPTION
+        arguments = _ARGUMENTS if name in WITH_ARGUMENTS else _OPTION
         said = arguments.match(line, found.end())
-        if said and name in _KEPT_ENVIRONMENTS:  # the name of a theorem
+        if said and name in KEPT_ENVIRONMENTS:  # the name of a theorem
             self._add(f"({said[0].strip()[1:-1]})")
         return said.end() if said else found.end()
-
-
-def _accented(found: re.Match[str]) -> str:
-    mark = found[1] or found[4]
-    letter = found[2] or found[3] or found[5] or found[6]
-    return unicodedata.normalize("NFC", letter + _ACCENTS[mark])
-
-
-_BUILT_IN = (
-    _LEVELS.keys() | _UNWRAPPED | _REFERENCES | _DROPPED | _SILENT | _SIGNS.keys()
-    | words("begin end footnote footnotetext href item bibitem")
-)  # fmt: skip
-
-
-def _preamble(source: Source, encoding: str) -> str | None:
-    """What comes before the document begins, shortened; None where nothing says that it does."""
-    lines: list[str] = []
-    size = 0
-    for line in split_lines(characters(source, encoding)):
-        if _BEGINS.search(_COMMENT.sub("", line)):
-            return "".join([*lines, line])
-        if size < _PREAMBLE_CHARACTERS:
-            lines.append(line)
-            size += len(line)
-    return None
-
-
-def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[_Converter, Block]]:
-    converter, dropped = _Converter(_preamble(source, encoding), notes), 0
-    blank = True
-    for line in split_lines(characters(source, encoding)):
-        blocks = converter.blocks(line)
-        empty_line = not any(block.text.strip() for block in blocks)
-        if not blocks:
-            dropped += 1
-        elif not (empty_line and blank):
-            for block in blocks:
-                yield converter, block
-            blank = empty_line
-    for block in converter.finish():
-        yield converter, block
-    if dropped > converter.after_end:
-        why = "preamble, comments or layout"
-        notes.skip("line", why, dropped - converter.after_end)
-    if converter.after_end:
-        what = "line after the end of the document"
-        notes.skip(what, "TeX does not read it", converter.after_end)
-
-
-def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
-    return regroup(block for _, block in _lines(source, encoding, notes))
-
-
-def _title(source: Source, encoding: str) -> str:
-    found: _Converter | None = None
-    for number, (found, _) in enumerate(_lines(source, encoding, Notes())):
-        if found.title or number > _TITLE_LINES:
-            break
-    return found.title if found is not None else ""
-
-
-@dataclass(frozen=True)
-class LatexReader:
-    """The text of a LaTeX source, readable without TeX."""
-
-    def recognises(self, head: bytes) -> bool:
-        return re.search(rb"^\s*\\documentclass\b", head, re.MULTILINE) is not None
-
-    def open(self, source: Source) -> OpenDocument:
-        encoding = find_encoding(source)
-        notes = Notes()
-        if not any(b.text.strip() for _, b in _lines(source, encoding, Notes())):
-            raise empty(source)
-        title = one_line(_title(source, encoding)) or one_line(source.file_name)
-        return OpenDocument(title, "text/x-tex", _blocks(source, encoding, notes), notes)

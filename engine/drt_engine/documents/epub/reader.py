@@ -8,144 +8,18 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
 
-from drt_engine.documents.base import (
-    Block,
-    Notes,
-    OpenDocument,
-    Source,
-    date_of,
-    one_line,
-    regroup,
-)
-from drt_engine.documents.inputs.zips import SafeZip
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, date_of, one_line, regroup
+from drt_engine.documents.epub.package import Container, Contents, Locked, Package
+from drt_engine.documents.html.reader import HtmlReader
 from drt_engine.documents.metadata import Metadata
-from drt_engine.documents.readers.html import HtmlReader
 from drt_engine.documents.xml import parse
+from drt_engine.documents.zips import SafeZip
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = frozenset(("application/xhtml+xml", "text/html", "text/x-oeb1-document"))
-_MOST_CHAPTERS = 20_000
-
-
-@dataclass(frozen=True)
-class _Item:
-    href: str
-    media_type: str
-    properties: str
-
-
-class _Container:
-    """Finds the package file."""
-
-    def __init__(self) -> None:
-        self.package = ""
-
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        if name == "rootfile" and not self.package:
-            self.package = attributes.get("full-path", "")
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
-
-
-class _Package:
-    """Title, files and reading order of a book."""
-
-    def __init__(self) -> None:
-        self.title = ""
-        self.creators: list[str] = []
-        self.date = ""
-        self.items: dict[str, _Item] = {}
-        self.spine: list[tuple[str, bool]] = []  # item id, whether it is in the main line
-        self.toc = ""
-        self._field = ""  # the element of the metadata whose text is read
-
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        given = {"title": self.title, "creator": "", "date": self.date}
-        self._field = name if name in given and not given[name] else ""
-        if name == "creator":
-            self.creators.append("")
-        elif name == "item":
-            self.items[attributes.get("id", "")] = _Item(
-                unquote(attributes.get("href", "")),
-                attributes.get("media-type", "").lower(),
-                attributes.get("properties", ""),
-            )
-        elif name == "itemref" and len(self.spine) < _MOST_CHAPTERS:
-            linear = attributes.get("linear", "yes") != "no"
-            self.spine.append((attributes.get("idref", ""), linear))
-        elif name == "spine":
-            self.toc = attributes.get("toc", "")
-
-    def end(self, name: str) -> None:
-        self._field = ""
-
-    def text(self, data: str) -> None:
-        if self._field == "title":
-            self.title += data
-        elif self._field == "creator":
-            self.creators[-1] += data
-        elif self._field == "date":
-            self.date += data
-
-
-class _Contents:
-    """The names of chapters, from an NCX file or an EPUB 3 navigation page."""
-
-    def __init__(self) -> None:
-        self.names: dict[str, str] = {}  # href without its fragment -> first name
-        self._name: list[str] = []
-        self._href = ""
-        self._collects = False
-
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        if name == "navLabel" or (name == "a" and "href" in attributes):
-            self._name, self._collects = [], True
-        if name in ("content", "a"):
-            self._href = attributes.get("src") or attributes.get("href") or ""
-        if name == "content":
-            self._note()
-
-    def end(self, name: str) -> None:
-        if name == "navLabel":
-            self._collects = False
-        if name == "a":
-            self._note()
-            self._collects = False
-
-    def text(self, data: str) -> None:
-        if self._collects:
-            self._name.append(data)
-
-    def _note(self) -> None:
-        href = unquote(self._href.partition("#")[0])
-        name = one_line("".join(self._name))
-        if href and name:
-            self.names.setdefault(href, name)
-
-
-class _Locked:
-    """The files that the book keeps encrypted."""
-
-    def __init__(self) -> None:
-        self.files: set[str] = set()
-
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        if name == "CipherReference":
-            self.files.add(unquote(attributes.get("URI", "")))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
 
 
 class _Book:
@@ -155,12 +29,12 @@ class _Book:
         self._source = source
         self._zip = SafeZip(source, "EPUB")
         try:
-            container, self._package = _Container(), _Package()
+            container, self._package = Container(), Package()
             self._parse(_CONTAINER, container)
             self._folder = posixpath.dirname(container.package)
             self._parse(container.package, self._package)
             self._names = self._contents()
-            self._locked = _Locked()
+            self._locked = Locked()
             if _ENCRYPTION in self._zip:
                 self._parse(_ENCRYPTION, self._locked)
         except BaseException:
@@ -179,7 +53,7 @@ class _Book:
         authors = one_line(", ".join(filter(None, map(one_line, package.creators))))
         return Metadata(one_line(package.title), authors, date_of(package.date))
 
-    def _parse(self, name: str, handler: _Container | _Package | _Contents | _Locked) -> None:
+    def _parse(self, name: str, handler: Container | Package | Contents | Locked) -> None:
         if name not in self._zip:
             raise UnreadableDocument(
                 f"{self._source.name} is not a whole EPUB file (no {name or 'package'}); "
@@ -198,7 +72,7 @@ class _Book:
             member = self._member(item.href)
             if member not in self._zip:
                 continue
-            contents = _Contents()
+            contents = Contents()
             try:
                 self._parse(member, contents)
             except UnreadableDocument:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from types import TracebackType
 
 from drt_engine.documents.base import Source, one_line
-from drt_engine.documents.sandbox.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBERS, ZIP_RATIO
+from drt_engine.documents.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBERS, ZIP_RATIO
 from drt_engine.errors import UnreadableDocument
 
 _READ_BYTES = 1 << 16

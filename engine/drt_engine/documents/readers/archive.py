@@ -15,7 +15,7 @@ from pathlib import PurePosixPath
 from typing import BinaryIO, cast
 
 from drt_engine.documents.base import OpenDocument, Source, one_line, printable_path
-from drt_engine.documents.inputs.zips import DAMAGE, SafeZip
+from drt_engine.documents.zips import DAMAGE, SafeZip
 from drt_engine.errors import UnreadableDocument, UnsupportedFormat
 
 _READ_BYTES = 1 << 18

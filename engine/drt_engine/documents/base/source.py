@@ -1,0 +1,125 @@
+"""Sources of bytes: a file, a member of an archive, standard input, a part held in memory.
+
+Knows paths and temporary files; knows no format.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from drt_engine.documents.base.unnamed_file import HeldFile
+from drt_engine.documents.limits import Budget
+from drt_engine.errors import UnreadableDocument
+
+
+@dataclass(frozen=True)
+class Source:
+    """Bytes that can be opened more than once, and the name a user knows them by.
+
+    `path` is None for standard input, whose bytes are in a temporary file until `close`. A member
+    of an archive is in such a file too; its path is `ARCHIVE!/MEMBER`. Parts of a document that
+    is being read are held in memory.
+    """
+
+    path: Path | None
+    name: str
+    _copy: HeldFile | None = field(default=None, repr=False)
+    _held: bytes | None = field(default=None, repr=False)
+    budget: Budget | None = field(default=None, repr=False)  # of the archive that it is in
+
+    @classmethod
+    def from_path(cls, path: Path | str) -> Source:
+        return cls(Path(path), printable_path(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, name: str) -> Source:
+        """A part of another document, held in memory."""
+        return cls(None, name, _held=data)
+
+    @classmethod
+    def from_stream(cls, stream: BinaryIO, name: str) -> Source:
+        """Copy `stream` to a temporary file without a name, given up by `close` or at exit."""
+        return cls.from_pieces(iter(lambda: stream.read(1 << 16), b""), name)
+
+    @classmethod
+    def from_pieces(
+        cls,
+        pieces: Iterable[bytes],
+        name: str,
+        path: Path | None = None,
+        budget: Budget | None = None,
+    ) -> Source:
+        """Keep `pieces` in a temporary file without a name, given up by `close` or at exit."""
+        return cls(path, name, HeldFile.copy_of(pieces), budget=budget)
+
+    @classmethod
+    def from_file(cls, file: HeldFile, name: str, path: Path | None) -> Source:
+        """Bytes of an open file; `path` says what it is called."""
+        return cls(path, name, file)
+
+    @property
+    def location(self) -> str:
+        """The absolute path, which stays the same wherever a command is started; else the name."""
+        return self.name if self.path is None else printable_path(self.path.absolute())
+
+    @property
+    def file_name(self) -> str:
+        """The last part of the name."""
+        return self.name if self.path is None else printable_path(self.path.absolute().name)
+
+    @property
+    def suffix(self) -> str:
+        """The lower-case suffix with its dot; empty for standard input."""
+        return "" if self.path is None else self.path.suffix.lower()
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are; raises OSError as it comes."""
+        if self._held is not None:
+            return len(self._held)
+        return self._copy.size if self._copy is not None else self._path().stat().st_size
+
+    def open(self) -> BinaryIO:
+        if self._held is not None:
+            return io.BytesIO(self._held)
+        return self._copy.open() if self._copy is not None else self._path().open("rb")
+
+    def descriptor(self) -> int:
+        """Open the bytes for another process; the caller closes the descriptor."""
+        if self._copy is not None:
+            return self._copy.duplicate()
+        return os.open(self._path(), os.O_RDONLY | os.O_CLOEXEC)
+
+    def _path(self) -> Path:
+        if self.path is None:
+            raise FileNotFoundError(self.name)
+        return self.path
+
+    def close(self) -> None:
+        """Give up the temporary copy of standard input; a file on disk is left alone."""
+        if self._copy is not None:
+            self._copy.close()
+
+
+def printable_path(path: Path | str) -> str:
+    """`path` as text; bytes of a name that are not UTF-8 become escapes, as SQLite refuses them."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def unreadable(name: str, error: OSError | ValueError) -> UnreadableDocument:
+    """The sentence for an operating system's refusal to give a file's bytes."""
+    if isinstance(error, FileNotFoundError):
+        return UnreadableDocument(f"{name} does not exist; check the path.")
+    if isinstance(error, PermissionError):
+        return UnreadableDocument(
+            f"{name} cannot be read (permission denied); give yourself the right to read it."
+        )
+    if isinstance(error, IsADirectoryError):
+        return UnreadableDocument(f"{name} is a folder, not a file; name a file in it.")
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    return UnreadableDocument(f"{name} cannot be read ({reason}); check the path and the disk.")

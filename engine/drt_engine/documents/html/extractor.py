@@ -1,0 +1,194 @@
+"""Second pass over a page: the text of one part as paragraphs, lists, rows and headings."""
+
+from __future__ import annotations
+
+import re
+
+from drt_engine.documents.html.elements import (
+    BLOCKS,
+    CELLS,
+    HEADINGS,
+    INITIAL,
+    LISTS,
+    PAGE_NUMBER,
+    SOFT,
+    VOID,
+    Attributes,
+    Elements,
+    Part,
+    is_page_mark,
+    page_of,
+)
+from drt_engine.documents.html.parser import SafeParser
+from drt_engine.documents.writer import BlockWriter, tidy
+
+_PARAGRAPH_CHARACTERS = 32768
+_LAYOUT_CELL_CHARACTERS = 200
+
+_DEEPEST_INDENT = 16  # of lists in lists: what is deeper is hostile
+_ONE_LETTER_WORDS = frozenset("AIOÀÉÓY")
+
+_SPACE = re.compile(r"[ \t\n\f\r]{2,}|[\t\n\f\r]")  # all but single spaces, for speed
+
+
+class Extractor(SafeParser):
+    """Second pass: writes the text of one part of the page."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__()
+        self.writer = BlockWriter()
+        self._part: Part = part
+        self._elements = Elements()
+        self._inline: list[str] = []
+        self._size = 0
+        self._blank = True  # nothing but white space is collected
+        self._initial = ""  # a picture of the paragraph's first letter, waiting for the rest
+        self._continues = False  # the paragraph was too long and its beginning is written
+        self._pre = False
+        self._heading: int | None = None
+        self._lists: list[int | None] = []  # the next number of an ordered list
+        self._bullet: str | None = None
+        self._cells: list[str] | None = None
+        self._grouped = False  # in an hgroup, whose headings are one
+        self._page: int | None = None  # of the printed book
+        self._first_page: int | None = None  # where the collected text begins
+        self._reads_page = False
+
+    def handle_starttag(self, tag: str, attrs: Attributes) -> None:
+        if tag == "br":
+            self._add(" " if self._cells is not None or self._grouped else "\n")
+        elif tag in BLOCKS or tag in CELLS:
+            self._initial = ""
+            self._border(tag)
+        if tag not in VOID:
+            self._elements.start(tag, attrs)
+        attributes = dict(attrs)
+        if is_page_mark(attributes):
+            self._page = page_of(attributes) or self._page
+            self._reads_page = page_of(attributes) is None
+        if self._elements.state.within(self._part):
+            self._enter(tag, attributes)
+
+    def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
+        if tag in VOID:
+            self.handle_starttag(tag, attrs)
+        elif is_page_mark(attributes := dict(attrs)):  # <span epub:type="pagebreak" ... />
+            self._page = page_of(attributes) or self._page
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "hgroup":
+            self._grouped = False
+        if tag in BLOCKS and tag not in CELLS:
+            self._border(tag)
+        if tag in HEADINGS and not self._grouped:
+            self._heading = None
+        elif tag == "pre":
+            self._pre = False
+        elif tag == "li":
+            self._bullet = None
+        elif tag in LISTS and self._lists and self._elements.state.within(self._part):
+            self._lists.pop()
+        self._elements.end(tag)
+
+    def handle_data(self, data: str) -> None:
+        if self._reads_page and (found := PAGE_NUMBER.fullmatch(data)):
+            self._page, self._reads_page = int(found[1]), False
+        if not self._elements.state.within(self._part):
+            return
+        if self._initial:
+            data = _with_initial(self._initial, data)
+            self._initial = ""
+        self._add(data if self._pre else _SPACE.sub(" ", data))
+        if self._size > _PARAGRAPH_CHARACTERS:
+            self._flush(ends=False)
+
+    def _enter(self, tag: str, attributes: dict[str, str | None]) -> None:
+        if tag == "img" and self._blank and not self._continues:
+            description = (attributes.get("alt") or "").strip()
+            self._initial = description if INITIAL.fullmatch(description) else ""
+        elif tag in HEADINGS:
+            first = self._heading if self._grouped else None
+            self._heading = HEADINGS[tag] if first is None else min(first, HEADINGS[tag])
+        elif tag == "hgroup":
+            self._grouped = True
+        elif tag == "pre":
+            self._pre = True
+        elif tag in CELLS:
+            self._cells = self._cells if self._cells is not None else []
+        elif tag in LISTS:
+            start = attributes.get("start") or ""
+            first = int(start) if start.isdecimal() and len(start) < 9 else 1
+            self._lists.append(first if tag == "ol" else None)
+        elif tag == "li":
+            self._bullet = self._next_bullet()
+
+    def _next_bullet(self) -> str:
+        number = self._lists[-1] if self._lists else None
+        if number is None:
+            return "- "
+        self._lists[-1] = number + 1
+        return f"{number}. "
+
+    def _border(self, tag: str) -> None:
+        """A block begins or ends: write what came before it."""
+        if self._grouped:
+            self._add(" ")
+        elif self._cells is None:
+            self._flush()
+        elif tag in CELLS:
+            self._cells.append(self._take())
+        elif tag in SOFT and self._size < _LAYOUT_CELL_CHARACTERS:
+            self._add(" ")
+        else:
+            self._flush()
+
+    def _add(self, text: str) -> None:
+        if self._blank:
+            self._first_page = self._page
+            self._blank = not text or text.isspace()
+        self._inline.append(text)
+        self._size += len(text)
+
+    def _take(self, *, ends: bool = True) -> str:
+        """The collected text, laid out; white space at the end waits for more if not `ends`."""
+        text = "".join(self._inline)
+        self._inline, self._size, self._blank = [], 0, True
+        edge = "\n" if self._pre else None
+        text = text if self._pre else tidy(text)
+        text = text if self._continues else text.lstrip(edge)
+        kept = text if self._pre and not ends else text.rstrip(edge)
+        if not ends:
+            self._add(text[len(kept) :])
+        return kept
+
+    def _flush(self, *, ends: bool = True) -> None:
+        kind, text = self._piece(ends=ends)
+        if text.strip() or (text and self._continues):
+            self.writer.page = self._first_page
+            # A heading is one line: what follows an unclosed one is text again.
+            self.writer.write(kind, text, self._heading)
+            self._heading = None
+            self._continues = True
+        self._continues = self._continues and not ends
+
+    def _piece(self, *, ends: bool) -> tuple[str, str]:
+        text = self._take(ends=ends)
+        cells, self._cells = self._cells, None
+        if self._continues:
+            return "rest", text
+        if cells is not None:
+            return "row", " | ".join([*cells, text]) if text or any(cells) else ""
+        if not text.strip() or not (self._lists or self._bullet):
+            return "paragraph", text
+        indent = "  " * min(max(0, len(self._lists) - 1), _DEEPEST_INDENT)
+        bullet, self._bullet = self._bullet, None
+        return "item", indent + (bullet or "  ") + text
+
+
+def _with_initial(initial: str, text: str) -> str:
+    """Text with its first letter, where that was a picture and this goes on the word."""
+    letter = initial[-1]
+    goes_on = text[:1].isalpha() or text[:1] in "'’"
+    if letter.isupper() and (goes_on or (letter in _ONE_LETTER_WORDS and text[:1].isspace())):
+        return initial + text
+    return text
