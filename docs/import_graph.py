@@ -28,7 +28,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("kernels/interpreter", "kernels/shapes", "kernels/testing", "kernels/backend"),
     ("kernels/gca", "kernels/scan", "kernels/window"),
     ("kernels",),
-    ("errors", "threads", "text"),
+    ("errors", "results", "threads", "text"),
     ("config",),
     ("model",),
     ("runtime", "documents"),

@@ -27,7 +27,7 @@ from ._errors import (
     UnsupportedFormatError,
 )
 from ._evaluation import bench, evaluate, report_table
-from ._formats import FormatInfo, formats
+from ._formats import formats
 from ._library import Library
 from ._models import convert_model, model_info, models, verify_model
 from ._passages import passage
@@ -45,6 +45,7 @@ from ._types import (
     DoctorReport,
     DocumentInfo,
     Finding,
+    FormatInfo,
     FoundTurn,
     IngestProgress,
     IngestReport,

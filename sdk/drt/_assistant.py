@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from drt_engine import errors as engine
 
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as EngineOptions
     from drt_engine.answer.session import SessionState
     from drt_engine.documents import PathExpansion, Source
-    from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
 
@@ -122,7 +121,7 @@ class Assistant:
 
         Raises a `DocumentError` where it cannot be read, or where `path` names several.
         """
-        found = list(islice(self._steps(_engine.expand(os.fspath(path))), 2))
+        found = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
         if len(found) != 1:
             held = "several documents" if found else "no documents"
             raise DocumentError(
@@ -146,7 +145,7 @@ class Assistant:
         """
         for path in _listed(paths):
             named = os.fspath(path)
-            yield from self._each(_engine.expand(named), named, progress)
+            yield from self._each(_engine.expand_paths([named]), named, progress)
 
     def watch(
         self,
@@ -233,7 +232,7 @@ class Assistant:
         expect_text("the name of the conversation", name or "", SessionError)
         with self._working() as (runtime, store):
             known = name is not None and any(one.name == name for one in store.sessions())
-            make = _engine.restore_session if known else _engine.new_session
+            make = _engine.SessionState.restore if known else _engine.SessionState.new
             return Session(self, make(runtime, store, name or UNNAMED), name=name)
 
     def _names(
@@ -317,18 +316,18 @@ class Assistant:
             described = ("", "")
             tokens = 0
 
-            def report(step: EngineProgress) -> None:
+            def report(step: IngestProgress) -> None:
                 nonlocal tokens
                 tokens = step.tokens
                 if progress is not None:
-                    progress(_convert.progress(step))
+                    progress(step)
 
             def describe(author: str, date: str) -> None:
                 nonlocal described
                 described = (author, date)
 
             try:
-                row, new = _engine.ingest(
+                row, new = _engine.ingest_source(
                     runtime,
                     store,
                     found,
@@ -343,12 +342,14 @@ class Assistant:
             return document, seconds, tokens
 
     def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
-        """Engine options, with documents as ids."""
-        values = dict(options) | ({"record": True} if record else {})
+        """Return the engine's options, with documents as ids; ``record`` asks for a full trace."""
+        values: dict[str, Any] = {**options}
+        if record:
+            values["record"] = True
         if options.get("documents") is not None:
-            names = [document_name(one) for one in _documents(options)]
+            names = [document_name(document) for document in _documents(options)]
             values["documents"] = tuple(store.document(name).id for name in names)
-        return _engine.ask_options(**values)
+        return _engine.AskOptions(**values)
 
     def _expect_question(self, question: str, options: AskOptions) -> None:
         """Refuses what cannot be asked before seconds go into loading a model."""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from . import _engine
 from ._paths import default_library
-from ._types import DoctorCheck, DoctorReport
+from ._types import DoctorReport
 from ._version import __version__
 
 
@@ -35,6 +35,4 @@ def doctor(
         threads=threads,
         dtype=dtype,
     )
-    return DoctorReport(
-        tuple(DoctorCheck(one.name, one.value, one.status, one.remedy) for one in checks)
-    )
+    return DoctorReport(tuple(checks))

@@ -1,46 +1,89 @@
-"""The one door to the engine: each function imports what it calls on first use.
+"""The one way from the SDK into the engine: what it calls, imported on first use.
 
-Most of the engine brings torch, which takes seconds to import; listing a library must not.
-Tests replace these functions.
+Most of the engine imports torch, which takes seconds; listing a library must not. Names that need
+no adapting are looked up in ``_FORWARDED``; the functions below choose or build something.
+Tests replace both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import importlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from drt_engine.answer.ask import AnswerResult, AskOptions
-    from drt_engine.answer.session import SessionState
-    from drt_engine.diagnosis import Check
-    from drt_engine.documents import Format, PathExpansion, Source
+    from drt_engine.answer.ask import AskOptions as AskOptions
+    from drt_engine.answer.ask import ask as ask
+    from drt_engine.answer.ask import stream as stream
+    from drt_engine.answer.sentences import sentence_around as sentence_around
+    from drt_engine.answer.session import SessionState as SessionState
+    from drt_engine.bench.run import bench as bench
+    from drt_engine.diagnosis import diagnose as diagnose
+    from drt_engine.documents import Format
+    from drt_engine.documents import expand_paths as expand_paths
     from drt_engine.documents.formats import BrokenPlugin
-    from drt_engine.documents.source_map import SourcePlace
-    from drt_engine.ingest.pipeline import IngestProgress
+    from drt_engine.documents.source_map import place_in_source as place_in_source
+    from drt_engine.evaluate.run import evaluate as evaluate
+    from drt_engine.ingest.pipeline import ingest_source as ingest_source
+    from drt_engine.ingest.rebuild import rebuild as rebuild
+    from drt_engine.ingest.rebuild import repair as repair
+    from drt_engine.model.convert import convert as convert
     from drt_engine.runtime import Runtime
-    from drt_engine.store import DocumentRow, Finding, Store
+    from drt_engine.store import Store
     from drt_engine.summary.result import SummaryResult
+    from drt_engine.trace.page import trace_page as trace_page
+    from drt_engine.trace.text import trace_text as trace_text
+    from drt_engine.train.run import train as train
+    from drt_engine.train.tokenizer import train_tokenizer as train_tokenizer
+
+_FORWARDED = {
+    "AskOptions": "answer.ask",
+    "SessionState": "answer.session",
+    "ask": "answer.ask",
+    "bench": "bench.run",
+    "convert": "model.convert",
+    "diagnose": "diagnosis",
+    "evaluate": "evaluate.run",
+    "expand_paths": "documents",
+    "ingest_source": "ingest.pipeline",
+    "place_in_source": "documents.source_map",
+    "rebuild": "ingest.rebuild",
+    "repair": "ingest.rebuild",
+    "sentence_around": "answer.sentences",
+    "stream": "answer.ask",
+    "trace_page": "trace.page",
+    "trace_text": "trace.text",
+    "train": "train.run",
+    "train_tokenizer": "train.tokenizer",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a forwarded name from its module of the engine."""
+    if name not in _FORWARDED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"drt_engine.{_FORWARDED[name]}"), name)
 
 
 def load_runtime(
     model: str | Path, *, device: str, threads: int | None, dtype: str = "auto"
 ) -> Runtime:
-    """A loaded model, by name or folder."""
+    """Return a loaded model, by name or folder."""
     from drt_engine.runtime import Runtime
 
     return Runtime.load(model, device=device, threads=threads, dtype=dtype)
 
 
 def open_catalogue(path: Path, *, lock_timeout: float) -> Store:
-    """The library at `path` as far as it can be used without a model."""
+    """Open the library at ``path`` as far as it can be used without a model."""
     from drt_engine.store import Store
 
     return Store.open(path, lock_timeout=lock_timeout)
 
 
 def open_library(path: Path, runtime: Runtime, *, lock_timeout: float) -> Store:
-    """The library at `path` for `runtime`'s model, made where there is none."""
+    """Open the library at ``path`` for ``runtime``'s model, or make it there."""
     from drt_engine.store import Store
 
     return Store.open(
@@ -53,91 +96,18 @@ def open_library(path: Path, runtime: Runtime, *, lock_timeout: float) -> Store:
     )
 
 
-def expand(argument: str) -> PathExpansion:
-    """The documents an argument names: a file, a folder, a glob, or "-" for standard input."""
-    from drt_engine.documents import expand_paths
+def make_library(path: Path, *, lock_timeout: float) -> Store:
+    """Open the library at ``path`` without a model, or make it there."""
+    from drt_engine.store import Store
 
-    return expand_paths([argument])
+    return Store.open(path, create=True, lock_timeout=lock_timeout)
 
 
 def formats() -> tuple[tuple[Format, ...], tuple[BrokenPlugin, ...]]:
-    """The formats that can be read, and the plug-ins that could not be loaded."""
+    """Return the formats that can be read, and the plug-ins that could not be loaded."""
     from drt_engine.documents import all_formats, plugins
 
     return all_formats(), plugins().broken
-
-
-def ingest(
-    runtime: Runtime,
-    store: Store,
-    source: Source,
-    *,
-    progress: Callable[[IngestProgress], None] | None,
-    skipped: Callable[[tuple[str, ...]], None],
-    described: Callable[[str, str], None],
-) -> tuple[DocumentRow, bool]:
-    """Reads one document; the flag says whether anything was read."""
-    from drt_engine.ingest.pipeline import ingest_source
-
-    return ingest_source(
-        runtime, store, source, progress=progress, skipped=skipped, described=described
-    )
-
-
-def place_in_source(store: Store, document: DocumentRow, start: int, end: int) -> SourcePlace:
-    """Where in a document's file a passage of its text comes from, as far as is known."""
-    from drt_engine.documents.source_map import place_in_source
-
-    return place_in_source(store, document, start, end)
-
-
-def sentence_around(store: Store, document: DocumentRow, start: int, end: int) -> str:
-    """The sentence or sentences that hold a passage of a document."""
-    from drt_engine.answer.sentences import sentence_around
-
-    return sentence_around(store, document, start, end)
-
-
-def ask_options(**options: Any) -> AskOptions:
-    """Checked options of a question."""
-    from drt_engine.answer.ask import AskOptions
-
-    return AskOptions(**options)
-
-
-def ask(
-    runtime: Runtime,
-    store: Store,
-    question: str,
-    *,
-    options: AskOptions,
-    session: SessionState | None = None,
-) -> AnswerResult:
-    """Answers one question."""
-    from drt_engine.answer.ask import ask
-
-    return ask(runtime, store, question, options, session=session)
-
-
-def stream(
-    runtime: Runtime,
-    store: Store,
-    question: str,
-    *,
-    options: AskOptions,
-    session: SessionState | None = None,
-) -> Iterator[str | AnswerResult]:
-    """Answers one question piece by piece; the result comes last."""
-    from drt_engine.answer.ask import stream
-
-    return stream(runtime, store, question, options, session=session)
-
-
-def trace_page(trace: dict[str, Any]) -> str:
-    """A trace, as its JSON, drawn as a page."""
-    from drt_engine.trace.page import trace_page
-
-    return trace_page(trace)
 
 
 def summarize(
@@ -149,61 +119,20 @@ def summarize(
     since: str | None,
     **options: Any,
 ) -> SummaryResult:
-    """Summarises documents, by their ids, or what changed in one since an older file."""
+    """Summarise documents, by their ids, or what changed in one since an older file."""
     from drt_engine.summary.changes import summarize_changes
     from drt_engine.summary.options import SummaryOptions
     from drt_engine.summary.summarize import summarize
 
     if since is not None:
-        chosen = SummaryOptions(length=length, **options)
-        return summarize_changes(runtime, store, documents, Path(since), chosen)
-    chosen = SummaryOptions(length=length or "short", **options)
-    return summarize(runtime, store, documents, chosen)
-
-
-def repair(runtime: Runtime, store: Store, findings: Sequence[Finding]) -> None:
-    """Restores what a check found, reading damaged chunk memory again from the kept text."""
-    from drt_engine.ingest.rebuild import repair
-
-    repair(runtime, store, findings)
-
-
-def rebuild(
-    runtime: Runtime,
-    path: Path,
-    *,
-    lock_timeout: float,
-    progress: Callable[[IngestProgress], None] | None,
-) -> list[DocumentRow]:
-    """Reads all documents of a library again for another model; returns them."""
-    from drt_engine.ingest.rebuild import rebuild
-
-    return rebuild(runtime, path, lock_timeout=lock_timeout, progress=progress)
-
-
-def make_library(path: Path, *, lock_timeout: float) -> Store:
-    """The library at `path`, made without a model where there is none."""
-    from drt_engine.store import Store
-
-    return Store.open(path, create=True, lock_timeout=lock_timeout)
-
-
-def new_session(runtime: Runtime, store: Store, name: str) -> SessionState:
-    """An empty conversation, stored under `name` once it is saved."""
-    from drt_engine.answer.session import SessionState
-
-    return SessionState.new(runtime, store, name)
-
-
-def restore_session(runtime: Runtime, store: Store, name: str) -> SessionState:
-    """A stored conversation, as it was when it was saved."""
-    from drt_engine.answer.session import SessionState
-
-    return SessionState.restore(runtime, store, name)
+        summary_options = SummaryOptions(length=length, **options)
+        return summarize_changes(runtime, store, documents, Path(since), summary_options)
+    summary_options = SummaryOptions(length=length or "short", **options)
+    return summarize(runtime, store, documents, summary_options)
 
 
 def session_turns(store: Store, name: str) -> list[dict[str, Any]]:
-    """What was said in a saved session; raises the engine's error where these are no turns."""
+    """Return the turns of a saved session; raises the engine's error where they are damaged."""
     from drt_engine.errors import SessionError
     from drt_engine.store.turns import expect_turns
 
@@ -215,36 +144,8 @@ def session_turns(store: Store, name: str) -> list[dict[str, Any]]:
     return turns
 
 
-def train(config: Path, overrides: Sequence[str]) -> Path:
-    """Trains from a config file; returns the run folder."""
-    from drt_engine.train.run import train
-
-    return train(config, overrides)
-
-
-def train_tokenizer(corpus: Sequence[Path], out: Path, *, vocab_size: int) -> Path:
-    """Makes a byte-level BPE tokenizer; returns its file."""
-    from drt_engine.train.tokenizer import train_tokenizer
-
-    return train_tokenizer(corpus, out, vocab_size)
-
-
-def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
-    """Runs one evaluation; returns its documented JSON."""
-    from drt_engine.evaluate.run import evaluate
-
-    return evaluate(runtime, task, options)
-
-
-def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
-    """Runs one benchmark; returns its documented JSON."""
-    from drt_engine.bench.run import bench
-
-    return bench(name, options)
-
-
 def report_table(result: dict[str, Any]) -> str:
-    """An evaluation's or benchmark's JSON as a table."""
+    """Return an evaluation's or benchmark's JSON as a table."""
     from drt_engine.evaluate.report import BenchReport, BenchRow, EvalReport
 
     if "task" in result:
@@ -253,22 +154,8 @@ def report_table(result: dict[str, Any]) -> str:
     return BenchReport(**(result | {"rows": rows})).as_table()
 
 
-def convert(source: str | Path, out: Path, dtype: Literal["bf16", "fp32"]) -> Path:
-    """Converts a model into drt's form or out of it; returns the new folder."""
-    from drt_engine.model.convert import convert
-
-    return convert(source, out, dtype=dtype)
-
-
-def diagnose(library: Path, **options: Any) -> Iterator[Check]:
-    """The checks of this machine, as they are made; what may crash runs in another process."""
-    from drt_engine.diagnosis import diagnose
-
-    return diagnose(library, **options)
-
-
 def weights_folder() -> Path:
-    """Where the models that come with the package are."""
+    """Return the folder of the models that come with the package."""
     import drt_engine
 
     return Path(drt_engine.__path__[0]) / "weights"

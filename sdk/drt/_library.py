@@ -31,9 +31,7 @@ from ._types import (
 )
 
 if TYPE_CHECKING:
-    from drt_engine.ingest.pipeline import IngestProgress as EngineProgress
     from drt_engine.runtime import Runtime
-    from drt_engine.store import Finding as EngineFinding
     from drt_engine.store import Store
 
 
@@ -98,7 +96,7 @@ class Library:
         """Verifies every checksum and compares catalogue and files; empty when all is well."""
         try:
             with self._open() as store:
-                return [_finding(one) for one in store.check()]
+                return store.check()
         except LibraryCorruptError as error:
             return [Finding(kind="catalog", where=str(self.path), message=str(error))]
 
@@ -163,10 +161,9 @@ class Library:
         """
         self._expect()
         runtime = self._runtime(model, device, threads, dtype)
-        report = None if progress is None else _reporting(progress)
         with engine_errors():
             rows = _engine.rebuild(
-                runtime, self.path, lock_timeout=self.lock_timeout, progress=report
+                runtime, self.path, lock_timeout=self.lock_timeout, progress=progress
             )
         return [_convert.document(row, new=True) for row in rows]
 
@@ -180,10 +177,7 @@ class Library:
         if not self.exists():
             return []
         with self._open() as store:
-            return [
-                SessionInfo(name=one.name, turns=one.turns, updated=one.updated)
-                for one in store.sessions()
-            ]
+            return store.sessions()
 
     def session_turns(self, name: str) -> tuple[Turn, ...]:
         """What was said in a stored session."""
@@ -196,10 +190,7 @@ class Library:
         if not self.exists():
             return []
         with self._open() as store:
-            return [
-                FoundTurn(hit.session, hit.turn + 1, hit.question, hit.answer)
-                for hit in store.search_sessions(words.split())
-            ]
+            return store.search_sessions(words.split())
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Gives a stored session another name, which must be free."""
@@ -249,16 +240,8 @@ def _expect_name(name: str) -> None:
     expect_text("the name of a conversation", name, SessionError)
 
 
-def _finding(one: EngineFinding) -> Finding:
-    return Finding(kind=one.kind, where=one.where, message=one.message, severity=one.severity)
-
-
 def _size(stats: dict[str, Any]) -> int:
     return int(stats["catalog_bytes"]) + int(stats["segment_bytes"])
-
-
-def _reporting(progress: Callable[[IngestProgress], None]) -> Callable[[EngineProgress], None]:
-    return lambda step: progress(_convert.progress(step))
 
 
 def document_name(document: str | DocumentInfo) -> str:

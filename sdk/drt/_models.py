@@ -62,7 +62,7 @@ def convert_model(
     """
     with engine_errors():
         named = source if isinstance(source, str) else Path(source)
-        return _engine.convert(named, Path(out), dtype)
+        return _engine.convert(named, Path(out), dtype=dtype)
 
 
 def _describe(folder: Path) -> ModelInfo:

@@ -64,7 +64,7 @@ def _fields(kind: Any, *without: str, **others: Schema) -> Schema:
     hints = typing.get_type_hints(kind)
     names = [one.name for one in dataclasses.fields(kind) if one.name not in without]
     given = {name: _of(hints[name]) for name in names if name not in others}
-    described = (kind.__doc__ or "").split("\n")[0]
+    described = (kind.__doc__ or "").split("\n")[0].replace("``", "`")
     return {"description": described, **_object(given | others)}
 
 

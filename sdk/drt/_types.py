@@ -1,13 +1,62 @@
-"""What the SDK hands out: frozen dataclasses of plain values, with the documented JSON shapes.
+"""What the SDK returns: frozen dataclasses of plain values, with the documented JSON shapes.
 
-Knows nothing of the engine; `_convert.py` fills these in.
+Those that the engine makes as they are come from ``drt_engine.results``; ``_convert.py`` fills in
+the others. Annotations are evaluated here: they are resolved in the namespace of ``drt``.
 """
 
-from __future__ import annotations
-
+import dataclasses
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypedDict
+
+from drt_engine import results
+from drt_engine.results import (
+    Change,
+    Citation,
+    DoctorCheck,
+    Finding,
+    FoundTurn,
+    IngestProgress,
+    SessionInfo,
+    TraceCandidate,
+    TraceDocument,
+    TraceEntry,
+    TraceGroup,
+    TraceToken,
+)
+
+__all__ = [
+    "Answer",
+    "AnswerMode",
+    "AskOptions",
+    "AskProgress",
+    "Change",
+    "Citation",
+    "DoctorCheck",
+    "DoctorReport",
+    "DocumentInfo",
+    "Finding",
+    "FormatInfo",
+    "FoundTurn",
+    "IngestProgress",
+    "IngestReport",
+    "IngestResult",
+    "ModelInfo",
+    "Passage",
+    "Retriever",
+    "SessionInfo",
+    "Summary",
+    "SummaryLength",
+    "SummaryMode",
+    "Trace",
+    "TraceCandidate",
+    "TraceDocument",
+    "TraceEntry",
+    "TraceGroup",
+    "TraceToken",
+    "Turn",
+    "WatchEvent",
+]
 
 AnswerMode = Literal["quote", "free"]
 Retriever = Literal["hybrid", "landmark", "lexical"]
@@ -17,11 +66,11 @@ SummaryLength = Literal["short", "medium", "long"]
 
 @dataclass(frozen=True)
 class DocumentInfo:
-    """A document of a library; `new` is true when this call read it.
+    """A document of a library; ``new`` is true when this call read it.
 
-    `skipped` says what its reader passed over and why, `author` and `date` what the document names
-    (the date as YYYY-MM-DD where that is certain), where this call opened the file; else they are
-    empty.
+    ``skipped`` says what its reader passed over and why, ``author`` and ``date`` are what the
+    document names (the date as YYYY-MM-DD where that is certain). They are empty unless this call
+    opened the file.
     """
 
     id: str
@@ -36,15 +85,15 @@ class DocumentInfo:
     date: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as plain values."""
+        """Return the document as plain values."""
         # asdict takes ten times as long, which thousands would feel
         return vars(self) | {"skipped": list(self.skipped)}
 
 
 class AskOptions(TypedDict, total=False):
-    """Options of a question, the same for `Assistant.ask`, `stream`, `trace` and sessions.
+    """Options of a question, the same for ``Assistant.ask``, ``stream``, ``trace`` and sessions.
 
-    documents: restricts the question to these, by id, title, source or `DocumentInfo`.
+    documents: restricts the question to these, by id, title, source or ``DocumentInfo``.
     mode: "quote" answers with spans of the documents, "free" lets the decoder write.
     top_k: chunks retrieved at a time.
     retriever: where candidates come from.
@@ -63,37 +112,12 @@ class AskOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True)
-class IngestProgress:
-    """How far one document has been read.
-
-    `characters` of `total_characters` are read, what an earlier reading left included; `tokens`
-    counts those of this reading, which took `seconds` so far.
-    """
-
-    source: str
-    characters: int
-    total_characters: int
-    tokens: int
-    seconds: float
-
-    @property
-    def fraction(self) -> float:
-        """How much of the document is read, from 0 to 1."""
-        return self.characters / self.total_characters if self.total_characters else 1.0
-
-    @property
-    def tokens_per_second(self) -> float:
-        """Tokens read per second since the reading began."""
-        return self.tokens / self.seconds if self.seconds > 0 else 0.0
-
-
-@dataclass(frozen=True)
 class IngestReport:
     """What reading several paths gave.
 
-    `failures` pairs a source with its sentence; `skipped` counts files found in folders and by
-    patterns that no reader knows, `notes` says what else of archives was passed over and why;
-    `tokens` counts what was read now, in `seconds` of reading: not what an interrupted reading
+    ``failures`` pairs a source with its sentence; ``skipped`` counts files found in folders and by
+    patterns that no reader knows, ``notes`` says what else of archives was passed over and why;
+    ``tokens`` counts what was read now, in ``seconds`` of reading: not what an interrupted reading
     left, nor what the older version of a document holds.
     """
 
@@ -105,24 +129,28 @@ class IngestReport:
     notes: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, results: Iterable[IngestResult]) -> IngestReport:
-        """The report of what `Assistant.ingest_each` gave, all of it or as far as it came."""
+    def of(cls, results: "Iterable[IngestResult]") -> "IngestReport":
+        """Return the report of what ``Assistant.ingest_each`` yielded, all of it or a part."""
         listed = list(results)
         return cls(
-            documents=tuple(one.document for one in listed if one.document is not None),
-            failures=tuple((one.source, str(one.error)) for one in listed if one.error is not None),
-            tokens=sum(one.tokens for one in listed),
-            seconds=sum(one.seconds for one in listed),
-            skipped=sum(one.skipped for one in listed),
+            documents=tuple(result.document for result in listed if result.document is not None),
+            failures=tuple(
+                (result.source, str(result.error)) for result in listed if result.error is not None
+            ),
+            tokens=sum(result.tokens for result in listed),
+            seconds=sum(result.seconds for result in listed),
+            skipped=sum(result.skipped for result in listed),
             # an archive may be named twice
-            notes=tuple(dict.fromkeys(note for one in listed for note in one.notes)),
+            notes=tuple(dict.fromkeys(note for result in listed for note in result.notes)),
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {
             "documents": [document.to_dict() for document in self.documents],
-            "failures": [{"source": s, "message": message} for s, message in self.failures],
+            "failures": [
+                {"source": source, "message": message} for source, message in self.failures
+            ],
             "skipped": self.skipped,
             "notes": list(self.notes),
             "tokens": self.tokens,
@@ -134,9 +162,10 @@ class IngestReport:
 class IngestResult:
     """One document of several: what it is in the library, or why it could not be read.
 
-    `tokens` were read now, in `seconds`: fewer than the document has where it was known in part.
-    With neither, it is the last result of a path where something was passed over: `skipped` counts
-    files that no reader knows, `notes` says what else of archives, and why.
+    ``tokens`` were read now, in ``seconds``: fewer than the document has where a part was read
+    before. With neither document nor error, it is the last result of a path where something was
+    passed over: ``skipped`` counts files that no reader knows, ``notes`` says what else of
+    archives, and why.
     """
 
     source: str
@@ -148,7 +177,7 @@ class IngestResult:
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as plain values."""
+        """Return the result as plain values."""
         return {
             "source": self.source,
             "document": None if self.document is None else self.document.to_dict(),
@@ -168,94 +197,25 @@ class WatchEvent:
     message: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as plain values."""
+        """Return the event as plain values."""
         return asdict(self)
 
 
 @dataclass(frozen=True)
 class AskProgress:
-    """How many of several questions are answered, in how many seconds; `total` where known."""
+    """How many of several questions are answered, in how many seconds; ``total`` where known."""
 
     done: int
     total: int | None
     seconds: float
 
 
-def _handle(document: str, start: int, end: int) -> str:
-    """The short name of a place."""
-    return f"{document[:8]}:{start}-{end}"
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A chunk's text and where it begins; its end and its handle follow from them."""
-
-    chunk: int
-    document: str
-    title: str
-    start: int
-    text: str
-
-    @property
-    def end(self) -> int:
-        """The character after the last of `text`."""
-        return self.start + len(self.text)
-
-    @property
-    def handle(self) -> str:
-        """A short name of the place, which `passage` and `drt show` understand."""
-        return _handle(self.document, self.start, self.end)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The chunk as plain values, with `end` and `handle`."""
-        return asdict(self) | {"end": self.end, "handle": self.handle}
-
-
-@dataclass(frozen=True)
-class Citation:
-    """Where a quote stands: `quote` is the document's text from `start` to `end`.
-
-    `line` is the file's, from 1, in formats that have lines. `source_start` and `source_end` lead
-    from the quote to characters of the file: of its text as `open` gives it, without a byte order
-    mark, or of the page in a PDF. Formats that are kept as they are written have exactly the quote
-    there; where a reader rewrites (LaTeX, tables), what it was made of; others have none.
-    `context` is the sentence around the quote, cut where it is very long; `sentence` in JSON.
-    """
-
-    document: str
-    title: str
-    source: str
-    start: int
-    end: int
-    quote: str
-    page: int | None
-    section: str | None
-    line: int | None = field(default=None, kw_only=True)
-    source_start: int | None = field(default=None, kw_only=True)
-    source_end: int | None = field(default=None, kw_only=True)
-    probability: float
-    context: str = field(default="", repr=False)
-
-    @property
-    def handle(self) -> str:
-        """A short name of the place, which `Library.passage` and `drt show` understand."""
-        return _handle(self.document, self.start, self.end)
-
-    @property
-    def sentence(self) -> str:
-        """The sentence around the quote."""
-        return self.context
-
-    def to_dict(self) -> dict[str, Any]:
-        """The citation as in the documented JSON of `ask`."""
-        values = asdict(self)
-        sentence = values.pop("context")
-        return values | {"sentence": sentence, "handle": self.handle}
-
-
 @dataclass(frozen=True)
 class Passage:
-    """A cited place with its surroundings: `before`, `quote` and `after` join to the text there."""
+    """A cited place with its surroundings.
+
+    ``before``, ``quote`` and ``after`` join to the text of the document there.
+    """
 
     citation: Citation
     before: str
@@ -263,98 +223,24 @@ class Passage:
     after: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The passage as plain values."""
+        """Return the passage as plain values."""
         values = self.citation.to_dict() | {"before": self.before, "after": self.after}
         del values["probability"]
         return values
 
 
 @dataclass(frozen=True)
-class TraceEntry(_Place):
-    """One retrieved chunk: its place, the landmark score, and the probability it was read with.
-
-    `score` is what the probability was made of: `landmark`, the product of vectors, `lexical`, what
-    its words added, and `late`, what its tokens did. `mass` is the attention the chunk got,
-    averaged over the tokens that read it; `pointer` is the share of the quote head's start in it.
-    """
-
-    score: float
-    probability: float
-    source: str
-    page: int | None = None
-    section: str | None = None
-    landmark: float | None = None
-    lexical: float | None = None
-    late: float | None = None
-    mass: float | None = None
-    pointer: float | None = None
-
-
-@dataclass(frozen=True)
-class TraceCandidate(_Place):
-    """A chunk that landmarks or words proposed, with its score there (words: BM25 share)."""
-
-    score: float
-    retrieved: bool
-
-
-@dataclass(frozen=True)
-class TraceGroup:
-    """What one layer group retrieved for one chunk of the answer, and the best it could choose."""
-
-    group: int
-    chunk: int
-    entries: tuple[TraceEntry, ...]
-    by_landmark: tuple[TraceCandidate, ...] = ()
-    by_words: tuple[TraceCandidate, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The group as plain values."""
-        chunks = ("entries", "by_landmark", "by_words")
-        return vars(self) | {name: [one.to_dict() for one in vars(self)[name]] for name in chunks}
-
-
-@dataclass(frozen=True)
-class TraceToken:
-    """A token and the attention it gave: `mass` by layer group, then by retrieved chunk.
-
-    `part` is "question" (as the decoder reads it again), "marker" (where the answer begins) or
-    "answer"; `chunk` is the answer chunk whose retrievals it read.
-    """
-
-    text: str
-    part: str
-    chunk: int
-    mass: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class TraceDocument:
-    """A document that something was retrieved from; `heat` are landmark scores along it."""
-
-    id: str
-    title: str
-    source: str
-    characters: int
-    heat: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Trace:
+class Trace(results.Trace):
     """What the model retrieved for each chunk of an answer and each layer group.
 
-    `Assistant.trace` fills in everything; the trace of an `Answer` holds the retrievals alone.
+    ``Assistant.trace`` fills in everything; the trace of an ``Answer`` holds the retrievals alone.
     """
 
-    question: str
-    groups: tuple[TraceGroup, ...]
-    tokens: tuple[TraceToken, ...] = ()
-    documents: tuple[TraceDocument, ...] = ()
-    answer: Answer | None = field(default=None, repr=False)
+    answer: "Answer | None" = field(default=None, repr=False)
     rendered: str = field(default="", repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The trace as plain values, with the answer it belongs to."""
+        """Return the trace as plain values, with the answer it belongs to."""
         values = asdict(replace(self, groups=(), answer=None))
         del values["rendered"]
         values["groups"] = [group.to_dict() for group in self.groups]
@@ -362,11 +248,11 @@ class Trace:
         return values
 
     def as_text(self) -> str:
-        """The trace for a reader."""
+        """Return the trace as text for a terminal."""
         return self.rendered
 
     def as_html(self) -> str:
-        """The trace as a page that needs nothing else: no network, no other file."""
+        """Return the trace as an HTML page that needs no network and no other file."""
         from . import _engine
 
         return _engine.trace_page(self.to_dict())
@@ -374,9 +260,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to `question`, and its evidence.
+    """An answer to ``question``, and its evidence.
 
-    When `found` is false, `text` is empty and the one citation is the closest passage.
+    When ``found`` is false, ``text`` is empty and the one citation is the closest passage.
     """
 
     text: str
@@ -391,7 +277,7 @@ class Answer:
     question: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """The answer as in the documented JSON of `ask`."""
+        """Return the answer as in the documented JSON of ``ask``."""
         return {
             "question": self.question,
             "answer": self.text,
@@ -406,27 +292,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Change:
-    """A sentence that differs between two versions of a document.
-
-    `new` is where it stands now (None: removed), `old` what the older version says (empty: added).
-    """
-
-    kind: Literal["added", "changed", "removed"]
-    old: str
-    new: Citation | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The change as plain values."""
-        new = None if self.new is None else self.new.to_dict()
-        return {"kind": self.kind, "old": self.old, "new": new}
-
-
-@dataclass(frozen=True)
 class Summary:
-    """A summary and the sentences it rests on; `changes` where two versions were compared.
+    """A summary and the sentences it rests on; ``changes`` where two versions were compared.
 
-    `changes_omitted` counts further changes, for which a length that was set had no room.
+    ``changes_omitted`` counts further changes, for which a length that was set had no room.
     """
 
     text: str
@@ -439,7 +308,7 @@ class Summary:
     changes_omitted: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as plain values."""
+        """Return the summary as plain values."""
         return {
             "summary": self.text,
             "mode": self.mode,
@@ -464,7 +333,7 @@ class Turn:
     citations: tuple[Citation, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The turn as plain values."""
+        """Return the turn as plain values."""
         return {
             "question": self.question,
             "answer": self.answer,
@@ -476,49 +345,32 @@ class Turn:
 
 
 @dataclass(frozen=True)
-class SessionInfo:
-    """A stored session: its name, the number of turns, and when it was last saved (ISO)."""
+class FormatInfo:
+    """One format: its suffixes, what it needs, and whether that is installed.
+
+    ``plugin`` names the distribution that adds it; ``problem`` is why a plug-in cannot be used.
+    """
 
     name: str
-    turns: int
-    updated: str
+    label: str
+    suffixes: tuple[str, ...]
+    installed: bool
+    extra: str | None = None
+    package: str | None = None
+    plugin: str | None = None
+    problem: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The session as plain values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class FoundTurn:
-    """A turn of a stored session that was searched for; `turn` counts from 1."""
-
-    session: str
-    turn: int
-    question: str
-    answer: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The turn as plain values."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a check found: an error where something was lost, a harmless note otherwise."""
-
-    kind: str
-    where: str
-    message: str
-    severity: Literal["error", "note"] = "error"
-
-    def to_dict(self) -> dict[str, Any]:
-        """The finding as plain values."""
-        return asdict(self)
+        """Return the format as in the documented JSON."""
+        return asdict(self) | {"suffixes": list(self.suffixes)}
 
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """A model on this machine; `parameters` and `fingerprint` are known once it was verified."""
+    """A model on this machine.
+
+    ``parameters`` and ``fingerprint`` are known once it was verified.
+    """
 
     name: str
     path: str
@@ -528,27 +380,10 @@ class ModelInfo:
     fingerprint: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The model as plain values, without its card."""
+        """Return the model as plain values, without its card."""
         values = asdict(self)
         del values["card"]
         return values
-
-
-@dataclass(frozen=True)
-class DoctorCheck:
-    """One line of a `DoctorReport`: what was looked at, what was seen, and what to do about it.
-
-    A "note" hinders nothing, a "problem" does; `remedy` is empty where nothing is to be done.
-    """
-
-    name: str
-    value: str
-    status: Literal["ok", "note", "problem"] = "ok"
-    remedy: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The check as plain values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -563,5 +398,11 @@ class DoctorReport:
         return all(check.status != "problem" for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {"ok": self.ok, "checks": [check.to_dict() for check in self.checks]}
+
+
+# Pickles and error messages name a result where users import it from.
+for _value in tuple(vars().values()):
+    if dataclasses.is_dataclass(_value):
+        _value.__module__ = "drt"

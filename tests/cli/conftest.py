@@ -36,7 +36,8 @@ Drt = Callable[..., Result]
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine()
-    fake.install(lambda name, value: monkeypatch.setattr(_engine, name, value))
+    # setattr would first look the name up, and so import what is replaced
+    fake.install(lambda name, value: monkeypatch.setitem(vars(_engine), name, value))
     return fake
 
 

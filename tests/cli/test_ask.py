@@ -121,9 +121,9 @@ def test_a_stream_prints_the_same_answer(drt: Drt, handbook: Path) -> None:
 
 def test_explain_adds_the_trace(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--explain", "Which period?", handbook)
-    assert "trace of Which period?" in result.out
+    assert "question: Which period?" in result.out
     as_json = drt("ask", "--explain", "--json", "Which period?", handbook)
-    assert as_json.json["found"] and "trace of Which period?" in as_json.err
+    assert as_json.json["found"] and "question: Which period?" in as_json.err
 
 
 def test_a_session_is_continued(drt: Drt, handbook: Path) -> None:

@@ -10,29 +10,33 @@ import jsonschema
 import pytest
 
 import drt as sdk
-from drt import _engine
-from drt_engine.diagnosis import Check
+from drt import DoctorCheck, _engine
 from tests.cli.conftest import Drt
 
-SOUND = [Check("drt", "0.1"), Check("extras", "none present", "note", "pip install more")]
-BROKEN = Check("self-test", "loading the model failed: it is \x1b[2Jdamaged", "problem", "get it")
+SOUND = [
+    DoctorCheck("drt", "0.1"),
+    DoctorCheck("extras", "none present", "note", "pip install more"),
+]
+BROKEN = DoctorCheck(
+    "self-test", "loading the model failed: it is \x1b[2Jdamaged", "problem", "get it"
+)
 
 
 @pytest.fixture
-def checks(monkeypatch: pytest.MonkeyPatch) -> list[Check]:
+def checks(monkeypatch: pytest.MonkeyPatch) -> list[DoctorCheck]:
     """What the engine finds; a test may add to it."""
     made = list(SOUND)
 
-    def diagnose(library: Path, **options: Any) -> Iterator[Check]:
-        yield Check("library", str(library))
-        yield Check("options", repr(options))
+    def diagnose(library: Path, **options: Any) -> Iterator[DoctorCheck]:
+        yield DoctorCheck("library", str(library))
+        yield DoctorCheck("options", repr(options))
         yield from made
 
     monkeypatch.setattr(_engine, "diagnose", diagnose)
     return made
 
 
-def test_a_sound_machine(drt: Drt, checks: list[Check], tmp_path: Path) -> None:
+def test_a_sound_machine(drt: Drt, checks: list[DoctorCheck], tmp_path: Path) -> None:
     result = drt("doctor", "--threads", 3)
     assert result.code == 0
     assert str(tmp_path / "library") in result.out.replace("\n" + " " * 16, "")
@@ -41,14 +45,14 @@ def test_a_sound_machine(drt: Drt, checks: list[Check], tmp_path: Path) -> None:
     assert result.out.endswith("OK\n")
 
 
-def test_a_broken_machine(drt: Drt, checks: list[Check]) -> None:
+def test_a_broken_machine(drt: Drt, checks: list[DoctorCheck]) -> None:
     checks.append(BROKEN)
     result = drt("doctor")
     assert result.code == 1 and result.out.endswith("Not OK: see the lines marked with !\n")
     assert "! self-test     loading the model failed: it is \\x1b[2Jdamaged; get it" in result.out
 
 
-def test_the_json_keeps_to_its_schema(drt: Drt, checks: list[Check]) -> None:
+def test_the_json_keeps_to_its_schema(drt: Drt, checks: list[DoctorCheck]) -> None:
     for expected in (True, False):
         result = drt("doctor", "--json")
         jsonschema.validate(result.json, sdk.schema("doctor"))
@@ -56,7 +60,7 @@ def test_the_json_keeps_to_its_schema(drt: Drt, checks: list[Check]) -> None:
         checks.append(BROKEN)
 
 
-def test_broken_settings_are_a_line(drt: Drt, checks: list[Check], tmp_path: Path) -> None:
+def test_broken_settings_are_a_line(drt: Drt, checks: list[DoctorCheck], tmp_path: Path) -> None:
     result = drt("doctor", "--json")
     assert "config.toml is not there" in result.json["checks"][-1]["value"]
     (tmp_path / "config.toml").write_text("threads = [")
@@ -69,8 +73,8 @@ def test_broken_settings_are_a_line(drt: Drt, checks: list[Check], tmp_path: Pat
 
 
 def test_narrow_terminals_wrap(
-    drt: Drt, checks: list[Check], monkeypatch: pytest.MonkeyPatch
+    drt: Drt, checks: list[DoctorCheck], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    checks.append(Check("packages", "torch 2.13.0, " * 20))
+    checks.append(DoctorCheck("packages", "torch 2.13.0, " * 20))
     monkeypatch.setenv("COLUMNS", "50")
     assert max(map(len, drt("doctor").out.splitlines()[2:])) < 50

@@ -230,7 +230,7 @@ def test_each_document_is_printed_when_it_is_read(
         printed.append(f"reading {source.name}")
         return read(runtime, store, source, **options)
 
-    monkeypatch.setattr(_engine, "ingest", noting)
+    monkeypatch.setattr(_engine, "ingest_source", noting)
     drt("ingest", handbook, second)
     begin = next(n for n, one in enumerate(printed) if one.endswith("second.txt"))
     assert any(one.startswith("read  ") and "handbook.txt" in one for one in printed[:begin])
@@ -251,7 +251,7 @@ def test_an_interruption_lists_what_was_read(
             raise KeyboardInterrupt
         return read(runtime, store, source, **options)
 
-    monkeypatch.setattr(_engine, "ingest", interrupted)
+    monkeypatch.setattr(_engine, "ingest_source", interrupted)
     second = handbook.with_name("second.txt")
     second.write_text("The bell rings.")
     result = drt("ingest", handbook, second, *words)

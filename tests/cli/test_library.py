@@ -93,7 +93,7 @@ def test_an_unnamed_chat_is_not_kept(read: Drt) -> None:
 
 
 def test_trace_as_text_and_json(read: Drt) -> None:
-    assert read("trace", "Which period?").out.startswith("trace of Which period?")
+    assert read("trace", "Which period?").out.startswith("question: Which period?")
     trace = read("trace", "--json", "Which period?").json
     assert list(trace) == ["question", "groups", "tokens", "documents", "answer"]
     assert trace["groups"][0]["entries"][0]["probability"] == 0.5

@@ -16,7 +16,8 @@ HANDBOOK = "The notice period is thirty days. The keeper signs every log.\nSee t
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> FakeEngine:
     fake = FakeEngine()
-    fake.install(lambda name, value: monkeypatch.setattr(_engine, name, value))
+    # setattr would first look the name up, and so import what is replaced
+    fake.install(lambda name, value: monkeypatch.setitem(vars(_engine), name, value))
     return fake
 
 

@@ -16,18 +16,25 @@ from typing import Any
 
 from drt_engine import errors
 from drt_engine.documents import Source, open_document
+from drt_engine.results import (
+    Change,
+    Citation,
+    IngestProgress,
+    Trace,
+    TraceCandidate,
+    TraceDocument,
+    TraceEntry,
+    TraceGroup,
+    TraceToken,
+)
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, RecordLayout, Store
 
 LAYOUT = RecordLayout(chunk_tokens=16, kv_heads=1, head_size=2, landmark_size=4)
 REPLACED = (
     "load_runtime",
-    "ingest",
-    "ask_options",
     "ask",
     "stream",
     "summarize",
-    "new_session",
-    "restore_session",
     "train",
     "train_tokenizer",
     "evaluate",
@@ -37,53 +44,23 @@ REPLACED = (
 
 
 @dataclass(frozen=True)
-class FakeCitation:
-    document: str
-    title: str
-    source: str
-    start: int
-    end: int
-    quote: str
-    page: int | None
-    section: str | None
-    probability: float
-    context: str
-    line: int | None = None
-    source_start: int | None = None
-    source_end: int | None = None
-
-
-@dataclass(frozen=True)
-class FakeTrace:
-    question: str
-    groups: tuple[SimpleNamespace, ...]
-    tokens: tuple[SimpleNamespace, ...] = ()
-    documents: tuple[SimpleNamespace, ...] = ()
-
-    def as_text(self) -> str:
-        lines = [f"trace of {self.question}"]
-        lines += [entry.text for group in self.groups for entry in group.entries]
-        return "\n".join(lines)
-
-
-@dataclass(frozen=True)
 class FakeAnswer:
     text: str
     found: bool
     confidence: float
     mode: str
-    citations: tuple[FakeCitation, ...]
+    citations: tuple[Citation, ...]
     tokens_read: int
-    trace: FakeTrace
+    trace: Trace
 
 
 @dataclass(frozen=True)
 class FakeSummary:
     text: str
     mode: str
-    sentences: tuple[FakeCitation, ...]
+    sentences: tuple[Citation, ...]
     tokens_read: int
-    changes: tuple[SimpleNamespace, ...] = ()
+    changes: tuple[Change, ...] = ()
     changes_omitted: int = 0
 
 
@@ -92,6 +69,16 @@ class FakeSession:
     store: Store
     name: str
     turns: list[dict[str, Any]]
+
+    @classmethod
+    def new(cls, runtime: Any, store: Store, name: str) -> FakeSession:
+        if not name:
+            raise errors.SessionError("'' cannot name a session.")
+        return cls(store, name, [])
+
+    @classmethod
+    def restore(cls, runtime: Any, store: Store, name: str) -> FakeSession:
+        return cls(store, name, store.load_session(name).transcript)
 
     def save(self) -> None:
         self.store.save_session(self.name, transcript=self.turns, meta={}, state=b"")
@@ -110,6 +97,9 @@ class FakeEngine:
     def install(self, replace: Callable[[str, Any], None]) -> None:
         for name in REPLACED:
             replace(name, getattr(self, name))
+        replace("ingest_source", self.ingest)
+        replace("AskOptions", dict)
+        replace("SessionState", FakeSession)
 
     def _enter(self, name: str) -> None:
         if name in self.raises:
@@ -157,12 +147,8 @@ class FakeEngine:
             writer.append(batch, texts)
             if progress is not None:
                 tokens, half = int(batch.lengths.sum()), len(text) // 2
-                step = {"source": source.name, "tokens": tokens, "seconds": tokens / 4}
-                progress(SimpleNamespace(characters=half, total_characters=half * 2, **step))
+                progress(IngestProgress(source.name, half, half * 2, tokens, tokens / 4))
             return writer.finish(places=[(0, 3, "Part > Terms")]), True
-
-    def ask_options(self, **options: Any) -> dict[str, Any]:
-        return options
 
     def ask(
         self,
@@ -225,20 +211,12 @@ class FakeEngine:
         if options["since"] is None:
             return FakeSummary(text, "extractive", sentences, tokens)
         changes = (
-            SimpleNamespace(kind="removed", old="Gone.", new=None),
-            SimpleNamespace(kind="changed", old="Before.", new=sentences[0]),
+            Change(kind="removed", old="Gone.", new=None),
+            Change(kind="changed", old="Before.", new=sentences[0]),
         )
         text = f"Removed: Gone.\nChanged: {sentences[0].quote}"
         omitted = 0 if options["length"] is None and options["words"] is None else 4
         return FakeSummary(text, "changes", sentences, tokens, changes, changes_omitted=omitted)
-
-    def new_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
-        if not name:
-            raise errors.SessionError("'' cannot name a session.")
-        return FakeSession(store, name, [])
-
-    def restore_session(self, runtime: Any, store: Store, name: str) -> FakeSession:
-        return FakeSession(store, name, store.load_session(name).transcript)
 
     def train(self, config: Path, overrides: Sequence[str]) -> Path:
         self.calls.append(("train", config, tuple(overrides)))
@@ -303,7 +281,7 @@ def _zeros(lengths: list[int]) -> ChunkBatch:
     )
 
 
-def _find(store: Store, id: str, word: str) -> list[FakeCitation]:
+def _find(store: Store, id: str, word: str) -> list[Citation]:
     """Every place of a word in a document, with the sentence around it."""
     row = store.document(id)
     text = store.text(id, 0, row.characters)
@@ -312,7 +290,7 @@ def _find(store: Store, id: str, word: str) -> list[FakeCitation]:
         first = text.rfind(".", 0, match.start()) + 1
         last = text.find(".", match.end()) + 1 or len(text)
         found.append(
-            FakeCitation(
+            Citation(
                 document=id,
                 title=row.title,
                 source=row.source,
@@ -328,45 +306,36 @@ def _find(store: Store, id: str, word: str) -> list[FakeCitation]:
     return found
 
 
-def _first_sentence(store: Store, id: str) -> FakeCitation:
+def _first_sentence(store: Store, id: str) -> Citation:
     row = store.document(id)
     first = store.text(id, 0, row.characters).split(".")[0] + "."
-    return FakeCitation(row.id, row.title, row.source, 0, len(first), first, 3, None, 0.5, first)
+    return Citation(row.id, row.title, row.source, 0, len(first), first, 3, None, 0.5, first)
 
 
-def _trace(question: str, citation: FakeCitation, *, full: bool) -> FakeTrace:
+def _trace(question: str, citation: Citation, *, full: bool) -> Trace:
     """One group with one entry; in full, with a token that read it and a map."""
     entry = _entry(citation)
-    group = SimpleNamespace(group=0, chunk=0, entries=(entry,), by_landmark=(), by_words=())
     if not full:
-        return FakeTrace(question, (group,))
-    names = ("chunk_id", "document", "title", "start", "text", "score")
-    candidate = SimpleNamespace(**{name: getattr(entry, name) for name in names}, retrieved=True)
-    group.by_landmark, group.by_words = (candidate,), (candidate,)
-    parts = (("Which", "question"), ("", "marker"), (citation.quote, "answer"))
-    tokens = tuple(
-        SimpleNamespace(text=text, part=part, chunk=0, mass=((0.25,),)) for text, part in parts
+        return Trace(question, (TraceGroup(0, 0, (entry,)),))
+    candidate = TraceCandidate(
+        entry.chunk, entry.document, entry.title, entry.start, entry.text, entry.score, True
     )
-    row = SimpleNamespace(
+    group = TraceGroup(0, 0, (entry,), by_landmark=(candidate,), by_words=(candidate,))
+    parts = (("Which", "question"), ("", "marker"), (citation.quote, "answer"))
+    tokens = tuple(TraceToken(text, part, 0, ((0.25,),)) for text, part in parts)
+    document = TraceDocument(
         id=citation.document,
         title=citation.title,
         source=citation.source,
         characters=citation.end + 50,
         heat=(0.5, 1.5, 1.0),
     )
-    return FakeTrace(question, (group,), tokens, (row,))
+    return Trace(question, (group,), tokens, (document,))
 
 
-def _entry(citation: FakeCitation) -> SimpleNamespace:
-    return SimpleNamespace(
-        page=citation.page,
-        section=citation.section,
-        landmark=1.25,
-        lexical=0.5,
-        late=0.125,
-        mass=0.25,
-        pointer=0.75,
-        chunk_id=1,
+def _entry(citation: Citation) -> TraceEntry:
+    return TraceEntry(
+        chunk=1,
         document=citation.document,
         title=citation.title,
         start=citation.start - citation.context.find(citation.quote),
@@ -374,4 +343,11 @@ def _entry(citation: FakeCitation) -> SimpleNamespace:
         score=1.5,
         probability=citation.probability,
         source="both",
+        page=citation.page,
+        section=citation.section,
+        landmark=1.25,
+        lexical=0.5,
+        late=0.125,
+        mass=0.25,
+        pointer=0.75,
     )

@@ -258,7 +258,7 @@ def test_a_trace_shows_what_was_retrieved(assistant: Assistant, handbook: Path) 
     document = assistant.ingest(handbook)
     trace = assistant.trace("Which period?")
     assert trace.groups[0].entries[0].document == document.id
-    assert trace.as_text().startswith("trace of Which period?")
+    assert trace.as_text().startswith("question: Which period?")
     entry = trace.to_dict()["groups"][0]["entries"][0]
     shown = ["chunk", "document", "title", "start", "text", "score", "probability", "source"]
     assert list(entry) == [

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
+import pickle
 import pkgutil
+import typing
 from pathlib import Path
 
 import drt
@@ -30,7 +33,7 @@ def test_every_public_class_of_the_private_modules_is_exported() -> None:
             name
             for name, value in vars(loaded).items()
             if inspect.isclass(value)
-            and value.__module__ == loaded.__name__
+            and value.__module__ in (loaded.__name__, "drt")
             and not name.startswith("_")
         }
     assert public <= set(drt.__all__)
@@ -51,3 +54,26 @@ def test_everything_exported_is_documented() -> None:
     for owner in (drt.Assistant, drt.Library, drt.Session):
         methods = inspect.getmembers(owner, inspect.isfunction)
         assert [n for n, m in methods if not n.startswith("_") and not m.__doc__] == []
+
+
+def test_results_name_themselves_as_users_import_them() -> None:
+    results = [
+        value
+        for value in (getattr(drt, name) for name in drt.__all__)
+        if dataclasses.is_dataclass(value)
+    ]
+    assert {drt.Answer, drt.Citation, drt.TraceEntry} <= set(results)
+    for value in results:
+        assert value.__module__ == "drt"
+        assert pickle.loads(pickle.dumps(value)) is value
+        assert typing.get_type_hints(value)  # every annotation can be resolved from outside
+
+
+def test_a_result_survives_pickling() -> None:
+    place = drt.Citation("d", "t", "s", 0, 1, "q", None, None, 0.5, "q.", line=3)
+    answer = drt.Answer("q", True, 0.5, "quote", (place,), 1, 0.1, "m", drt.Trace("q", ()))
+    assert pickle.loads(pickle.dumps(answer)) == answer
+    assert repr(place) == (
+        "Citation(document='d', title='t', source='s', start=0, end=1, quote='q', page=None, "
+        "section=None, line=3, source_start=None, source_end=None, probability=0.5)"
+    )

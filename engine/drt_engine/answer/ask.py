@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
-from drt_engine.answer.citations import CitationResult, cite, cite_span
+from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.quote import Quotes, best_quotes, start_shares
 from drt_engine.answer.support import Evidence, marked
@@ -22,12 +22,13 @@ from drt_engine.generate.sampling import SamplingConfig, write
 from drt_engine.model.calibration import NOTHING, Calibration, Signals
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
+from drt_engine.results import Citation, Trace
 from drt_engine.retrieval.library import LibrarySource, Passage, RetrieverName
 from drt_engine.retrieval.reading import Reading
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
-from drt_engine.trace.record import Recording, Tape, Trace, make_trace, token_texts
+from drt_engine.trace.record import Recording, Tape, make_trace, token_texts
 
 if TYPE_CHECKING:
     from drt_engine.answer.session import SessionState
@@ -77,7 +78,7 @@ class AnswerResult:
     found: bool
     confidence: float
     mode: str
-    citations: tuple[CitationResult, ...]
+    citations: tuple[Citation, ...]
     tokens_read: int
     trace: Trace
     signals: Signals = NOTHING
@@ -302,8 +303,8 @@ class _Asked:
         evidence.add(self.passages)  # those of the chunk that is being written
         return evidence.supports(sentence)
 
-    def _cited(self, quotes: Quotes) -> tuple[CitationResult, ...]:
-        chosen: list[CitationResult] = []
+    def _cited(self, quotes: Quotes) -> tuple[Citation, ...]:
+        chosen: list[Citation] = []
         for span in quotes.spans:
             cited = cite_span(self.store, self.document(span.document), span)
             # Grown to whole words, spans may share one; punctuation alone says nothing.
@@ -315,7 +316,7 @@ class _Asked:
                 chosen.append(cited)
         return tuple(chosen)
 
-    def _closest(self) -> tuple[CitationResult, ...]:
+    def _closest(self) -> tuple[Citation, ...]:
         """The best passage as a whole, where no span of it can be named."""
         best = max(self.passages, key=lambda p: p.probability, default=None)
         if best is None:
@@ -333,7 +334,7 @@ class _Asked:
         return confidence >= limit, confidence
 
     def _result(
-        self, text: str, found: bool, confidence: float, citations: Sequence[CitationResult]
+        self, text: str, found: bool, confidence: float, citations: Sequence[Citation]
     ) -> AnswerResult:
         return AnswerResult(
             text=text,

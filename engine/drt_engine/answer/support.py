@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.citations import cite
 from drt_engine.answer.sentences import sentences_at
+from drt_engine.results import Citation
 from drt_engine.retrieval.library import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
@@ -25,10 +26,10 @@ class Evidence:
         self._store, self._document = store, document
         self._sources: dict[tuple[str, int], tuple[Passage, int, set[str]]] = {}
         self._chunks: set[int] = set()
-        self._cited: dict[tuple[str, int], CitationResult] = {}
+        self._cited: dict[tuple[str, int], Citation] = {}
 
     @property
-    def citations(self) -> tuple[CitationResult, ...]:
+    def citations(self) -> tuple[Citation, ...]:
         """What backed the supported sentences, in their order."""
         return tuple(self._cited.values())
 

@@ -1,6 +1,5 @@
 """What a bug report needs: the machine, the packages, the library, and whether drt works here."""
 
-from drt_engine.diagnosis.checks import Check, Status
 from drt_engine.diagnosis.diagnose import diagnose
 
-__all__ = ["Check", "Status", "diagnose"]
+__all__ = ["diagnose"]

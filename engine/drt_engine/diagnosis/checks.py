@@ -13,13 +13,13 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
 from drt_engine.documents.formats import importable
 from drt_engine.errors import EngineError
+from drt_engine.results import DoctorCheck
 
 Status = Literal["ok", "note", "problem"]
 PACKAGES = ("torch", "tokenizers", "safetensors", "numpy", "triton")
@@ -52,39 +52,28 @@ INSTRUCTION_SETS = {
 _LITTLE_SPACE = 1 << 30  # bytes: a library takes 300 for each token, so 3 million tokens fit
 
 
-@dataclass(frozen=True)
-class Check:
-    """One line of the report: what was looked at, what was seen, and what to do about it.
-
-    A ``note`` hinders nothing, a ``problem`` does; ``remedy`` is empty where nothing is to be done.
-    """
-
-    name: str
-    value: str
-    status: Status = "ok"
-    remedy: str = ""
-
-
-def machine_checks(version: str) -> Iterator[Check]:
+def machine_checks(version: str) -> Iterator[DoctorCheck]:
     """Yield versions, platform, processor and memory; ``version`` is drt's own."""
-    yield Check("drt", f"{version}, {Path(__file__).parents[2]}")
-    yield Check("Python", f"{platform.python_version()}, {sys.executable}")
+    yield DoctorCheck("drt", f"{version}, {Path(__file__).parents[2]}")
+    yield DoctorCheck("Python", f"{platform.python_version()}, {sys.executable}")
     yield _packages()
-    yield Check("platform", platform.platform())
+    yield DoctorCheck("platform", platform.platform())
     name, flags = processor()
-    yield Check("processor", f"{name}, {os.cpu_count()} processors, {memory()}")
-    yield Check("instructions", ", ".join(flags) or "unknown on this platform")
+    yield DoctorCheck("processor", f"{name}, {os.cpu_count()} processors, {memory()}")
+    yield DoctorCheck("instructions", ", ".join(flags) or "unknown on this platform")
     names = [name for name in os.environ if name in VARIABLES or name.startswith("DRT_")]
-    yield Check("variables", ", ".join(f"{n}={os.environ[n]}" for n in sorted(names)) or "none")
+    yield DoctorCheck(
+        "variables", ", ".join(f"{n}={os.environ[n]}" for n in sorted(names)) or "none"
+    )
 
 
-def _packages() -> Check:
+def _packages() -> DoctorCheck:
     versions = {name: package_version(name) for name in PACKAGES}
     value = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
     missing = [name for name in REQUIRED if versions[name] is None]
     if missing:
-        return Check("packages", value, "problem", f"pip install {' '.join(missing)}")
-    return Check("packages", value)
+        return DoctorCheck("packages", value, "problem", f"pip install {' '.join(missing)}")
+    return DoctorCheck("packages", value)
 
 
 def package_version(name: str) -> str | None:
@@ -117,55 +106,57 @@ def memory() -> str:
     return f"{size / 1e9:.1f} GB memory"
 
 
-def extra_checks() -> Iterator[Check]:
+def extra_checks() -> Iterator[DoctorCheck]:
     """Yield which extras are installed, and how to install the others."""
     present = [name for name, (module, _) in EXTRAS.items() if importable(module)]
     missing = [name for name in EXTRAS if name not in present]
     value = f"{', '.join(present) or 'none'} present"
     if not missing:
-        yield Check("extras", value)
+        yield DoctorCheck("extras", value)
         return
     absent = ", ".join(f"{name} ({EXTRAS[name][1]})" for name in missing)
     remedy = f'pip install "drt-assistant[{",".join(missing)}]"'
-    yield Check("extras", f"{value}; missing: {absent}", "note", remedy)
+    yield DoctorCheck("extras", f"{value}; missing: {absent}", "note", remedy)
 
 
-def reader_check() -> Check:
+def reader_check() -> DoctorCheck:
     """Return what keeps a hostile document in the process that reads it."""
     from drt_engine.documents.sandbox.process import confinement
 
     holds = confinement()
     value = f"confinement is {holds}"
     if holds.complete:
-        return Check("readers", value)
+        return DoctorCheck("readers", value)
     remedy = "a hostile document could reach files or the network; read only what you trust"
-    return Check("readers", value, "note", remedy)
+    return DoctorCheck("readers", value, "note", remedy)
 
 
-def library_checks(path: Path) -> Iterator[Check]:
+def library_checks(path: Path) -> Iterator[DoctorCheck]:
     """Yield the state of a library's folder, and of the folder for temporary files."""
     yield _library(path)
     yield _temporary_folder()
 
 
-def _library(path: Path) -> Check:
+def _library(path: Path) -> DoctorCheck:
     try:
         free = _free_space(path)
         if not path.exists():
             return _absent_library(path, free)
         state, documents = _library_state(path)
     except EngineError as error:
-        return Check("library", f"{path}: {error}", "problem", "drt library check --repair")
+        return DoctorCheck("library", f"{path}: {error}", "problem", "drt library check --repair")
     except OSError as error:
         remedy = "give your user access to this folder, or name another with --library"
-        return Check("library", f"{path} cannot be read ({error.strerror})", "problem", remedy)
+        return DoctorCheck(
+            "library", f"{path} cannot be read ({error.strerror})", "problem", remedy
+        )
     except Exception as error:  # a report of what is broken must not break
         remedy = "drt library check --repair"
-        return Check("library", f"{path}: {type(error).__name__}: {error}", "problem", remedy)
+        return DoctorCheck("library", f"{path}: {type(error).__name__}: {error}", "problem", remedy)
     value = f"{path}: {documents}, {state}, {free / 1e9:.1f} GB free on its disk"
     if state == "not writable":
         remedy = "it can be asked; reading documents needs a folder that can be written to"
-        return Check("library", value, "note", remedy)
+        return DoctorCheck("library", value, "note", remedy)
     return _with_space(value, free)
 
 
@@ -184,28 +175,30 @@ def _library_state(path: Path) -> tuple[str, str]:
     return state, f"{documents:,} document{plural}, {stats['tokens']:,} tokens, {size:.1f} MB"
 
 
-def _absent_library(path: Path, free: int) -> Check:
+def _absent_library(path: Path, free: int) -> DoctorCheck:
     parent = _existing(path)
     value = f"{path}: not there yet, {free / 1e9:.1f} GB free on its disk"
     if not os.access(parent, os.W_OK | os.X_OK):
         remedy = f"{parent} is not writable; name another folder with --library or DRT_LIBRARY"
-        return Check("library", value, "problem", remedy)
+        return DoctorCheck("library", value, "problem", remedy)
     return _with_space(value, free)
 
 
-def _with_space(value: str, free: int) -> Check:
+def _with_space(value: str, free: int) -> DoctorCheck:
     if free < _LITTLE_SPACE:
-        return Check("library", value, "note", "there is little room for documents on this disk")
-    return Check("library", value)
+        return DoctorCheck(
+            "library", value, "note", "there is little room for documents on this disk"
+        )
+    return DoctorCheck("library", value)
 
 
-def _temporary_folder() -> Check:
+def _temporary_folder() -> DoctorCheck:
     try:
         folder = Path(tempfile.gettempdir())
-        return Check("temporary", f"{folder}, {_free_space(folder) / 1e9:.1f} GB free")
+        return DoctorCheck("temporary", f"{folder}, {_free_space(folder) / 1e9:.1f} GB free")
     except OSError as error:
         remedy = "set TMPDIR to a folder that can be written to"
-        return Check("temporary", f"no folder can be written to ({error})", "problem", remedy)
+        return DoctorCheck("temporary", f"no folder can be written to ({error})", "problem", remedy)
 
 
 def _existing(path: Path) -> Path:

@@ -15,13 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drt_engine.diagnosis.checks import (
-    Check,
-    extra_checks,
-    library_checks,
-    machine_checks,
-    reader_check,
-)
+from drt_engine.diagnosis.checks import extra_checks, library_checks, machine_checks, reader_check
+from drt_engine.results import DoctorCheck
 
 SECONDS = 300.0  # of the self-test; a slow machine needs 20
 REINSTALL = "pip install --force-reinstall drt-assistant"
@@ -44,7 +39,7 @@ def diagnose(
     threads: int | None = None,
     dtype: str = "auto",
     seconds: float = SECONDS,
-) -> Iterator[Check]:
+) -> Iterator[DoctorCheck]:
     """Yield the checks as they are made; the last is the self-test.
 
     ``version`` is drt's own; ``seconds`` is how long the self-test may take.
@@ -63,7 +58,7 @@ def diagnose(
     yield from run_self_test(request, seconds=seconds)
 
 
-def run_self_test(request: dict[str, Any], *, seconds: float) -> Iterator[Check]:
+def run_self_test(request: dict[str, Any], *, seconds: float) -> Iterator[DoctorCheck]:
     """Yield what the child says, and a problem for the step in which it fails or dies."""
     try:
         ended = subprocess.run(
@@ -105,14 +100,14 @@ def _frame(line: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _check(frame: dict[str, Any]) -> Check:
+def _check(frame: dict[str, Any]) -> DoctorCheck:
     name = str(frame["check"])
     if "problem" in frame:
-        return Check(name, str(frame["problem"]), "problem", REPORT)
-    return Check(name, str(frame["value"]))
+        return DoctorCheck(name, str(frame["problem"]), "problem", REPORT)
+    return DoctorCheck(name, str(frame["value"]))
 
 
-def _failure(step: str, frame: dict[str, Any]) -> Check:
+def _failure(step: str, frame: dict[str, Any]) -> DoctorCheck:
     """Return the line for an error that a step ended with."""
     error = str(frame["error"])
     if frame.get("known"):  # its sentence says what to do
@@ -121,8 +116,8 @@ def _failure(step: str, frame: dict[str, Any]) -> Check:
     return _failed(f"{step} failed: {error}", _MISSING if importing else REPORT)
 
 
-def _failed(value: str, remedy: str) -> Check:
-    return Check("self-test", value, "problem", remedy)
+def _failed(value: str, remedy: str) -> DoctorCheck:
+    return DoctorCheck("self-test", value, "problem", remedy)
 
 
 def _last_words(code: int, errors: bytes) -> str:

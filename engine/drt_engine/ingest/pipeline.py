@@ -29,6 +29,7 @@ from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest.older import Older, stored_chunks, table
 from drt_engine.ingest.segment import Chunk, Segmenter
+from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, Store
 from drt_engine.store.segments.writer import DocumentWriter
@@ -40,20 +41,6 @@ _KEPT_SEGMENTS = 4  # taken over together: as many chunks as a file may have
 _READERS = "3:"  # to be raised when a reader gives another text for the same bytes
 
 Opened = Callable[[], AbstractContextManager[OpenDocument]]
-
-
-@dataclass(frozen=True)
-class IngestProgress:
-    """How far the reading of one document is: ``characters`` of ``total_characters``.
-
-    ``tokens`` were read by the model in ``seconds``, without those an earlier reading left.
-    """
-
-    source: str
-    characters: int
-    total_characters: int
-    tokens: int
-    seconds: float
 
 
 Progress = Callable[[IngestProgress], None]

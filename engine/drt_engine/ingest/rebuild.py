@@ -18,8 +18,9 @@ from drt_engine.errors import CorruptStore, NotFound
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.pipeline import DocumentText, Progress, read_chunks, read_document
 from drt_engine.ingest.segment import Chunk, Segmenter
+from drt_engine.results import Finding
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkBatch, DocumentRow, Finding, SegmentRow, Store
+from drt_engine.store import ChunkBatch, DocumentRow, SegmentRow, Store
 from drt_engine.store.view import LibraryView
 
 

@@ -8,13 +8,10 @@ from drt_engine.store.types import (
     ChunkRow,
     ChunkText,
     DocumentRow,
-    Finding,
     RecordLayout,
     SegmentRow,
-    SessionInfo,
     SessionRow,
     TokenBatch,
-    TurnHit,
 )
 
 __all__ = [
@@ -22,12 +19,9 @@ __all__ = [
     "ChunkRow",
     "ChunkText",
     "DocumentRow",
-    "Finding",
     "RecordLayout",
     "SegmentRow",
-    "SessionInfo",
     "SessionRow",
     "Store",
     "TokenBatch",
-    "TurnHit",
 ]

@@ -11,11 +11,12 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from drt_engine.errors import CorruptStore, NotFound, SessionError
+from drt_engine.results import FoundTurn, SessionInfo
 from drt_engine.store.catalogue.catalog import nearest, now
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.row_checksums import expect
 from drt_engine.store.catalogue.row_values import SessionValues, session_seal
-from drt_engine.store.types import SessionInfo, SessionRow, TurnHit
+from drt_engine.store.types import SessionRow
 
 
 class Sessions:
@@ -62,7 +63,7 @@ class Sessions:
             raise _damaged(name, "it does not hold turns")
         return SessionRow(name, transcript, meta, bytes(row[6]), row[2], row[3])
 
-    def search(self, words: Sequence[str]) -> list[TurnHit]:
+    def search(self, words: Sequence[str]) -> list[FoundTurn]:
         """Turns that hold all the words, in any case, newest sessions first."""
         wanted = [word.casefold() for word in words]
         rows = self._database.query(
@@ -74,11 +75,11 @@ class Sessions:
             transcript = _parsed(name, text)
             if not _is_transcript(transcript):
                 raise _damaged(name, "it does not hold turns")
-            for number, turn in enumerate(transcript):
+            for number, turn in enumerate(transcript, start=1):
                 question, answer = str(turn.get("question", "")), str(turn.get("answer", ""))
                 said = f"{question}\n{answer}".casefold()
                 if all(word in said for word in wanted):
-                    hits.append(TurnHit(name, number, question, answer))
+                    hits.append(FoundTurn(name, number, question, answer))
         return hits
 
     def citing(self, documents: Collection[str]) -> list[str]:

@@ -24,6 +24,7 @@ from drt_engine.errors import (
     StorageFull,
     StoreError,
 )
+from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import now
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.row_values import put_setting
@@ -31,12 +32,7 @@ from drt_engine.store.filesystem import library_folder
 from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk
 from drt_engine.store.filesystem.lock import WriterLock
 from drt_engine.store.segments import landmark_files
-from drt_engine.store.types import (
-    DocumentRow,
-    Finding,
-    RecordLayout,
-    SegmentRow,
-)
+from drt_engine.store.types import DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
 from drt_engine.store.view import VOCABULARY, LibraryView, Memory
 

@@ -128,15 +128,6 @@ class ShelfRow(NamedTuple):
 
 
 @dataclass(frozen=True)
-class SessionInfo:
-    """A session as it is listed."""
-
-    name: str
-    turns: int
-    updated: str
-
-
-@dataclass(frozen=True)
 class SessionRow:
     """A saved session in full."""
 
@@ -146,22 +137,3 @@ class SessionRow:
     state: bytes
     created: str
     updated: str
-
-
-class TurnHit(NamedTuple):
-    """A turn of a saved session that was searched for; `turn` counts from 0."""
-
-    session: str
-    turn: int
-    question: str
-    answer: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What `check()` saw; a note is harmless, an error means that something was lost."""
-
-    kind: str
-    where: str
-    message: str
-    severity: Literal["error", "note"] = "error"

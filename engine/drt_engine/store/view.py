@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
+from drt_engine.results import FoundTurn, SessionInfo
 from drt_engine.store.catalogue import search
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.chunk_rows import Texts, gone
@@ -28,10 +29,8 @@ from drt_engine.store.types import (
     DocumentRow,
     RecordLayout,
     SegmentRow,
-    SessionInfo,
     SessionRow,
     TokenBatch,
-    TurnHit,
 )
 
 if TYPE_CHECKING:
@@ -306,7 +305,7 @@ class LibraryView:
         """All sessions, the one saved last first."""
         return self._sessions.infos()
 
-    def search_sessions(self, words: Sequence[str]) -> list[TurnHit]:
+    def search_sessions(self, words: Sequence[str]) -> list[FoundTurn]:
         """Turns of saved sessions that hold all the words, in any case, newest sessions first."""
         return self._sessions.search(words)
 

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.citations import cite
 from drt_engine.documents import Source, open_document
 from drt_engine.errors import ConfigError
+from drt_engine.results import Change, Citation
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.candidates import Candidate, sentence_candidates
 from drt_engine.summary.differences import Wording, differences
 from drt_engine.summary.options import SummaryOptions
-from drt_engine.summary.result import ChangeResult, SummaryResult
+from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.sections import section_spans
 from drt_engine.text.sentences import Span
 
@@ -113,11 +114,11 @@ def _importance(change: Wording, candidates: Mapping[Span, Candidate], median: f
 
 def _cited_change(
     view: LibraryView, row: DocumentRow, change: Wording, candidates: Mapping[Span, Candidate]
-) -> ChangeResult:
-    new: CitationResult | None = None
+) -> Change:
+    new: Citation | None = None
     span = change.difference.new
     if span is not None:
         candidate = candidates.get(span)
         probability = 0.0 if candidate is None else candidate.retrieved
         new = cite(view, row, *span, probability)
-    return ChangeResult(change.difference.kind, change.old, new)
+    return Change(change.difference.kind, change.old, new)

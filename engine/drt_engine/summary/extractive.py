@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.citations import cite
 from drt_engine.errors import EmptyDocument, NotFound
+from drt_engine.results import Citation
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.catalogue.catalog import nearest
@@ -66,7 +67,7 @@ def candidates_of_documents(
 
 def _cite_candidate(
     view: LibraryView, documents: Sequence[DocumentRow], candidate: Candidate, longest: float
-) -> CitationResult:
+) -> Citation:
     """Return a candidate's citation, cut after ``longest`` words."""
     document, start, end = documents[candidate.document], candidate.start, candidate.end
     if candidate.length > longest:

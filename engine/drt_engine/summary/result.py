@@ -3,18 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
-from drt_engine.answer.citations import CitationResult
-
-
-@dataclass(frozen=True)
-class ChangeResult:
-    """A sentence that differs between two versions: its place now, and its older text."""
-
-    kind: Literal["added", "changed", "removed"]
-    old: str
-    new: CitationResult | None
+from drt_engine.results import Change, Citation
 
 
 @dataclass(frozen=True)
@@ -27,7 +17,7 @@ class SummaryResult:
 
     text: str
     mode: str
-    sentences: tuple[CitationResult, ...]
+    sentences: tuple[Citation, ...]
     tokens_read: int
-    changes: tuple[ChangeResult, ...] = ()
+    changes: tuple[Change, ...] = ()
     changes_omitted: int = 0

@@ -17,6 +17,14 @@ from torch import Tensor, nn
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.results import (
+    Trace,
+    TraceCandidate,
+    TraceDocument,
+    TraceEntry,
+    TraceGroup,
+    TraceToken,
+)
 from drt_engine.retrieval.library import LibrarySource, Passage
 from drt_engine.retrieval.sources import Found
 from drt_engine.runtime import Runtime
@@ -26,132 +34,6 @@ from drt_kernels.gca.reference import plain_softmax, softmax_off_by_one
 
 CANDIDATES = 12  # of each kind, for each landmark
 _BINS = 240  # of a document's map
-
-
-@dataclass(frozen=True)
-class TraceEntry:
-    """One retrieved chunk: ``start`` is its first character, ``source`` the list it came from.
-
-    ``score`` is what its probability was made of: ``landmark``, the product of vectors,
-    ``lexical``, what its words added, and ``late``, what its tokens did. ``mass`` is the attention
-    it got, averaged over the tokens that read it, ``pointer`` the share of the quote head's start
-    in it.
-    """
-
-    chunk_id: int
-    document: str
-    title: str
-    start: int
-    text: str
-    score: float
-    probability: float
-    source: str
-    page: int | None = None
-    section: str | None = None
-    landmark: float | None = None
-    lexical: float | None = None
-    late: float | None = None
-    mass: float | None = None
-    pointer: float | None = None
-
-
-@dataclass(frozen=True)
-class TraceCandidate:
-    """A chunk that landmarks (``score``: the product of vectors) or words (BM25 share) proposed."""
-
-    chunk_id: int
-    document: str
-    title: str
-    start: int
-    text: str
-    score: float
-    retrieved: bool
-
-
-@dataclass(frozen=True)
-class TraceGroup:
-    """What one group's landmark query retrieved for one chunk of the answer, and what it could."""
-
-    group: int
-    chunk: int
-    entries: tuple[TraceEntry, ...]
-    by_landmark: tuple[TraceCandidate, ...] = ()
-    by_words: tuple[TraceCandidate, ...] = ()
-
-
-@dataclass(frozen=True)
-class TraceToken:
-    """A token that read the chunks of answer chunk ``chunk``: ``mass`` by group, then by entry.
-
-    ``part`` is ``question`` (restated), ``marker`` (where the answer begins) or ``answer``.
-    """
-
-    text: str
-    part: str
-    chunk: int
-    mass: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class TraceDocument:
-    """A document something was retrieved from; ``heat`` are landmark scores along it, by part."""
-
-    id: str
-    title: str
-    source: str
-    characters: int
-    heat: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Trace:
-    """The retrievals behind one answer, with the numbers the model used."""
-
-    question: str
-    groups: tuple[TraceGroup, ...]
-    tokens: tuple[TraceToken, ...] = ()
-    documents: tuple[TraceDocument, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
-
-    def as_text(self) -> str:
-        """Return tables for a terminal."""
-        lines = [f"question: {self.question}"]
-        if self.tokens:
-            lines += ["", *_leaning(self.tokens), ""]
-        for group in self.groups:
-            lines.append(f"answer chunk {group.chunk + 1}, group {group.group + 1}:")
-            lines += [_line(number, entry) for number, entry in enumerate(group.entries, start=1)]
-        return "\n".join(lines)
-
-
-def _leaning(tokens: Sequence[TraceToken]) -> Iterator[str]:
-    """Each part's tokens with the number of the chunk that each leaned on most."""
-    for part in ("question", "answer"):
-        words = [
-            f"{one.text.strip()}[{leaned_on(one) + 1}]"
-            for one in tokens
-            if one.part == part and one.mass and one.mass[-1]
-        ]
-        if words:
-            yield f"{part}, each token with the chunk it leaned on: {' '.join(words)}"
-
-
-def leaned_on(token: TraceToken) -> int:
-    """Return which entry of the last group a token gave most attention to."""
-    return max(range(len(token.mass[-1])), key=token.mass[-1].__getitem__)
-
-
-def _line(number: int, entry: TraceEntry) -> str:
-    text = " ".join(entry.text.split())[:96]
-    parts = [f"  [{number}] {entry.probability:6.1%}  score {entry.score:7.2f}"]
-    if entry.landmark is not None:
-        parts.append(f"landmark {entry.landmark:6.2f}")
-    if entry.mass is not None:
-        parts.append(f"attention {entry.mass:6.1%}")
-    return "  ".join([*parts, f"{entry.source:8}", f"{entry.title} @{entry.start}: {text}"])
 
 
 class Tape:
@@ -301,7 +183,7 @@ def make_trace(
 def _entry(passage: Passage, titles: dict[str, str]) -> TraceEntry:
     row = passage.row
     return TraceEntry(
-        chunk_id=row.id,
+        chunk=row.id,
         document=row.document_id,
         title=titles.get(row.document_id, ""),
         start=row.start,
@@ -383,13 +265,13 @@ class _Full:
         for number, entry in enumerate(group.entries):
             pointer = self.recording.pointer
             values = asdict(entry) | {
-                "landmark": scores[entry.chunk_id],
-                "lexical": entry.score - scores[entry.chunk_id] - (entry.late or 0.0),
+                "landmark": scores[entry.chunk],
+                "lexical": entry.score - scores[entry.chunk] - (entry.late or 0.0),
                 "mass": sum(row[number] for row in mine) / len(mine) if mine else None,
                 "pointer": pointer[number] if pointed and number < len(pointer) else None,
             }
             entries.append(TraceEntry(**values))
-        taken = {entry.chunk_id for entry in group.entries}
+        taken = {entry.chunk for entry in group.entries}
         return TraceGroup(
             group.group,
             group.chunk,

@@ -11,15 +11,16 @@ import pytest
 import torch
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
-from drt_engine.answer.citations import CitationResult
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.calibration import Calibration
+from drt_engine.results import Citation
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.sentences import split_sentences
+from drt_engine.trace.text import trace_text
 from tests.engine.documents.helpers import make_pdf
 from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime, text_of
 
@@ -73,7 +74,7 @@ def beside(store: Store, chunk: int) -> str:
     return "".join(row.text for row in rows)
 
 
-def assert_exact(store: Store, citation: CitationResult) -> None:
+def assert_exact(store: Store, citation: Citation) -> None:
     row = store.document(citation.document)
     text = text_of(store, row)
     assert text[citation.start : citation.end] == citation.quote
@@ -165,8 +166,8 @@ def test_the_trace_holds_the_chunks_as_they_stand(store: Store) -> None:
             text = text_of(store, document(store, entry.document))
             assert text[entry.start :].startswith(entry.text)
     best = trace.groups[-1].entries[0]
-    assert " ".join(best.text.split())[:40] in trace.as_text()
-    assert trace.to_dict()["groups"][-1]["entries"][0]["probability"] == best.probability
+    assert " ".join(best.text.split())[:40] in trace_text(trace)
+    assert trace.groups[-1].to_dict()["entries"][0]["probability"] == best.probability
 
 
 def test_only_the_chosen_documents_are_asked(store: Store) -> None:
@@ -206,7 +207,7 @@ def test_retrievers(store: Store, retriever: RetrieverName, reread: bool) -> Non
         assert_exact(store, citation)
     entries = [entry for group in answer.trace.groups for entry in group.entries]
     words = {"whale", "oil", "lamp"}
-    share = [bool(words & set(beside(store, entry.chunk_id).lower().split())) for entry in entries]
+    share = [bool(words & set(beside(store, entry.chunk).lower().split())) for entry in entries]
     if retriever == "lexical":
         assert all(share) and {entry.source for entry in entries} == {"lexical"}
     elif retriever == "landmark":

@@ -41,7 +41,7 @@ def test_a_conversation_finds_what_a_question_alone_does_not(tmp_path: Path) -> 
         ask(runtime(), store, "plough harvest cows", options, session=session)
         with_it = ask(runtime(), store, "And this?", options, session=session)
         assert with_it.trace.groups[0].entries[0].document == letters.id
-        chunk = with_it.trace.groups[0].entries[0].chunk_id
+        chunk = with_it.trace.groups[0].entries[0].chunk
         near = store.chunk_rows(
             [one for one in (chunk, *store.neighbours_of([chunk])[chunk]) if one]
         )

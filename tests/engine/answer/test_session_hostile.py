@@ -17,9 +17,9 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.citations import CitationResult
 from drt_engine.answer.session import SessionState
 from drt_engine.errors import CorruptStore, EngineError, SessionError
+from drt_engine.results import Citation
 from drt_engine.store import SessionRow, Store
 from drt_engine.store.catalogue.row_values import session_seal
 from drt_engine.store.turns import expect_turns
@@ -166,7 +166,7 @@ def test_what_a_citation_says_is_known(whole: SessionRow) -> None:
     """A field that citations get must be expected of saved ones, too."""
     [turn] = copy.deepcopy(whole.transcript[:1])
     [citation, *_] = turn["citations"]
-    citation |= {field.name: None for field in fields(CitationResult) if field.default is None}
+    citation |= {field.name: None for field in fields(Citation) if field.default is None}
     expect_turns([turn])
     del citation["quote"]
     with pytest.raises(ValueError, match="a citation of turn 1 has"):

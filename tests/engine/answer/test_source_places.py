@@ -18,13 +18,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from drt_engine.answer.citations import CitationResult, cite
+from drt_engine.answer.citations import cite
 from drt_engine.documents import Block, Source, open_document, source_map
 from drt_engine.documents.anchors import Anchor, pack_anchors
 from drt_engine.documents.base import regroup, runs_between, source_span
 from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap, read_anchors
 from drt_engine.errors import CorruptStore
 from drt_engine.ingest.rebuild import rebuild
+from drt_engine.results import Citation
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.catalogue.row_checksums import pack_text
 from drt_engine.store.catalogue.row_values import seal_document
@@ -92,7 +93,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def words(store: Store, row: DocumentRow) -> Iterator[CitationResult]:
+def words(store: Store, row: DocumentRow) -> Iterator[Citation]:
     """The citation of each word of a document."""
     for found in re.finditer(r"\w+", text_of(store, row)):
         yield cite(store, row, found.start(), found.end(), 1.0)

@@ -15,10 +15,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from drt_engine.diagnosis import Check, checks, diagnose, self_test
+from drt_engine.diagnosis import checks, diagnose, self_test
 from drt_engine.diagnosis.diagnose import run_self_test
 from drt_engine.documents.sandbox import process
 from drt_engine.documents.sandbox.confinement import Confinement
+from drt_engine.results import DoctorCheck
 from drt_engine.runtime import shipped_models
 from drt_engine.store import Store
 from tests.model_folder import model_folder
@@ -26,12 +27,12 @@ from tests.model_folder import model_folder
 REQUEST = {"model": "drt-small-en", "model_is_path": False, "device": "cpu", "threads": 1}
 
 
-def report(library: Path, model: str | Path, **options: object) -> dict[str, Check]:
+def report(library: Path, model: str | Path, **options: object) -> dict[str, DoctorCheck]:
     made = diagnose(library, version="1.2", model=model, device="cpu", threads=1, **options)  # type: ignore[arg-type]
     return {check.name: check for check in made}
 
 
-def child(**changes: object) -> list[Check]:
+def child(**changes: object) -> list[DoctorCheck]:
     request = {**REQUEST, "model": str(model_folder()), "model_is_path": True, "dtype": "fp32"}
     return list(run_self_test(request | changes, seconds=200))
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 
 from drt_engine.answer.ask import AnswerResult
-from drt_engine.answer.citations import CitationResult
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError, FingerprintMismatch
 from drt_engine.evaluate import calibrate, qa
@@ -20,9 +19,9 @@ from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.model.calibration import Signals
+from drt_engine.results import Citation, Trace
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_engine.trace.record import Trace
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines, question
 
 KEYS = ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
@@ -37,7 +36,7 @@ GOLD = {
 
 
 def _result(quote: str, confidence: float) -> AnswerResult:
-    citation = CitationResult("d", "t", "s", 0, len(quote), quote, None, None, 1.0, quote)
+    citation = Citation("d", "t", "s", 0, len(quote), quote, None, None, 1.0, quote)
     found = confidence >= 0.5
     signals = Signals(10 * confidence)
     trace = Trace("q", ())

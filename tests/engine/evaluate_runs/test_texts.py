@@ -13,7 +13,6 @@ import pytest
 import torch
 
 from drt_engine.answer.ask import AnswerResult
-from drt_engine.answer.citations import CitationResult
 from drt_engine.data.needles import NeedleCase, make_needle
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate import needle
@@ -21,9 +20,9 @@ from drt_engine.evaluate.metrics.rouge import rouge
 from drt_engine.evaluate.needle import length_name, quotes_answer
 from drt_engine.evaluate.run import evaluate, token_count
 from drt_engine.model.chunking import to_chunks
+from drt_engine.results import Citation, Trace, TraceEntry, TraceGroup
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_engine.trace.record import Trace, TraceEntry, TraceGroup
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines
 
 
@@ -72,7 +71,7 @@ def test_needles_are_counted_by_length(
         right = len(asked) % 2 == 1
         quote = f"the {answer}" if right else text[start - 200 : start + len(answer)]
         entry = TraceEntry(1, row.id, "", start - 5, text[start - 5 : start + 3], 1.0, 1.0, "both")
-        citation = CitationResult(row.id, "", "", 0, 1, quote, None, None, 1.0, quote)
+        citation = Citation(row.id, "", "", 0, 1, quote, None, None, 1.0, quote)
         trace = Trace(question, (TraceGroup(0, 0, (entry,)),))
         return AnswerResult(quote, True, 0.9, "quote", (citation,), 1, trace)
 

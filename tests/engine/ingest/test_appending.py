@@ -14,9 +14,10 @@ from drt_engine.bench.parts import generated_text
 from drt_engine.config.model import preset
 from drt_engine.documents import Source
 from drt_engine.ingest import pipeline
-from drt_engine.ingest.pipeline import IngestProgress, ingest_source
+from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk
 from drt_engine.model.drt import DRT, Encoded
+from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
 from drt_engine.text.tokenizer import Encoding, Tokenizer

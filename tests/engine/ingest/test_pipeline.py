@@ -17,8 +17,9 @@ import torch
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
 from drt_engine.ingest import pipeline, segment
-from drt_engine.ingest.pipeline import IngestProgress, ingest_source
+from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
+from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime, text_of

@@ -15,8 +15,9 @@ import torch
 from drt_engine.documents import Block, Source
 from drt_engine.errors import StorageFull, UnreadableDocument
 from drt_engine.ingest import pipeline
-from drt_engine.ingest.pipeline import IngestProgress, ingest_source
+from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter
+from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
 from drt_engine.store.segments.writer import DocumentWriter

@@ -71,10 +71,10 @@ def test_what_was_said_is_found(store: Store) -> None:
     store.save_session("first", transcript=turns, meta={}, state=b"")
     store.save_session("second", transcript=turns[1:], meta={}, state=b"")
     assert [(hit.session, hit.turn) for hit in store.search_sessions(["KEEPER", "log"])] == [
-        ("first", 0)
+        ("first", 1)
     ]
     found = {(hit.session, hit.turn) for hit in store.search_sessions(["naïvely"])}
-    assert found == {("first", 1), ("second", 0)}
+    assert found == {("first", 2), ("second", 1)}
     assert store.search_sessions(["keeper", "day"]) == []
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.answer.citations import CitationResult
 from drt_engine.errors import ConfigError, NotFound, QuestionError
+from drt_engine.results import Citation
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import abstractive, candidates
 from drt_engine.summary.centrality import chunk_centrality
@@ -52,7 +52,7 @@ def assert_made_of_slices(store: Store, row: DocumentRow, summary: SummaryResult
     assert summary.text == " ".join(" ".join(s.quote.split()) for s in summary.sentences)
 
 
-def assert_exact(text: str, sentence: CitationResult) -> None:
+def assert_exact(text: str, sentence: Citation) -> None:
     assert text[sentence.start : sentence.end] == sentence.quote != ""
 
 

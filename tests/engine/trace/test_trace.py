@@ -13,10 +13,12 @@ import torch
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask, feed_question, question_ids
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import GroupedCrossAttention, Retrieved
+from drt_engine.results import Trace
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_engine.trace.record import CANDIDATES, Trace, attention, leaned_on
+from drt_engine.trace.record import CANDIDATES, attention
+from drt_engine.trace.text import most_attended, trace_text
 from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime
 
 AnswerMode = Literal["quote", "free"]
@@ -71,8 +73,8 @@ def test_recording_changes_nothing(
     first = plain.trace.groups[: model.config.groups]
     for without, full in zip(first, answer.trace.groups, strict=False):
         for one, other in zip(without.entries, full.entries, strict=True):
-            assert (one.chunk_id, one.score, one.probability) == (
-                other.chunk_id,
+            assert (one.chunk, one.score, one.probability) == (
+                other.chunk,
                 other.score,
                 other.probability,
             )
@@ -91,7 +93,7 @@ def test_scores_are_made_of_landmark_words_and_tokens(
     for group in answer.trace.groups:
         assert group.entries
         for entry in group.entries:
-            added = weight * words.get(entry.chunk_id, 0.0)
+            added = weight * words.get(entry.chunk, 0.0)
             assert entry.score == pytest.approx(entry.landmark + added + entry.late, abs=1e-4)
             assert entry.lexical == pytest.approx(added, abs=1e-4)
             assert entry.late
@@ -203,11 +205,11 @@ def test_candidates_are_the_best_of_each_kind(
         scores = [one.score for one in group.by_landmark]
         assert scores == sorted(scores, reverse=True)
         assert len(scores) == min(CANDIDATES, len(store.chunk_ids()))
-        taken = {entry.chunk_id: entry.landmark for entry in group.entries}
+        taken = {entry.chunk: entry.landmark for entry in group.entries}
         for one in group.by_landmark:
-            assert one.retrieved == (one.chunk_id in taken)
+            assert one.retrieved == (one.chunk in taken)
             if one.retrieved:
-                assert one.score == taken[one.chunk_id]
+                assert one.score == taken[one.chunk]
 
 
 def test_the_map_holds_every_chunk(store: Store, answer: AnswerResult) -> None:
@@ -225,10 +227,10 @@ def test_what_is_not_found_has_a_trace_without_an_answer(model: Runtime, store: 
     assert {token.part for token in result.trace.tokens} == {"question", "marker"}
 
 
-def test_the_text_says_what_each_token_leaned_on(answer: AnswerResult) -> None:
-    text = answer.trace.as_text()
+def test_the_text_says_what_each_token_most_attended(answer: AnswerResult) -> None:
+    text = trace_text(answer.trace)
     token = answer.trace.tokens[0]
-    assert f"{token.text.strip()}[{leaned_on(token) + 1}]" in text
+    assert f"{token.text.strip()}[{most_attended(token) + 1}]" in text
     assert "answer chunk 1, group 1:" in text and "attention" in text
 
 

@@ -10,6 +10,7 @@ from collections.abc import Generator, Iterator
 
 from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import CorruptStore, StoreError
+from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_checksums import unpack_text
 from drt_engine.store.catalogue.row_values import (
@@ -41,7 +42,7 @@ from drt_engine.store.segments.records import (
     landmarks_damaged,
     open_file,
 )
-from drt_engine.store.types import Finding, RecordLayout, SegmentRow, ShelfRow
+from drt_engine.store.types import RecordLayout, SegmentRow, ShelfRow
 
 _TOGETHER = 16 << 20  # bytes of a segment that are read at once
 Texts = list[int | None]  # of a segment's chunks: characters, None where the text is damaged

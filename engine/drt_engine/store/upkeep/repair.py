@@ -5,11 +5,12 @@ What needs a model, the chunk memory of damaged segments, is named for the calle
 
 from __future__ import annotations
 
+from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_values import document_seal, seal_document
 from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.segments.landmark_files import tend_shelves
-from drt_engine.store.types import Finding, RecordLayout, SegmentRow
+from drt_engine.store.types import RecordLayout, SegmentRow
 
 _MEMORY = {"crc", "missing", "segment", "header", "lengths", "gap", "landmarks", "numbers"}
 

@@ -1,0 +1,268 @@
+"""Result values that the engine returns and the SDK hands on: frozen dataclasses of plain values.
+
+Imports nothing but the standard library, so that a program can list a library without torch.
+Annotations are evaluated here, which lets other modules resolve them without this one's names.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True)
+class IngestProgress:
+    """How far one document has been read.
+
+    ``characters`` of ``total_characters`` are read, those of an earlier, interrupted run included.
+    ``tokens`` counts those of this run only, which took ``seconds`` so far.
+    """
+
+    source: str
+    characters: int
+    total_characters: int
+    tokens: int
+    seconds: float
+
+    @property
+    def fraction(self) -> float:
+        """How much of the document is read, from 0 to 1."""
+        return self.characters / self.total_characters if self.total_characters else 1.0
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens read per second since this run began."""
+        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+
+
+def _handle(document: str, start: int, end: int) -> str:
+    """Return the short name of a place."""
+    return f"{document[:8]}:{start}-{end}"
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a quote stands: ``quote`` is the document's text from ``start`` to ``end``.
+
+    ``line`` is the file's, from 1, in formats that have lines. ``source_start`` and ``source_end``
+    are the characters of the file that the quote comes from: of its text as ``open`` returns it,
+    without a byte order mark, or of the page in a PDF. In formats whose text is kept as it is they
+    hold exactly the quote; where a reader rewrites (LaTeX, tables) they hold what it was made of;
+    other formats have none. ``context`` is the sentence around the quote, cut where it is very
+    long; it is ``sentence`` in JSON.
+    """
+
+    document: str
+    title: str
+    source: str
+    start: int
+    end: int
+    quote: str
+    page: int | None
+    section: str | None
+    line: int | None = field(default=None, kw_only=True)
+    source_start: int | None = field(default=None, kw_only=True)
+    source_end: int | None = field(default=None, kw_only=True)
+    probability: float
+    context: str = field(default="", repr=False)
+
+    @property
+    def handle(self) -> str:
+        """A short name of the place, which ``Library.passage`` and ``drt show`` understand."""
+        return _handle(self.document, self.start, self.end)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence around the quote."""
+        return self.context
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the citation as in the documented JSON of ``ask``."""
+        values = asdict(self)
+        sentence = values.pop("context")
+        return values | {"sentence": sentence, "handle": self.handle}
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sentence that differs between two versions of a document.
+
+    ``new`` is the place in the newer version (None: removed), ``old`` the sentence of the older
+    one (empty: added).
+    """
+
+    kind: Literal["added", "changed", "removed"]
+    old: str
+    new: Citation | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the change as plain values."""
+        new = None if self.new is None else self.new.to_dict()
+        return {"kind": self.kind, "old": self.old, "new": new}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A chunk's text and where it begins; its end and its handle follow from them."""
+
+    chunk: int
+    document: str
+    title: str
+    start: int
+    text: str
+
+    @property
+    def end(self) -> int:
+        """The character after the last of ``text``."""
+        return self.start + len(self.text)
+
+    @property
+    def handle(self) -> str:
+        """A short name of the place, which ``passage`` and ``drt show`` understand."""
+        return _handle(self.document, self.start, self.end)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the chunk as plain values, with ``end`` and ``handle``."""
+        return asdict(self) | {"end": self.end, "handle": self.handle}
+
+
+@dataclass(frozen=True)
+class TraceEntry(_Place):
+    """One retrieved chunk: its place, the landmark score, and the probability it was read with.
+
+    ``probability`` is the softmax of ``score``, the sum of ``landmark`` (the product of vectors),
+    ``lexical`` (normalised BM25 times its weight) and ``late`` (late interaction). ``mass`` is the
+    attention the chunk got, averaged over the tokens that read it; ``pointer`` is the chunk's
+    share of the quote head's start probability. ``source`` is the list that proposed the chunk.
+    """
+
+    score: float
+    probability: float
+    source: str
+    page: int | None = None
+    section: str | None = None
+    landmark: float | None = None
+    lexical: float | None = None
+    late: float | None = None
+    mass: float | None = None
+    pointer: float | None = None
+
+
+@dataclass(frozen=True)
+class TraceCandidate(_Place):
+    """A chunk that landmarks or words proposed, with its score there (words: BM25 share)."""
+
+    score: float
+    retrieved: bool
+
+
+@dataclass(frozen=True)
+class TraceGroup:
+    """What one layer group retrieved for one chunk of the answer, and the best it could choose."""
+
+    group: int
+    chunk: int
+    entries: tuple[TraceEntry, ...]
+    by_landmark: tuple[TraceCandidate, ...] = ()
+    by_words: tuple[TraceCandidate, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as plain values."""
+        chunks = ("entries", "by_landmark", "by_words")
+        return vars(self) | {
+            name: [chunk.to_dict() for chunk in vars(self)[name]] for name in chunks
+        }
+
+
+@dataclass(frozen=True)
+class TraceToken:
+    """A token and the attention it gave: ``mass`` by layer group, then by retrieved chunk.
+
+    ``part`` is "question" (as the decoder reads it again), "marker" (where the answer begins) or
+    "answer"; ``chunk`` is the answer chunk whose retrievals the token read.
+    """
+
+    text: str
+    part: str
+    chunk: int
+    mass: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
+class TraceDocument:
+    """A document that something was retrieved from; ``heat`` are landmark scores along it."""
+
+    id: str
+    title: str
+    source: str
+    characters: int
+    heat: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What the model retrieved for each chunk of an answer and each layer group.
+
+    ``tokens`` and ``documents`` are empty unless the answer was recorded in full.
+    """
+
+    question: str
+    groups: tuple[TraceGroup, ...]
+    tokens: tuple[TraceToken, ...] = ()
+    documents: tuple[TraceDocument, ...] = ()
+
+
+@dataclass(frozen=True)
+class SessionInfo:
+    """A stored session: its name, the number of turns, and when it was last saved (ISO)."""
+
+    name: str
+    turns: int
+    updated: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the session as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class FoundTurn:
+    """A turn of a stored session that was searched for; ``turn`` counts from 1."""
+
+    session: str
+    turn: int
+    question: str
+    answer: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the turn as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a check found: an error where something was lost, a harmless note otherwise."""
+
+    kind: str
+    where: str
+    message: str
+    severity: Literal["error", "note"] = "error"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class DoctorCheck:
+    """One line of a ``DoctorReport``: what was looked at, what was seen, and what to do about it.
+
+    A "note" hinders nothing, a "problem" does; ``remedy`` is empty where nothing is to be done.
+    """
+
+    name: str
+    value: str
+    status: Literal["ok", "note", "problem"] = "ok"
+    remedy: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the check as plain values."""
+        return asdict(self)
