@@ -1,7 +1,8 @@
-"""A trace drawn as one page of HTML that needs nothing else: no network, no other file.
+"""A trace as one page of HTML that needs nothing else: no network, no other file.
 
 Takes the trace's JSON and knows nothing of models. All text of documents and questions goes
-through `_safe`; numbers are formatted here, so nothing else can enter the markup.
+through ``_safe``; numbers are formatted here, so nothing else can enter the markup. The template
+is ``page.html``, its script ``page.js``.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from importlib import resources
 from string import Template
 from typing import Any
 
-COLOURS = 8
-_LIKELY = 0.05  # from which probability on a chunk's text is shown at once
-_BADGE = 6.8  # room of a badge of the map, in hundredths of a phone's width
+COLOURS = 8  # of chunks; the page's style names them k1 to k8, and k0 for all others
+_LIKELY = 0.05  # probability from which a chunk's text is shown at once
+_BADGE = 6.8  # width of a badge of the map, in hundredths of a phone's width
+# Control characters and those that reorder text for display.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _READ_BACK = (
@@ -29,10 +31,11 @@ Data = Mapping[str, Any]
 
 
 def trace_page(trace: Data) -> str:
-    """Return the page of a trace, given as the JSON of `drt trace --json`."""
+    """Return the page of a trace, given as the JSON of ``drt trace --json``."""
     folder = resources.files("drt_engine.trace")
     template = Template((folder / "page.html").read_text(encoding="utf-8"))
     script = (folder / "page.js").read_text(encoding="utf-8")
+    # The page's policy allows scripts with this hash only, whatever text gets into the markup.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     answer = trace.get("answer") or {}
     keys = _keys(trace["groups"])
@@ -51,13 +54,13 @@ def trace_page(trace: Data) -> str:
 
 
 def _safe(text: object) -> str:
-    """Text as HTML shows it: escaped, and without characters that drive or reorder the display."""
+    """Escape a text for HTML and replace characters that control or reorder the display."""
     plain = _SURROGATE.sub("\ufffd", _UNSAFE.sub("\ufffd", str(text)))
     return html.escape(plain, quote=True)
 
 
 def _keys(groups: Iterable[Data]) -> dict[int, int]:
-    """Every retrieved chunk's number on the page: by probability, the first answer chunk first."""
+    """Return a number for each retrieved chunk: by probability, the first answer chunk first."""
     keys: dict[int, int] = {}
     for group in groups:
         for entry in group["entries"]:
@@ -79,20 +82,20 @@ def _badge(key: int | None) -> str:
 
 
 def _answer(trace: Data, answer: Data, keys: Mapping[int, int]) -> str:
-    spoken = [token for token in trace["tokens"] if token["part"] == "answer"]
-    asked = [token for token in trace["tokens"] if token["part"] == "question"]
+    written = [token for token in trace["tokens"] if token["part"] == "answer"]
+    question = [token for token in trace["tokens"] if token["part"] == "question"]
     parts = []
     if answer and not answer["found"]:
         parts.append('<p class="said none">The document does not say.</p>')
-    elif spoken:
-        parts.append(f'<p class="said" data-tokens>{_tokens(spoken, trace, keys)}</p>')
+    elif written:
+        parts.append(f'<p class="said" data-tokens>{_tokens(written, trace, keys)}</p>')
     elif answer:
         parts.append(f'<p class="said">{_safe(answer["answer"])}</p>')
     parts += _cited(answer)
     if answer:
         parts.append(f'<p class="meta">{_safe(_verdict(answer))}</p>')
-    if asked:
-        words = _tokens(asked, trace, keys)
+    if question:
+        words = _tokens(question, trace, keys)
         parts.append(
             '<div class="asked"><p class="meta">The question, as the decoder read it beside the '
             f'retrieved chunks</p><p class="words" data-tokens>{words}</p></div>'
@@ -116,7 +119,7 @@ def _verdict(answer: Data) -> str:
 
 
 def _cited(answer: Data) -> Iterator[str]:
-    """Where the answer stands; where there is none, the closest passage."""
+    """Yield the answer's place, or the closest passage where there is no answer."""
     for citation in answer.get("citations", ())[:1]:
         place = [citation["title"], *_place(citation)]
         place.append(f"characters {citation['start']}–{citation['end']}")
@@ -129,7 +132,7 @@ def _cited(answer: Data) -> Iterator[str]:
 
 
 def _place(item: Data) -> list[str]:
-    """Page and section, without the title that a section's path mostly begins with."""
+    """Return page and section, without the title that a section's path mostly begins with."""
     section = (item.get("section") or "").removeprefix(item["title"]).removeprefix(" > ")
     page = [] if item.get("page") is None else [f"page {item['page']}"]
     return [*page, section] if section else page
@@ -146,30 +149,30 @@ def _token(token: Data, trace: Data, keys: Mapping[int, int]) -> str:
     best = sorted(shares, key=lambda chunk: -shares[chunk])
     key, total = keys[best[0]], sum(shares.values())
     listed = ", ".join(f"chunk {keys[chunk]} {shares[chunk]:.1%}" for chunk in best[:3])
-    says = f"“{token['text'].strip()}” leaned on {listed}; on nothing {max(0.0, 1 - total):.1%}."
+    label = f"“{token['text'].strip()}” leaned on {listed}; on nothing {max(0.0, 1 - total):.1%}."
     return (
         f'<span class="t {_class(key)}" data-k="{key}" tabindex="-1"'
-        f' style="--m:{total:.3f};--s:{_line(best, shares, keys)}"'
-        f' title="{_safe(says)}" data-says="{_safe(says)}">{_safe(token["text"])}</span>'
+        f' style="--m:{total:.3f};--s:{_gradient(best, shares, keys)}"'
+        f' title="{_safe(label)}" data-says="{_safe(label)}">{_safe(token["text"])}</span>'
     )
 
 
-def _line(order: Sequence[int], shares: Mapping[int, float], keys: Mapping[int, int]) -> str:
-    """The shares of a token as a line in the chunks' colours, what went nowhere left out."""
-    stops, at = [], 0.0
+def _gradient(order: Sequence[int], shares: Mapping[int, float], keys: Mapping[int, int]) -> str:
+    """Return a CSS gradient of a token's attention in the chunks' colours; none is transparent."""
+    stops, percent = [], 0.0
     for chunk in order:
-        at += 100 * shares[chunk]
-        stops.append(f"var(--{_class(keys[chunk])}) 0 {at:.1f}%")
+        percent += 100 * shares[chunk]
+        stops.append(f"var(--{_class(keys[chunk])}) 0 {percent:.1f}%")
     return f"linear-gradient(90deg,{','.join(stops)},transparent 0)"
 
 
 def _shares(token: Data, groups: Iterable[Data]) -> dict[int, float]:
-    """Attention of a token by chunk, averaged over the layer groups."""
+    """Return the attention of a token by chunk, averaged over the layer groups."""
     shares: dict[int, float] = {}
     for group in groups:
         if group["chunk"] == token["chunk"]:
-            given = token["mass"][group["group"]]
-            for entry, mass in zip(group["entries"], given, strict=True):
+            masses = token["mass"][group["group"]]
+            for entry, mass in zip(group["entries"], masses, strict=True):
                 shares[entry["chunk"]] = shares.get(entry["chunk"], 0.0) + mass / len(token["mass"])
     return shares
 
@@ -178,34 +181,36 @@ def _shares(token: Data, groups: Iterable[Data]) -> dict[int, float]:
 
 
 def _map(document: Data, groups: Iterable[Data], keys: Mapping[int, int]) -> str:
-    """The whole document as a strip: landmark scores as its relief, retrieved places lit."""
-    whole = max(1, document["characters"])
+    """Draw a document as a strip: landmark scores as a relief, retrieved places highlighted."""
+    characters = max(1, document["characters"])
+    # Left edge and width of each retrieved chunk, in percent of the strip.
     places = {
-        entry["chunk"]: (100 * entry["start"] / whole, 100 * len(entry["text"]) / whole)
+        entry["chunk"]: (100 * entry["start"] / characters, 100 * len(entry["text"]) / characters)
         for group in groups
         for entry in group["entries"]
         if entry["document"] == document["id"]
     }
-    shares = _best_probabilities(groups)
+    probabilities = _best_probabilities(groups)
+    # The most probable chunk last, so that it is drawn over the others.
     lights = "".join(
-        f'<i class="{_class(keys[chunk])}" data-k="{keys[chunk]}" style="left:{at:.2f}%;'
-        f'--w:{width:.2f}%;opacity:{0.45 + 0.55 * shares[chunk]:.2f}"></i>'
-        for chunk, (at, width) in reversed(list(places.items()))
+        f'<i class="{_class(keys[chunk])}" data-k="{keys[chunk]}" style="left:{left:.2f}%;'
+        f'--w:{width:.2f}%;opacity:{0.45 + 0.55 * probabilities[chunk]:.2f}"></i>'
+        for chunk, (left, width) in reversed(list(places.items()))
     )
-    marks = {keys[chunk]: at + width / 2 for chunk, (at, width) in places.items()}
+    marks = {keys[chunk]: left + width / 2 for chunk, (left, width) in places.items()}
     badges = _spread(marks)
     leaders = "".join(
-        f'<path class="{_class(key)}" d="M{marks[key]:.2f} 0 L{at:.2f} 14"/>'
-        for key, at in badges.items()
+        f'<path class="{_class(key)}" d="M{marks[key]:.2f} 0 L{centre:.2f} 14"/>'
+        for key, centre in badges.items()
     )
     links = "".join(
-        f'<a href="#c{key}" style="left:{at:.2f}%" aria-label="chunk {key}">{_badge(key)}</a>'
-        for key, at in badges.items()
+        f'<a href="#c{key}" style="left:{centre:.2f}%" aria-label="chunk {key}">{_badge(key)}</a>'
+        for key, centre in badges.items()
     )
     return (
         f'<section class="map" aria-label="Map of the document"><h2>{_safe(document["title"])}</h2>'
         f'<p class="lead"><span>The whole document; the relief is the landmark score.</span>'
-        f'<span class="num">{whole:,} characters</span></p>'
+        f'<span class="num">{characters:,} characters</span></p>'
         f'<div class="strip">{_relief(document["heat"])}{lights}</div>'
         f'<svg class="leaders" viewBox="0 0 100 14" preserveAspectRatio="none" aria-hidden="true">'
         f'{leaders}</svg><div class="badges">{links}</div></section>'
@@ -221,29 +226,30 @@ def _best_probabilities(groups: Iterable[Data]) -> dict[int, float]:
 
 
 def _spread(marks: Mapping[int, float]) -> dict[int, float]:
-    """Places for badges in one row, none on another (all in hundredths).
+    """Return centres for badges in one row that do not overlap (all in percent of the strip).
 
-    Badges whose marks are too close stand side by side around the middle of those marks.
+    Badges whose marks are too close form a cluster, centred on the middle of those marks.
     """
-    room = min(_BADGE, 100 / max(1, len(marks)))
+    badge_width = min(_BADGE, 100 / max(1, len(marks)))
     clusters: list[list[int]] = []
     for key in sorted(marks, key=lambda key: marks[key]):
         clusters.append([key])
+        # A merged cluster is wider and may touch the one before it in turn.
         while len(clusters) > 1 and (
-            _left(clusters[-2], marks, room) + room * len(clusters[-2])
-            > _left(clusters[-1], marks, room)
+            _left_edge(clusters[-2], marks, badge_width) + badge_width * len(clusters[-2])
+            > _left_edge(clusters[-1], marks, badge_width)
         ):
             clusters[-2:] = [clusters[-2] + clusters[-1]]
     return {
-        key: _left(cluster, marks, room) + room * (number + 0.5)
+        key: _left_edge(cluster, marks, badge_width) + badge_width * (number + 0.5)
         for cluster in clusters
         for number, key in enumerate(cluster)
     }
 
 
-def _left(cluster: Sequence[int], marks: Mapping[int, float], room: float) -> float:
-    """Where a row of badges begins, centred on its marks and inside the strip."""
-    width = room * len(cluster)
+def _left_edge(cluster: Sequence[int], marks: Mapping[int, float], badge_width: float) -> float:
+    """Return where a cluster of badges begins, centred on its marks and inside the strip."""
+    width = badge_width * len(cluster)
     middle = sum(marks[key] for key in cluster) / len(cluster)
     return min(max(0.0, middle - width / 2), 100 - width)
 
@@ -274,7 +280,7 @@ def _group(group: Data, trace: Data, keys: Mapping[int, int]) -> str:
             entry,
             keys[entry["chunk"]],
             cited,
-            anchor=first or _new(entry, group, trace),
+            anchor=first or _is_first_card(entry, group, trace),
             titled=titled,
         )
         for entry in group["entries"]
@@ -288,12 +294,12 @@ def _group(group: Data, trace: Data, keys: Mapping[int, int]) -> str:
     return f'<section>{head}<div class="chunks">{cards}</div></section>{_sides(group, keys)}'
 
 
-def _new(entry: Data, group: Data, trace: Data) -> bool:
-    """Whether an entry's chunk is shown for the first time: links lead there."""
-    for other in trace["groups"]:
-        if other is group:
+def _is_first_card(entry: Data, group: Data, trace: Data) -> bool:
+    """Return whether an entry's chunk is shown for the first time: links lead there."""
+    for shown in trace["groups"]:
+        if shown is group:
             return True
-        if any(one["chunk"] == entry["chunk"] for one in other["entries"]):
+        if any(earlier["chunk"] == entry["chunk"] for earlier in shown["entries"]):
             return False
     return False
 
@@ -304,11 +310,11 @@ def _card(entry: Data, key: int, cited: Iterable[Data], *, anchor: bool, titled:
     bars = [_bar("probability", entry["probability"])]
     for name, value in (("attention", entry["mass"]), ("quote start", entry["pointer"])):
         bars.append("<span></span>" if value is None else _bar(name, value))
-    opened = " open" if entry["probability"] >= _LIKELY else ""
-    named = f' id="c{key}"' if anchor else ""
+    expanded = " open" if entry["probability"] >= _LIKELY else ""
+    element_id = f' id="c{key}"' if anchor else ""
     line = " ".join(entry["text"].split())[:160]
     return (
-        f'<details class="chunk {_class(key)}" data-k="{key}"{named}{opened}><summary>'
+        f'<details class="chunk {_class(key)}" data-k="{key}"{element_id}{expanded}><summary>'
         f'{_badge(key)}<span class="place">{_safe(" · ".join(place))}'
         f'<span class="line">{_safe(line)}</span></span>{"".join(bars)}{_score(entry)}</summary>'
         f'<p class="text">{_marked(entry, cited)}</p>'
@@ -335,18 +341,18 @@ def _score(entry: Data) -> str:
             added.append(("tokens", entry["late"]))
         sums = [f"{entry['landmark']:.2f}"]
         sums += [f"{'+' if part >= 0 else '−'} {name} {abs(part):.2f}" for name, part in added]
-        parts = " ".join(f"<span>{one}</span>" for one in sums)
+        parts = " ".join(f"<span>{term}</span>" for term in sums)
         parts = f'<span class="sum">{parts}</span>'
     return f'<span class="bar">score<b>{entry["score"]:.2f}</b>{parts}</span>'
 
 
 def _marked(entry: Data, cited: Iterable[Data]) -> str:
-    """A chunk's text with what is quoted from it marked."""
+    """Return a chunk's text with the quotes from it marked."""
     text, base = entry["text"], entry["start"]
     spans = sorted(
-        (max(0, one["start"] - base), min(len(text), one["end"] - base))
-        for one in cited
-        if one["document"] == entry["document"]
+        (max(0, citation["start"] - base), min(len(text), citation["end"] - base))
+        for citation in cited
+        if citation["document"] == entry["document"]
     )
     out, at = "", 0
     for start, end in spans:
@@ -357,7 +363,7 @@ def _marked(entry: Data, cited: Iterable[Data]) -> str:
 
 
 def _sides(group: Data, keys: Mapping[int, int]) -> str:
-    """What landmarks and words would have chosen, side by side."""
+    """Return the best candidates by landmark and by BM25, side by side."""
     if not group["by_landmark"] and not group["by_words"]:
         return ""
     sides = (
@@ -366,7 +372,7 @@ def _sides(group: Data, keys: Mapping[int, int]) -> str:
     )
     columns = "".join(
         f"<div><h3>{name}</h3><ol>"
-        + "".join(_candidate(one, keys, form) for one in group[key])
+        + "".join(_candidate(candidate, keys, form) for candidate in group[key])
         + "</ol></div>"
         for name, key, form in sides
     )
@@ -377,10 +383,10 @@ def _sides(group: Data, keys: Mapping[int, int]) -> str:
     )
 
 
-def _candidate(one: Data, keys: Mapping[int, int], form: str) -> str:
-    text = " ".join(one["text"].split())[:160]
-    key = keys.get(one["chunk"]) if one["retrieved"] else None
+def _candidate(candidate: Data, keys: Mapping[int, int], form: str) -> str:
+    text = " ".join(candidate["text"].split())[:160]
+    key = keys.get(candidate["chunk"]) if candidate["retrieved"] else None
     return (
-        f'<li>{_badge(key)}<span class="num">{one["score"]:{form}}</span>'
+        f'<li>{_badge(key)}<span class="num">{candidate["score"]:{form}}</span>'
         f'<span title="{_safe(text)}">{_safe(text)}</span></li>'
     )
