@@ -114,7 +114,7 @@ def moved(case: Case, folder: Path) -> list[Answer]:
     with case.open() as assistant:
         assistant.library.export_archive(folder / "all.drtlib")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 1)
+        patch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 1)
         with case.open(folder / "moved") as assistant:
             assistant.library.import_archive(folder / "all.drtlib")
             assistant.library.compact()

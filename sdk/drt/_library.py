@@ -115,7 +115,7 @@ class Library:
         """
         with self._open() as store:
             findings = store.check()
-            needing = store.mend(findings)
+            needing = store.repair(findings)
         if needing:
             runtime = self._runtime(model, device, threads, dtype)
             with engine_errors(), self._store(runtime) as store:

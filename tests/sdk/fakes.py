@@ -141,7 +141,7 @@ class FakeEngine:
             return known, False
         texts = list(_chunks(text))
         with store.begin_document(
-            id=id, title=title, source=source.location, media_type=media_type
+            document_id=id, title=title, source=source.location, media_type=media_type
         ) as writer:
             batch = _zeros([len(one.text.split()) for one in texts])
             writer.append(batch, texts)

@@ -129,7 +129,7 @@ def make_document(store: Store, made: MadeUp, *, number: int, chunks: int) -> fl
     text_hash = TextHash()
     text_hash.update(pieces)
     with store.begin_document(
-        id=text_hash.document_id,
+        document_id=text_hash.document_id,
         title=f"Made up {number}",
         source=f"/made-up/{number}",
         media_type="",

@@ -48,7 +48,7 @@ class _Landmarks:
         parts = map(Landmarks, landmarks.split(SCAN_ROWS))
         self._parts = [part.coded() if coded else part for part in parts]
 
-    def scan_again(
+    def scan_coded_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         at = 0

@@ -23,10 +23,10 @@ class Older:
     is kept is, bit for bit, what reading it again would give: it depends on nothing after it.
     """
 
-    def __init__(self, store: Store, id: str, *, block: int, segment: int) -> None:
-        self._store, self.id = store, id
+    def __init__(self, store: Store, document_id: str, *, block: int, segment: int) -> None:
+        self._store, self.document_id = store, document_id
         self._block, self._segment = block, segment
-        self._chunk_ids: list[int] = store.chunk_ids([id])
+        self._chunk_ids: list[int] = store.chunk_ids([document_id])
 
     def chunks(self) -> Iterator[Chunk]:
         """Its chunks as they are stored, up to the first that is damaged."""

@@ -73,7 +73,7 @@ def ingest_source(
         skipped(text.skipped)
     if described is not None:
         described(text.author, text.date)
-    place = source.location if source.path is not None else f"{source.name} {text.id}"
+    place = source.location if source.path is not None else f"{source.name} {text.document_id}"
     row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
     if digest is not None and row.source == place and digest == _digest(source):
         store.note_source(place, digest, row.id)
@@ -111,7 +111,7 @@ def _ingest(
     place: str,
     progress: Progress | None,
 ) -> tuple[DocumentRow, bool]:
-    known = store.document_by_id(text.id)
+    known = store.document_by_id(text.document_id)
     if known is not None:
         _expect_same_text(store, known, text)
         return _placed(store, known, place), False
@@ -126,13 +126,13 @@ def _ingest(
             True,
         )
     except StoreError:
-        read_meanwhile = store.document_by_id(text.id)  # by the process we waited for
+        read_meanwhile = store.document_by_id(text.document_id)  # by the process we waited for
         if read_meanwhile is None:
             raise
         return read_meanwhile, False
     except Changed:
         # What was read of it has no text that it could be checked against.
-        store.remove_document(text.id)
+        store.remove_document(text.document_id)
         raise UnreadableDocument(
             f"{source.name} changed while it was read; read it again once it is written"
         ) from None
@@ -166,7 +166,7 @@ class DocumentText:
     date: str = ""
 
     @property
-    def id(self) -> str:
+    def document_id(self) -> str:
         """The document's identity."""
         return self.digest[:16]
 
@@ -378,10 +378,10 @@ class _Writing:
         self.wait()
         self._pending = self._thread.submit(self._writer.append, batch, texts)
 
-    def adopt(self, id: str, texts: Sequence[ChunkText]) -> None:
+    def adopt(self, document_id: str, texts: Sequence[ChunkText]) -> None:
         """Take the next segment over from another document, in the same way."""
         self.wait()
-        self._pending = self._thread.submit(self._writer.adopt, id, texts)
+        self._pending = self._thread.submit(self._writer.adopt, document_id, texts)
 
     def wait(self) -> None:
         """Return when all is written; raises what the writing raised."""
@@ -412,11 +412,11 @@ def read_document(
         else Older(store, older.id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS)
     )
     writer = store.begin_document(
-        id=text.id, title=text.title, source=place, media_type=text.media_type
+        document_id=text.document_id, title=text.title, source=place, media_type=text.media_type
     )
     at = writer.committed_characters
     with _Writing(writer) as writing:
-        own = store.chunk_ids([text.id], partial=True)  # of an interrupted reading
+        own = store.chunk_ids([text.document_id], partial=True)  # of an interrupted reading
         known = stored_chunks(store, own) if kept is None else kept.chunks()
         segments = _Segments(opened, runtime, done=writer.committed_chunks, older=kept, known=known)
         with contextlib.closing(iter(segments)) as coming:
@@ -425,7 +425,7 @@ def read_document(
                     raise Changed
                 at = segment.end
                 if segment.kept and kept is not None:
-                    writing.adopt(kept.id, segment.texts)
+                    writing.adopt(kept.document_id, segment.texts)
                 else:
                     batch = read_chunks(runtime, segment.warm_up, segment.chunks)
                     writing.append(batch, segment.texts)

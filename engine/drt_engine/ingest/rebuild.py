@@ -59,7 +59,7 @@ def repair(
     findings = list(findings)
     # memory of a text that was put in a document's place would only make it look whole
     replaced = {finding.where for finding in findings if finding.kind == "identity"}
-    for row in store.mend(findings):
+    for row in store.repair(findings):
         if row.document_id in replaced:
             left.append(row)
             continue
@@ -130,7 +130,7 @@ def rebuild(
                 if fresh.document_by_id(row.id) is None:
                     _read_kept(runtime, view, fresh, row=row, progress=progress)
         with Store.open(path, lock_timeout=lock_timeout) as store:
-            if store.take_rebuilt():
+            if store.swap_in_rebuilt():
                 return store.documents()
 
 
@@ -150,7 +150,7 @@ def _read_kept(
         row.created,
         origins=view.origins(row.id),
     )
-    if text.id != row.id:
+    if text.document_id != row.id:
         raise CorruptStore(
             f"the kept text of {row.title} is not the text that was read: remove the document and"
             " read it again"

@@ -120,7 +120,7 @@ class LibrarySource:
         if self.retriever != "landmark" and scorer.lexical is not None:
             bonus, weight = self.lexical_scores(), scorer.lexical.item()
         only = self._only()
-        scan = _Scan(self.store.scan_again(self.documents), only or bonus)
+        scan = _Scan(self.store.scan_coded_landmarks(self.documents), only or bonus)
         if only:
             for _ in scan:
                 pass

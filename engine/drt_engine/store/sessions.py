@@ -15,7 +15,7 @@ from drt_engine.results import FoundTurn, SessionInfo
 from drt_engine.store.catalogue.catalog import nearest, now
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.row_checksums import expect
-from drt_engine.store.catalogue.row_values import SessionValues, session_seal
+from drt_engine.store.catalogue.row_values import SessionValues, session_checksum
 from drt_engine.store.types import SessionRow
 
 
@@ -56,7 +56,7 @@ class Sessions:
         if row is None:
             raise self._missing(name)
         expect(row[:7], "sissssb")
-        if session_seal(row[:7]) != row[7]:
+        if session_checksum(row[:7]) != row[7]:
             raise _damaged(name, "its checksum is wrong")
         transcript, meta = _parsed(name, row[5]), _parsed(name, row[4])
         if not isinstance(meta, dict) or not _is_transcript(transcript):
@@ -87,7 +87,7 @@ class Sessions:
         names = []
         for name, text in self._database.query("SELECT name, transcript FROM sessions"):
             expect((name, text), "ss")
-            if any(id in text for id in documents):
+            if any(document_id in text for document_id in documents):
                 names.append(name)
         return sorted(names)
 
@@ -137,7 +137,7 @@ def _put(connection: sqlite3.Connection, row: SessionValues) -> None:
         "INSERT OR REPLACE INTO sessions"
         " (name, turns, created, updated, meta, transcript, state, seal)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, session_seal(row)),
+        (*row, session_checksum(row)),
     )
 
 

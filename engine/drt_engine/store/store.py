@@ -113,17 +113,17 @@ class Store(LibraryView):
 
     # documents
 
-    def rename_source(self, id: str, source: str) -> None:
+    def rename_source(self, document_id: str, source: str) -> None:
         """Say that a document now stands at `source`; another document there is removed."""
         with self._writing():
-            self._folder.delete(self._catalog.rename_source(id, source))
+            self._folder.delete(self._catalog.rename_source(document_id, source))
 
     def note_source(self, path: str, digest: str, document: str) -> None:
         """Remember the digest of a file's bytes, so that the same bytes are not parsed again."""
         self._catalog.note_source(path, digest, document)
 
     def begin_document(
-        self, *, id: str, title: str, source: str, media_type: str
+        self, *, document_id: str, title: str, source: str, media_type: str
     ) -> DocumentWriter:
         """Start or resume reading a document, holding the writer's lock until it is closed.
 
@@ -138,17 +138,17 @@ class Store(LibraryView):
             if self._bound_vocabulary is not None and self.get_setting(VOCABULARY) is None:
                 self.set_setting(VOCABULARY, str(self._bound_vocabulary))
             writer = DocumentWriter(self._catalog, self._folder, layout=layout, lock=self._lock)
-            return writer.begin(id, title, source=source, media_type=media_type)
+            return writer.begin(document_id, title, source=source, media_type=media_type)
         except BaseException:
             self._lock.release()
             raise
 
-    def remove_document(self, id: str) -> None:
+    def remove_document(self, document_id: str) -> None:
         """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
         with self._writing():
-            self._remove(id, partial(self._catalog.remove, id))
+            self._remove(document_id, partial(self._catalog.remove, document_id))
 
-    def _remove(self, id: str, remove_rows: Callable[[], list[str]]) -> None:
+    def _remove(self, document_id: str, remove_rows: Callable[[], list[str]]) -> None:
         """Remove a document's rows, then its files; on a full disk its segments first.
 
         SQLite needs room to write what a removal changes, and only the removal makes any. Where it
@@ -157,7 +157,7 @@ class Store(LibraryView):
         try:
             names = remove_rows()
         except StorageFull:
-            rows = [row for row in self._catalog.all_segments() if row.document_id == id]
+            rows = [row for row in self._catalog.all_segments() if row.document_id == document_id]
             with self._folder.readers.excluded(wait=True) as alone:
                 if not alone:
                     raise
@@ -165,16 +165,19 @@ class Store(LibraryView):
                 names = remove_rows()
         self._folder.delete(names)
 
-    def forget_document(self, id: str) -> list[str]:
+    def forget_document(self, document_id: str) -> list[str]:
         """Remove a document so that no byte of its text or memory stays in the library's folder.
 
         Sessions that cite it go with it; returns their names. Raises NotFound, and LockTimeout when
         others keep reading: then it is removed, and the next writer deletes what is left.
         """
         with self._writing():
-            quoting = self._sessions.citing([id])
+            quoting = self._sessions.citing([document_id])
             self._memory.close()
-            self._remove(id, partial(compaction.remove_to_forget, self._catalog, id, quoting))
+            self._remove(
+                document_id,
+                partial(compaction.remove_to_forget, self._catalog, document_id, quoting),
+            )
             self._forget()
         return quoting
 
@@ -265,14 +268,16 @@ class Store(LibraryView):
             )
         return findings + check.check_search_index(self._catalog)
 
-    def mend(self, findings: Sequence[Finding]) -> list[SegmentRow]:
+    def repair(self, findings: Sequence[Finding]) -> list[SegmentRow]:
         """Restore what needs no model: search index, shelves, leftover files.
 
         Returns the segments whose chunk memory must be read again from the kept text.
         """
         with self._writing():
             self._memory.close()
-            return repair.mend(self._catalog, self._folder, list(findings), layout=self.layout)
+            return repair.repair_library(
+                self._catalog, self._folder, list(findings), layout=self.layout
+            )
 
     @contextlib.contextmanager
     def rebuilding(self, fingerprint: str, layout: RecordLayout) -> Iterator[Store]:
@@ -301,7 +306,7 @@ class Store(LibraryView):
         for row in rebuild_swap.outdated(present, view.documents()):
             self.remove_document(row.id)
 
-    def take_rebuilt(self) -> bool:
+    def swap_in_rebuilt(self) -> bool:
         """Let the documents read by `rebuilding` take the place of all documents, at once.
 
         False where documents came meanwhile that must be read first; nothing is changed then.
@@ -309,9 +314,11 @@ class Store(LibraryView):
         """
         with self._writing():
             self._memory.close()
-            if not rebuild_swap.take_over(self._catalog, self._folder):
+            if not rebuild_swap.swap_in_rebuilt(self._catalog, self._folder):
                 return False
-            landmark_files.tend_shelves(self._catalog, self._folder, self._required_layout())
+            landmark_files.consolidate_landmark_files(
+                self._catalog, self._folder, self._required_layout()
+            )
         return True
 
     # inside

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Encoding = Literal["int8", "bf16"]
 ENCODINGS: tuple[Encoding, ...] = ("int8", "bf16")
+MAX_CHUNKS = 65_536  # of one segment file
 LAYOUT_LIMITS = {
     "chunk_tokens": 65_536,
     "kv_heads": 1_024,
@@ -113,11 +114,11 @@ class SegmentRow(NamedTuple):
     first_chunk: int
     chunks: int
     landmarks_crc: int | None  # None: written before version 2 of the catalogue
-    shelf: int | None
-    shelf_row: int | None
+    landmark_file: int | None
+    landmark_file_row: int | None
 
 
-class ShelfRow(NamedTuple):
+class LandmarkFileRow(NamedTuple):
     """One file of many segments' landmarks; `live` of its `chunks` still belong to documents."""
 
     id: int

@@ -158,9 +158,9 @@ class LibraryView:
         """
         return self._catalog.document(name)
 
-    def document_by_id(self, id: str) -> DocumentRow | None:
+    def document_by_id(self, document_id: str) -> DocumentRow | None:
         """The document with exactly this id, or None."""
-        return self._catalog.document_by_id(id)
+        return self._catalog.document_by_id(document_id)
 
     def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """Those of these documents that are there, oldest first."""
@@ -201,7 +201,7 @@ class LibraryView:
         """
         return ((ids, part.rows) for ids, part in self._scan(documents))
 
-    def scan_again(
+    def scan_coded_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         """The same for who scans the library for one question after another.
@@ -213,20 +213,20 @@ class LibraryView:
     def _scan(
         self, documents: Sequence[str] | None, *, code: bool = False
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        shelves = {row.id: row for row in self._catalog.shelves()}
+        landmark_files = {row.id: row for row in self._catalog.landmark_files()}
         if documents is None:
-            whole = [row for row in shelves.values() if row.live == row.chunks]
-            broken = [row.id for row in shelves.values() if row.live != row.chunks]
-            rows = self._catalog.unshelved(broken)
+            whole = [row for row in landmark_files.values() if row.live == row.chunks]
+            broken = [row.id for row in landmark_files.values() if row.live != row.chunks]
+            rows = self._catalog.loose_segments(broken)
         else:
             whole, rows = [], self._catalog.segments(documents)
         if not whole and not rows:
             return
         reader = self._opened_reader()
-        reader.keep_shelves(shelves.values())
-        for shelf in whole:
-            yield from reader.scan_shelf(shelf, code=code)
-        yield from reader.scan(rows, self._is_gone, shelves=shelves)
+        reader.keep_landmark_files(landmark_files.values())
+        for landmark_file in whole:
+            yield from reader.scan_landmark_file(landmark_file, code=code)
+        yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
         """Chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
@@ -241,7 +241,7 @@ class LibraryView:
 
     def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
         """Tokens of chunks in the order asked for, verified, without their memory; CorruptStore."""
-        places = [self._segment_place(id) for id in chunk_ids]
+        places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
         return self._expect_ids(self._opened_reader().tokens(places), places)
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:

@@ -28,7 +28,7 @@ from drt_engine.ingest.rebuild import rebuild
 from drt_engine.results import Citation
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.catalogue.row_checksums import pack_text
-from drt_engine.store.catalogue.row_values import seal_document
+from drt_engine.store.catalogue.row_values import update_document_checksum
 from drt_engine.store.transfer.archive_export import MAGIC
 from tests.engine.documents.makers import Text, make_page_pdf
 from tests.model_folder import library, read, read_text, runtime, text_of
@@ -237,7 +237,7 @@ def as_version_2(store: Store, row: DocumentRow) -> DocumentRow:
         connection.execute("DELETE FROM origins")
         connection.execute("UPDATE documents SET media_type = media_type || ?", (OLD_PARAMETER,))
         for (number,) in connection.execute("SELECT number FROM documents").fetchall():
-            seal_document(connection, number)
+            update_document_checksum(connection, number)
     return store.document(row.id)
 
 

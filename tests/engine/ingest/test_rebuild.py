@@ -54,7 +54,7 @@ def test_damaged_memory_is_read_again_bit_for_bit(
 def test_the_search_index_and_shelves_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 1)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 1)
     with library(tmp_path / "library") as store:
         read_text(store, tmp_path, name="manual.md", text=MANUAL)
         store.compact()

@@ -9,7 +9,7 @@ import pytest
 from drt_engine.errors import StoreError
 from drt_engine.ingest.rebuild import repair
 from drt_engine.store.catalogue.row_checksums import pack_text, unpack_text
-from drt_engine.store.catalogue.row_values import seal_document, seal_segment
+from drt_engine.store.catalogue.row_values import update_document_checksum, update_segment_checksum
 from tests.model_folder import LETTERS, library, read, read_text, runtime, text_of
 
 
@@ -23,8 +23,8 @@ def test_a_text_of_the_same_id_is_not_called_unchanged(tmp_path: Path) -> None:
                 connection.execute("UPDATE chunks SET text = ? WHERE id = ?", (forged, id))
             connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
             connection.execute("DELETE FROM sources")
-            seal_segment(connection, 1)
-            seal_document(connection, 1)
+            update_segment_checksum(connection, 1)
+            update_document_checksum(connection, 1)
         assert [finding.kind for finding in store.check()] == ["identity"]
         with pytest.raises(StoreError, match="another text with the id"):
             read(store, tmp_path / "letters.txt")

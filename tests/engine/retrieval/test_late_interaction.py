@@ -114,7 +114,9 @@ class Chunks:
         self.landmarks = torch.randn(count, CONFIG.width).half()
         self.read: list[list[int]] = []
 
-    def scan_again(self, documents: object = None) -> list[tuple[Sequence[int], Landmarks]]:
+    def scan_coded_landmarks(
+        self, documents: object = None
+    ) -> list[tuple[Sequence[int], Landmarks]]:
         return [(range(len(self.landmarks)), Landmarks(self.landmarks))]
 
     def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[None, None]]:

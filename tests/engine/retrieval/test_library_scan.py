@@ -28,7 +28,7 @@ class Scanned:
     def __init__(self) -> None:
         self.parts = [(ids, torch.randn(len(ids), WIDTH).half()) for ids in PARTS]
 
-    def scan_again(
+    def scan_coded_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         yield from ((ids, Landmarks(landmarks)) for ids, landmarks in self.parts)

@@ -31,7 +31,10 @@ def write_forever(path: Path) -> None:
             if any(store.document_by_id(id) is not None for id in done):
                 continue
             with store.begin_document(
-                id=text_id(pieces(number)), title="T", source=source, media_type="text/plain"
+                document_id=text_id(pieces(number)),
+                title="T",
+                source=source,
+                media_type="text/plain",
             ) as writer:
                 for begin in range(writer.committed_chunks, SEGMENTS * CHUNKS, CHUNKS):
                     part = pieces(number)[begin : begin + CHUNKS]

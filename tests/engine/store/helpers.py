@@ -100,7 +100,7 @@ def add_document(
     assert layout is not None
     _IDS[number] = text_id(pieces)
     with store.begin_document(
-        id=document_id(number),
+        document_id=document_id(number),
         title=title or f"Title {number}",
         source=source or f"/docs/{number}.txt",
         media_type="text/plain",

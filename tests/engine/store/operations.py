@@ -47,7 +47,7 @@ def make_base(folder: Path) -> Path:
         add_document(store, OLD, pieces(OLD), source="/a", per_segment=2)
         add_document(store, OTHER, pieces(OTHER), source="/b")
         with store.begin_document(
-            id=document_id(HALF), title="H", source="/h", media_type="text/plain"
+            document_id=document_id(HALF), title="H", source="/h", media_type="text/plain"
         ) as writer:
             writer.append(make_batch(INT8, [4, 4]), make_texts(pieces(HALF)[:2]))
         store.save_session("talk", transcript=[TURN], meta={}, state=b"before")
@@ -77,7 +77,7 @@ def adopt(store: Store) -> None:
     if store.document_by_id(text_id(ADOPTED)) is not None:
         return
     with store.begin_document(
-        id=text_id(ADOPTED), title="H", source="/a", media_type="text/plain"
+        document_id=text_id(ADOPTED), title="H", source="/a", media_type="text/plain"
     ) as writer:
         texts = make_texts(ADOPTED)
         if writer.committed_chunks < 3:
@@ -118,7 +118,7 @@ def renew(store: Store) -> None:
     with store.rebuilding(FINGERPRINT, INT8) as fresh:
         fresh.remove_outdated(store)
         read_again(store, fresh)
-    assert store.take_rebuilt()
+    assert store.swap_in_rebuilt()
 
 
 def read_again(store: Store, fresh: Store) -> None:

@@ -19,7 +19,7 @@ from drt_engine.errors import (
     StoreError,
 )
 from drt_engine.store import Store
-from drt_engine.store.catalogue.row_values import seal_document
+from drt_engine.store.catalogue.row_values import update_document_checksum
 from drt_engine.store.transfer.archive_export import MAGIC, Frames
 from tests.engine.store.helpers import (
     BF16,
@@ -85,7 +85,7 @@ def test_the_bytes_depend_on_the_contents_alone(library: Path, tmp_path: Path) -
             store._database._open().execute("UPDATE documents SET created = '2000'")
             for row in store._database.query("SELECT number FROM documents"):
                 with store._database.transaction() as connection:
-                    seal_document(connection, row[0])
+                    update_document_checksum(connection, row[0])
             archives.append(held(store))
             assert store.check() == []
     assert archives[0] == archives[1]
@@ -94,7 +94,7 @@ def test_the_bytes_depend_on_the_contents_alone(library: Path, tmp_path: Path) -
 def layout_seeded(store: Store, number: int, pieces: list[str], per_segment: int) -> None:
     """A document whose numbers do not depend on how it was cut into segments."""
     with store.begin_document(
-        id=text_id(pieces), title="T", source=f"/{number}", media_type="text/plain"
+        document_id=text_id(pieces), title="T", source=f"/{number}", media_type="text/plain"
     ) as writer:
         batch = make_batch(INT8, [4] * len(pieces), seed=number)
         texts = make_texts(pieces)

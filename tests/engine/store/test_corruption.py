@@ -21,7 +21,7 @@ FLIPS, MANY = 50, 1_000
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corruption")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+        patch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
         return fresh(make_base(folder), folder / "one")
 
 

@@ -195,7 +195,7 @@ def test_a_second_process_waits_then_gives_up(store: Store) -> None:
 def test_two_stores_of_one_process_wait_for_each_other(store: Store) -> None:
     with open_store(store.path, lock_timeout=5.0) as second:
         writer = store.begin_document(
-            id=text_id(["first"]), title="T", source="s", media_type="text/plain"
+            document_id=text_id(["first"]), title="T", source="s", media_type="text/plain"
         )
         waiting = threading.Thread(target=add_document, args=(second, 2, ["second"]))
         waiting.start()

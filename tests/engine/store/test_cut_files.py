@@ -77,13 +77,13 @@ def test_a_segment_that_is_cut_short(library: Path, size: int) -> None:
 def test_a_shelf_that_is_cut_short(
     library: Path, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
     with open_store(library) as store:
         pieces = [f"piece {i} " for i in range(2_000)]
         add_document(store, 1, pieces, per_segment=1_000)
         assert store.check() == []
-    [shelf] = library.rglob("*.lmk")
-    said = cut(library, shelf.name, size if size >= 0 else shelf.stat().st_size - 1)
+    [landmark_file] = library.rglob("*.lmk")
+    said = cut(library, landmark_file.name, size if size >= 0 else landmark_file.stat().st_size - 1)
     assert (said["read"], said["scan"], said["export"]) == ("done", "refused", "done")
     assert said["check"] == "['shelf']"
 
@@ -111,11 +111,11 @@ def test_a_segment_is_cut_while_it_is_checked(
         assert store.check() == []
 
 
-@pytest.mark.parametrize("use", [Store.check, lambda store: store.mend(store.check())])
+@pytest.mark.parametrize("use", [Store.check, lambda store: store.repair(store.check())])
 def test_an_interruption_of_a_check_is_an_interruption(
     store: Store, monkeypatch: pytest.MonkeyPatch, use: Callable[[Store], object]
 ) -> None:
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
     add_document(store, 1, [f"piece {i} " for i in range(9)], per_segment=3)
     crc32 = zlib.crc32
     for module in (check, landmark_files):

@@ -32,7 +32,7 @@ def test_a_partial_document_is_hidden_and_resumes(library: Path) -> None:
     with open_store(library) as store:
         batch = make_batch(INT8, [4, 4, 4])
         with store.begin_document(
-            id=text_id(pieces), title="T", source="s", media_type="text/plain"
+            document_id=text_id(pieces), title="T", source="s", media_type="text/plain"
         ) as writer:
             assert writer.committed_chunks == 0
             writer.append(batch, make_texts(pieces[:3]))
@@ -57,7 +57,10 @@ def test_a_changed_file_replaces_its_old_version_when_finished(store: Store) -> 
     with open_store(store.path) as reader:
         landmarks = list(reader.scan_landmarks([old.id]))
         with store.begin_document(
-            id=text_id(["the new text"]), title="New", source="/a.txt", media_type="text/plain"
+            document_id=text_id(["the new text"]),
+            title="New",
+            source="/a.txt",
+            media_type="text/plain",
         ) as writer:
             writer.append(make_batch(INT8, [4]), make_texts(["the new text"]))
             assert reader.document("/a.txt") == old
@@ -73,7 +76,7 @@ def test_a_changed_file_replaces_its_old_version_when_finished(store: Store) -> 
 
 def test_finishing_drops_an_abandoned_older_version(store: Store) -> None:
     with store.begin_document(
-        id=document_id(1), title="T", source="s", media_type="text/plain"
+        document_id=document_id(1), title="T", source="s", media_type="text/plain"
     ) as writer:
         writer.append(make_batch(INT8, [4]), make_texts(["abandoned"]))
     add_document(store, 2, ["finished"], source="s")
@@ -165,7 +168,7 @@ def test_texts_places_rows_and_neighbours(store: Store) -> None:
     full = "".join(pieces)
     places = [(0, 1, None), (8, 1, "Part > One"), (10, 2, "Part > One"), (20, None, "Two")]
     with store.begin_document(
-        id=text_id(pieces), title="T", source="s", media_type="text/plain"
+        document_id=text_id(pieces), title="T", source="s", media_type="text/plain"
     ) as writer:
         writer.append(make_batch(INT8, [4] * 4), make_texts(pieces, page=3, section="Part > One"))
         row = writer.finish(places=places)
@@ -219,7 +222,7 @@ def test_a_library_made_without_a_model_takes_the_first_one(library: Path) -> No
         assert store.fingerprint is None and store.check() == []
         assert list(store.scan_landmarks()) == []
         with pytest.raises(StoreError, match="without a model"):
-            store.begin_document(id=document_id(1), title="T", source="s", media_type="t")
+            store.begin_document(document_id=document_id(1), title="T", source="s", media_type="t")
     with open_store(library) as store:
         add_document(store, 1, ["text"])
         assert errors(store) == []

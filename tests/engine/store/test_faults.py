@@ -73,7 +73,7 @@ def test_calls_may_fail_once(
 ) -> None:
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
     # every third call, with another error each time; the test below fails each one in every way
     assert fail_everywhere(base, tmp_path / "faults", operation, list(ERRORS), step=3) > 1
 
@@ -131,7 +131,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 
 
 SAMPLE = [one for one in OPERATIONS if one.__name__ in ("remove", "save")]

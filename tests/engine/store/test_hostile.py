@@ -23,7 +23,7 @@ from tests.engine.store.test_archive import mutate
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hostile")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+        patch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
         return fresh(make_base(folder), folder / "one")
 
 

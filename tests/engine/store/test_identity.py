@@ -11,9 +11,9 @@ import pytest
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.store import Store
 from drt_engine.store.catalogue.row_checksums import pack_text
-from drt_engine.store.catalogue.row_values import seal_document, seal_segment
+from drt_engine.store.catalogue.row_values import update_document_checksum, update_segment_checksum
 from drt_engine.store.identity import TextHash
-from drt_engine.store.segments.format import SegmentHeader, parse_header, seal
+from drt_engine.store.segments.format import SegmentHeader, parse_header, write_header_and_checksums
 from tests.engine.store.helpers import (
     INT8,
     add_document,
@@ -52,7 +52,9 @@ def renamed(frame: Frame, old: str, new: str) -> Frame:
         return frame
     data = bytearray(payload)
     header = parse_header(payload, file_size=len(payload), where="x")
-    seal(data, SegmentHeader(header.layout, new, header.first_ordinal, header.chunks))
+    write_header_and_checksums(
+        data, SegmentHeader(header.layout, new, header.first_ordinal, header.chunks)
+    )
     return kind, bytes(data)
 
 
@@ -101,8 +103,8 @@ def replace_text(store: Store, text: str) -> None:
     with store._database.transaction() as connection:
         connection.execute("UPDATE chunks SET text = ?", (pack_text(text),))
         connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
-        seal_segment(connection, 1)
-        seal_document(connection, 1)
+        update_segment_checksum(connection, 1)
+        update_document_checksum(connection, 1)
 
 
 def test_a_library_whose_text_is_another_is_found(library: Path) -> None:
@@ -112,7 +114,7 @@ def test_a_library_whose_text_is_another_is_found(library: Path) -> None:
         replace_text(store, FALSE)
         [finding] = store.check()
         assert (finding.kind, finding.where, finding.severity) == ("identity", row.id, "error")
-        assert store.mend(store.check()) == []
+        assert store.repair(store.check()) == []
         assert [one.kind for one in store.check()] == ["identity"]  # no repair can make it true
         store.remove_document(row.id)
         assert store.check() == []
@@ -126,7 +128,7 @@ def test_full_digests_are_compared(
     for name, text in (("mine", TRUE), ("theirs", FALSE)):
         with open_store(tmp_path / name) as store:
             with store.begin_document(
-                id="0123456789abcdef", title="T", source="/a", media_type="text/plain"
+                document_id="0123456789abcdef", title="T", source="/a", media_type="text/plain"
             ) as writer:
                 writer.append(make_batch(INT8, [4]), make_texts([text]))
                 writer.finish(places=[])
@@ -141,17 +143,17 @@ def test_full_digests_are_compared(
 
 def test_a_document_is_finished_with_its_own_text_alone(store: Store) -> None:
     id = text_id([TRUE, FALSE])
-    with store.begin_document(id=id, title="T", source="/a", media_type="") as writer:
+    with store.begin_document(document_id=id, title="T", source="/a", media_type="") as writer:
         writer.append(make_batch(INT8, [4]), make_texts([FALSE]))
     with (
-        store.begin_document(id=id, title="T", source="/a", media_type="") as writer,
+        store.begin_document(document_id=id, title="T", source="/a", media_type="") as writer,
         pytest.raises(CorruptStore, match="read the document again"),
     ):
         assert writer.committed_chunks == 1
         writer.append(make_batch(INT8, [4]), make_texts([FALSE], start=len(FALSE)))
         writer.finish(places=[])
     assert store.partial_documents() == [] == store.documents()
-    with store.begin_document(id=id, title="T", source="/a", media_type="") as writer:
+    with store.begin_document(document_id=id, title="T", source="/a", media_type="") as writer:
         writer.append(make_batch(INT8, [4] * 2), make_texts([TRUE, FALSE]))
         writer.finish(places=[])
     assert store.check() == []
@@ -159,11 +161,11 @@ def test_a_document_is_finished_with_its_own_text_alone(store: Store) -> None:
 
 def test_a_damaged_interrupted_reading_begins_anew(store: Store) -> None:
     id = text_id([TRUE, FALSE])
-    with store.begin_document(id=id, title="T", source="/a", media_type="") as writer:
+    with store.begin_document(document_id=id, title="T", source="/a", media_type="") as writer:
         writer.append(make_batch(INT8, [4]), make_texts([TRUE]))
     with store._database.transaction() as connection:
         connection.execute("UPDATE chunks SET text = ?", (zlib.compress(TRUE.encode())[:-1],))
-    with store.begin_document(id=id, title="T", source="/a", media_type="") as writer:
+    with store.begin_document(document_id=id, title="T", source="/a", media_type="") as writer:
         assert writer.committed_chunks == 0
         writer.append(make_batch(INT8, [4] * 2), make_texts([TRUE, FALSE]))
         writer.finish(places=[])

@@ -28,7 +28,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def test_links_in_an_unfinished_rebuild(made: Path, work: Path) -> None:
         inner = segment_files(made / "rebuild")[0]
         inner.unlink()
         inner.symlink_to(work / "thesis.txt")
-        assert store.take_rebuilt()
+        assert store.swap_in_rebuilt()
         assert "segment" in {finding.kind for finding in store.check()}
         with pytest.raises(StoreError):
             store.read_chunks(store.chunk_ids())

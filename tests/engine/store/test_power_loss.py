@@ -30,7 +30,7 @@ PAGE = 4096
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (catalog, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 2)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 
 
 @dataclass

@@ -12,8 +12,8 @@ from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import CorruptStore, EngineError, StoreError
 from drt_engine.store import RecordLayout, Store
 from drt_engine.store.catalogue.row_checksums import pack_text
-from drt_engine.store.catalogue.row_values import seal_document, seal_segment
-from drt_engine.store.segments.format import parse_header, seal
+from drt_engine.store.catalogue.row_values import update_document_checksum, update_segment_checksum
+from drt_engine.store.segments.format import parse_header, write_header_and_checksums
 from drt_engine.store.segments.records import landmarks_crc
 from tests.engine.store.helpers import (
     BF16,
@@ -55,7 +55,7 @@ PIECES = ["one ", "two ", "three "]
 
 def fill(store: Store, layout: RecordLayout) -> None:
     with store.begin_document(
-        id=text_id(PIECES), title="T", source="/a", media_type="text/plain"
+        document_id=text_id(PIECES), title="T", source="/a", media_type="text/plain"
     ) as writer:
         writer.append(make_batch(layout, LENGTHS), make_texts(PIECES))
         writer.finish(places=[(0, None, None)])
@@ -76,7 +76,7 @@ def poison(data: bytes, name: str) -> bytes:
     size = struct.calcsize(kind)
     at = begin + index * size if index >= 0 else end + index * size
     struct.pack_into(f"<{kind}", out, at, value)
-    seal(out, header)
+    write_header_and_checksums(out, header)
     return bytes(out)
 
 
@@ -111,10 +111,10 @@ def test_a_library_is_reported_and_needs_reading_again(library: Path, name: str)
         with store._database.transaction() as connection:
             crc = landmarks_crc(bad, header)
             connection.execute("UPDATE segments SET landmarks_crc = ?", (crc,))
-            seal_segment(connection, 1)
+            update_segment_checksum(connection, 1)
         findings = store.check()
         assert {finding.kind for finding in findings} - {"lengths"} == {"numbers"}
-        assert [row.name for row in store.mend(findings)] == [segment.name]
+        assert [row.name for row in store.repair(findings)] == [segment.name]
         if name == "token id above all":
             with pytest.raises(CorruptStore, match="token id 30000, expected less than 30000"):
                 store.read_tokens(store.chunk_ids())
@@ -143,7 +143,7 @@ def test_a_model_whose_numbers_are_too_large_is_refused(library: Path) -> None:
     with open_store(library, BF16) as store:
         with (
             store.begin_document(
-                id=text_id(PIECES), title="T", source="/", media_type=""
+                document_id=text_id(PIECES), title="T", source="/", media_type=""
             ) as writer,
             pytest.raises(StoreError, match="too large"),
         ):
@@ -175,7 +175,7 @@ def with_map(tmp_path: Path) -> Path:
     """An archive of a document with a map to its file."""
     with open_store(tmp_path / "theirs") as store:
         with store.begin_document(
-            id=text_id(PIECES), title="T", source="/a", media_type="text/plain"
+            document_id=text_id(PIECES), title="T", source="/a", media_type="text/plain"
         ) as writer:
             writer.append(make_batch(INT8, LENGTHS), make_texts(PIECES))
             writer.finish(places=[(0, None, None)], origins=[(0, "[[0,1,0,null],[4,0,4,2]]")])
@@ -199,10 +199,10 @@ def test_a_map_to_the_file_is_verified(
         [row] = store.import_archive(with_map)
         with store._database.transaction() as connection:
             connection.execute("UPDATE origins SET anchors = ?", (pack_text(MAPS[name]),))
-            seal_document(connection, 1)
+            update_document_checksum(connection, 1)
         [finding] = store.check()
         assert (finding.kind, finding.where) == ("origins", row.id)
-        store.mend([finding])
+        store.repair([finding])
         assert store.check() == [] and store.origins(row.id) == []
 
 

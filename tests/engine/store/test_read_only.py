@@ -169,7 +169,7 @@ def test_a_damaged_search_index_is_found_in_a_read_only_library(
         with Store.open(made) as store:
             assert [finding.kind for finding in store.check()] == ["search"]
     with open_store(made) as store:
-        store.mend(store.check())
+        store.repair(store.check())
         assert store.check() == []
 
 

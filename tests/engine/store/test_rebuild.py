@@ -43,7 +43,7 @@ def go_on(store: Store) -> int:
         with store.rebuilding(FINGERPRINT, INT8) as fresh:
             fresh.remove_outdated(store)
             read_again(store, fresh)
-        if store.take_rebuilt():
+        if store.swap_in_rebuilt():
             return times
     raise AssertionError("the rebuild never ends")
 
@@ -55,7 +55,7 @@ def sources(store: Store) -> dict[str, str]:
 def test_what_was_read_meanwhile_is_waited_for(begun: Store) -> None:
     with open_store(begun.path) as other:
         before, present = held(begun), sources(begun)
-        assert not begun.take_rebuilt()
+        assert not begun.swap_in_rebuilt()
         assert (held(begun), sources(begun)) == (before, present)
         new = add(other, 4)
         assert go_on(begun) == 1
@@ -68,7 +68,7 @@ def test_what_comes_between_reading_and_taking_over_is_waited_for(begun: Store) 
         read_again(begun, fresh)
     with open_store(begun.path) as other:
         new = add(other, 4)
-        assert not begun.take_rebuilt() and new in sources(begun)
+        assert not begun.swap_in_rebuilt() and new in sources(begun)
     assert go_on(begun) == 1 and new in sources(begun)
     assert begun.check() == []
 
@@ -82,7 +82,7 @@ def test_what_was_removed_replaced_or_moved_meanwhile_stays_so(begun: Store) -> 
         other.rename_source(second, "/moved.txt")
         other.note_source("/moved.txt", "digest", second)
         other.save_session("talk", transcript=[], meta={}, state=b"new")
-        assert begun.take_rebuilt()  # what is left was read
+        assert begun.swap_in_rebuilt()  # what is left was read
         assert sources(begun) == {second: "/moved.txt", third: "/docs/3.txt"}
         assert begun.source_digest("/moved.txt") == ("digest", second)
         assert begun.load_session("talk").state == b"new"
@@ -134,7 +134,7 @@ def test_forgetting_under_a_running_rebuild_goes_on_later(library: Path) -> None
                 other.forget_document(first)
             assert [row.id for row in view.documents()] == [first, second]
     with open_store(library) as store:
-        assert store.take_rebuilt()
+        assert store.swap_in_rebuilt()
         assert [row.id for row in store.documents()] == [second]
         assert first.encode() not in folder_bytes(library)
         assert store.check() == []
@@ -145,7 +145,7 @@ def test_a_writer_for_the_older_model_is_refused_afterwards(library: Path) -> No
         add(store, 1)
         with without_model.rebuilding("another model", INT8) as fresh:
             read_again(without_model, fresh)
-        assert without_model.take_rebuilt()
+        assert without_model.swap_in_rebuilt()
         with pytest.raises(FingerprintMismatch, match="rebuilt for another model meanwhile"):
             add(store, 2)
         add_ready = text_id([TEXT.format(1), "More. "])

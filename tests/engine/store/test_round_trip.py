@@ -42,7 +42,7 @@ SIZES = {
 def write(store: Store, batch: ChunkBatch, *, number: int = 1) -> None:
     pieces = [f"document {number} chunk {i} " for i in range(len(batch.lengths))]
     with store.begin_document(
-        id=text_id(pieces), title="T", source=f"s{number}", media_type="text/plain"
+        document_id=text_id(pieces), title="T", source=f"s{number}", media_type="text/plain"
     ) as writer:
         writer.append(batch, make_texts(pieces))
         writer.finish(places=[])
@@ -171,7 +171,7 @@ def test_numbers_that_are_not_finite_are_refused(
 def test_wrong_shapes_and_texts_are_refused(store: Store) -> None:
     batch = make_batch(INT8, [4, 4])
     with store.begin_document(
-        id=text_id(["a", "b"]), title="T", source="s", media_type="text/plain"
+        document_id=text_id(["a", "b"]), title="T", source="s", media_type="text/plain"
     ) as writer:
         with pytest.raises(ValueError, match="expected"):
             writer.append(batch, make_texts(["only one"]))
@@ -188,7 +188,7 @@ def test_wrong_shapes_and_texts_are_refused(store: Store) -> None:
         with pytest.raises(ValueError, match="closed"):
             writer.append(batch, make_texts(["a", "b"], start=2))
     with pytest.raises(ValueError, match="hexadecimal"):
-        store.begin_document(id="../x", title="T", source="s", media_type="t")
+        store.begin_document(document_id="../x", title="T", source="s", media_type="t")
     assert [row.chunks for row in store.documents()] == [2]
 
 

@@ -63,7 +63,7 @@ class LibraryMachine(RuleBasedStateMachine):
         number = self._number()
         new = texts[:keep] + [f"word{number} line {i}. " for i in range(size)]
         with self.store.begin_document(
-            id=text_id(new), title="A", source=f"/{place}", media_type="text/plain"
+            document_id=text_id(new), title="A", source=f"/{place}", media_type="text/plain"
         ) as writer:
             kept = len(texts[:keep])
             if kept:
@@ -87,7 +87,7 @@ class LibraryMachine(RuleBasedStateMachine):
         """A reading that stops after its first chunk, and is removed again."""
         id = text_id([f"unseen {self._number()} "])
         with self.store.begin_document(
-            id=id, title="P", source=f"/{place}", media_type="text/plain"
+            document_id=id, title="P", source=f"/{place}", media_type="text/plain"
         ) as writer:
             writer.append(make_batch(INT8, [4]), make_texts(["unseen "]))
         assert self.store.search_text("unseen") == []
@@ -155,7 +155,7 @@ class LibraryMachine(RuleBasedStateMachine):
 
 def run(examples: int, steps: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 3)
+        patch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 3)
         machine = LibraryMachine.TestCase
         machine.settings = settings(
             max_examples=examples,

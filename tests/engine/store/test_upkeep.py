@@ -35,7 +35,7 @@ from tests.engine.store.operations import TURN, held
 @pytest.fixture
 def many(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Thirty documents of three chunks in as many files, shelved ten segments at a time."""
-    monkeypatch.setattr(landmark_files, "UNSHELVED_SEGMENTS", 10)
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 10)
     for number in range(1, 31):
         pieces = [f"quillwort{number} piece {i}. " for i in range(3)]
         add_document(store, number, pieces, per_segment=1)
@@ -55,7 +55,7 @@ def read(store: LibraryView, number: int) -> list[torch.Tensor]:
 
 
 def test_shelves_hold_what_segments_hold(many: Store) -> None:
-    assert 1 <= len(many._catalog.shelves()) <= 4
+    assert 1 <= len(many._catalog.landmark_files()) <= 4
     for store in (many, open_store(many.path)):
         found = landmarks(store)
         assert list(found) == sorted(store.chunk_ids())
@@ -72,8 +72,8 @@ def test_removed_documents_leave_a_scan_though_not_their_shelf(many: Store) -> N
     assert landmarks(many) == {k: v for k, v in before.items() if k not in gone}
     many.compact()
     assert landmarks(many) == {k: v for k, v in before.items() if k not in gone}
-    [shelf] = many._catalog.shelves()
-    assert (shelf.chunks, shelf.live) == (87, 87)
+    [landmark_file] = many._catalog.landmark_files()
+    assert (landmark_file.chunks, landmark_file.live) == (87, 87)
 
 
 def test_what_counts_up_on_a_shelf_is_scanned_as_a_range(
@@ -107,17 +107,21 @@ def test_who_scans_again_gets_codes_part_by_part(
     with open_store(many.path) as store:
         for expected in ([], [40], [40, 40], [40, 40, 10], [40, 40, 10]):
             with store.snapshot() as view:  # they outlast the snapshot that made them
-                parts = list(view.scan_again())
+                parts = list(view.scan_coded_landmarks())
             assert [len(part.codes.scales) for _, part in parts if part.codes] == expected
             rows = (zip(ids, part.rows.tolist(), strict=True) for ids, part in parts)
             assert dict(itertools.chain.from_iterable(rows)) == wanted
     monkeypatch.setattr(reader, "CODED_ROWS", 30)  # a part takes two scans
     with open_store(many.path) as store:
-        coded = [[part.codes for _, part in store.scan_again() if part.codes] for _ in range(7)]
+        coded = [
+            [part.codes for _, part in store.scan_coded_landmarks() if part.codes] for _ in range(7)
+        ]
         assert [len(codes) for codes in coded] == [0, 0, 1, 1, 2, 3, 3]
         assert [len(codes) for codes in coded[-1]] == [40, 40, 10]
         store.remove_document(document_id(7))
-        assert not any(part.codes for _, part in store.scan_again())  # no whole shelf any more
+        assert not any(
+            part.codes for _, part in store.scan_coded_landmarks()
+        )  # no whole shelf any more
         assert landmarks(store).keys() < wanted.keys()
 
 
@@ -134,7 +138,7 @@ def test_codes_that_do_not_pay_are_not_tried_again(
     monkeypatch.setattr(reader, "codes_pay", never)
     many.compact()
     for _ in range(4):
-        assert not any(part.codes for _, part in many.scan_again())
+        assert not any(part.codes for _, part in many.scan_coded_landmarks())
     assert tried == [40]
 
 
@@ -230,7 +234,9 @@ def folder_bytes(path: Path) -> bytes:
 def test_forgetting_leaves_no_byte(many: Store) -> None:
     id, kept = text_id(["moonseed grows here. "]), "a document that stays "
     add_document(many, 50, [kept])
-    with many.begin_document(id=id, title="Secret", source="/s", media_type="text/plain") as writer:
+    with many.begin_document(
+        document_id=id, title="Secret", source="/s", media_type="text/plain"
+    ) as writer:
         writer.append(make_batch(INT8, [4], seed=99), make_texts(["moonseed grows here. "]))
         writer.finish(places=[(0, None, None)])
     for number in range(71, 90):  # until it is on a shelf
@@ -321,7 +327,7 @@ def test_adopted_chunks_are_the_old_ones(store: Store) -> None:
     pieces = [f"line {i} of a log. " for i in range(10)]
     add_document(store, 1, pieces, source="/log", per_segment=4)
     with store.begin_document(
-        id=text_id(pieces[:8]), title="L", source="/log", media_type="text/plain"
+        document_id=text_id(pieces[:8]), title="L", source="/log", media_type="text/plain"
     ) as writer:
         writer.adopt(document_id(1), make_texts(pieces[:6]))
         writer.append(make_batch(INT8, [4] * 2), make_texts(pieces[6:8], start=102))

@@ -16,22 +16,26 @@ from pathlib import PurePath
 from drt_engine.errors import CorruptStore, NotFound, StoreError
 from drt_engine.store.catalogue.database import Database, Row
 from drt_engine.store.catalogue.row_checksums import expect, pack_text
+from drt_engine.store.catalogue.row_removal import (
+    detach_segments,
+    drop_document,
+    drop_landmark_file,
+    drop_source,
+)
 from drt_engine.store.catalogue.row_values import (
     put_setting,
-    seal_document,
-    seal_segment,
-    setting_seal,
+    setting_checksum,
+    update_document_checksum,
+    update_segment_checksum,
 )
-from drt_engine.store.segments.format import MAX_CHUNKS
-from drt_engine.store.types import ChunkText, DocumentRow, SegmentRow, ShelfRow
-from drt_engine.store.upkeep.removal import drop_document, drop_shelf, drop_source, unshelve
+from drt_engine.store.types import MAX_CHUNKS, ChunkText, DocumentRow, LandmarkFileRow, SegmentRow
 
 Place = tuple[int, int | None, str | None]  # start, page, section
 Origins = tuple[int, str]  # start, anchors from there on
 
 _MIN_PREFIX = 4
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
-_SHELF_NAME = re.compile(r"shelf-[0-9a-f]{12}\.lmk")
+_LANDMARK_FILE_NAME = re.compile(r"shelf-[0-9a-f]{12}\.lmk")
 _MOST_CHUNKS = 1 << 40  # of a library; more is a damaged number
 _DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created"
 _SEGMENT = (
@@ -83,7 +87,7 @@ class Catalog:
     def get_setting(self, key: str) -> str | None:
         """A setting's text, or None; CorruptStore when it is not what was written."""
         row = self.database.one("SELECT value, seal FROM settings WHERE key = ?", (key,))
-        if row is not None and row[1] != setting_seal(key, row[0]):
+        if row is not None and row[1] != setting_checksum(key, row[0]):
             raise CorruptStore(
                 f"the setting {key!r} in the catalogue {self.database.path} is damaged: restore the"
                 " library from a copy, or read the documents into a new one"
@@ -102,9 +106,9 @@ class Catalog:
         )
         return [_document(row) for row in rows]
 
-    def document_by_id(self, id: str, *, state: str = "ready") -> DocumentRow | None:
+    def document_by_id(self, document_id: str, *, state: str = "ready") -> DocumentRow | None:
         row = self.database.one(
-            f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (id, state)
+            f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (document_id, state)
         )
         return None if row is None else _document(row)
 
@@ -144,37 +148,43 @@ class Catalog:
         hint = nearest(name, list(dict.fromkeys(known)))
         raise NotFound(f"no document {name!r} in the library: {hint}")
 
-    def number(self, id: str) -> int:
+    def number(self, document_id: str) -> int:
         """A ready document's row number; NotFound."""
         row = self.database.one(
-            "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (id,)
+            "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (document_id,)
         )
         if row is None:
-            raise _no_id(id)
+            raise _no_id(document_id)
         return int(row[0])
 
-    def begin(self, id: str, title: str, *, source: str, media_type: str) -> DocumentRow:
+    def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> DocumentRow:
         """Make or take up a partial document; StoreError when it is ready already."""
         with self.database.transaction() as connection:
-            found = connection.execute("SELECT state FROM documents WHERE id = ?", (id,)).fetchone()
+            found = connection.execute(
+                "SELECT state FROM documents WHERE id = ?", (document_id,)
+            ).fetchone()
             if found is not None and found[0] == "ready":
-                raise StoreError(f"document {id} is in the library already: remove it to reread it")
+                raise StoreError(
+                    f"document {document_id} is in the library already: remove it to reread it"
+                )
             connection.execute(
                 "INSERT INTO documents (id, state, title, source, media_type, created)"
                 " VALUES (?, 'partial', ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " title = excluded.title, source = excluded.source,"
                 " media_type = excluded.media_type",
-                (id, storable(title), storable(source), media_type, now()),
+                (document_id, storable(title), storable(source), media_type, now()),
             )
-            seal_document(connection, _number_of(connection, id))
-        row = self.document_by_id(id, state="partial")
+            update_document_checksum(connection, _number_of(connection, document_id))
+        row = self.document_by_id(document_id, state="partial")
         if row is None:
-            raise StoreError(f"document {id} was removed by another process: read it again")
+            raise StoreError(
+                f"document {document_id} was removed by another process: read it again"
+            )
         return row
 
     def finish(
         self,
-        id: str,
+        document_id: str,
         places: Sequence[Place],
         *,
         origins: Sequence[Origins] = (),
@@ -183,7 +193,7 @@ class Catalog:
         """Mark a document ready, replacing others of its source; returns the files to delete."""
         with self.database.transaction() as connection:
             number, source = connection.execute(
-                "SELECT number, source FROM documents WHERE id = ?", (id,)
+                "SELECT number, source FROM documents WHERE id = ?", (document_id,)
             ).fetchone()
             files = drop_source(connection, source, keep=number)
             connection.executemany(
@@ -197,28 +207,30 @@ class Catalog:
                 "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",
                 (created or now(), number),
             )
-            seal_document(connection, number)
+            update_document_checksum(connection, number)
         return files
 
-    def remove(self, id: str) -> list[str]:
+    def remove(self, document_id: str) -> list[str]:
         """Remove a document in any state; returns the files to delete; NotFound."""
         with self.database.transaction() as connection:
-            return self.remove_in(connection, id)
+            return self.remove_in(connection, document_id)
 
-    def remove_in(self, connection: sqlite3.Connection, id: str) -> list[str]:
+    def remove_in(self, connection: sqlite3.Connection, document_id: str) -> list[str]:
         """The same inside a transaction of the caller."""
-        row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+        row = connection.execute(
+            "SELECT number FROM documents WHERE id = ?", (document_id,)
+        ).fetchone()
         if row is None:
-            raise _no_id(id)
+            raise _no_id(document_id)
         return drop_document(connection, row[0])
 
-    def rename_source(self, id: str, source: str) -> list[str]:
+    def rename_source(self, document_id: str, source: str) -> list[str]:
         """Move a document to another source, replacing what stood there; files to delete."""
-        number, source = self.number(id), storable(source)
+        number, source = self.number(document_id), storable(source)
         with self.database.transaction() as connection:
             files = drop_source(connection, source, keep=number)
             connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
-            seal_document(connection, number)
+            update_document_checksum(connection, number)
         return files
 
     def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
@@ -228,9 +240,9 @@ class Catalog:
             (listed(list(ids)), state),
         )
         found: dict[str, int] = dict(rows)
-        for id in ids:
-            if id not in found:
-                raise _no_id(id)
+        for document_id in ids:
+            if document_id not in found:
+                raise _no_id(document_id)
         return sorted(found.values())
 
     def only(self, ids: Sequence[str] | None, *, state: str = "ready") -> tuple[str, list[str]]:
@@ -243,7 +255,7 @@ class Catalog:
 
     def add_segment(
         self,
-        id: str,
+        document_id: str,
         name: str,
         *,
         texts: Sequence[ChunkText],
@@ -253,7 +265,7 @@ class Catalog:
     ) -> None:
         """The commit point: a written file's chunks become part of a partial document."""
         with self.database.transaction() as connection:
-            number = _partial_number(connection, id, first_ordinal)
+            number = _partial_number(connection, document_id, first_ordinal)
             first_chunk = _next_chunk(connection)
             last = connection.execute(
                 "SELECT id, text FROM chunk_words WHERE id ="
@@ -288,8 +300,8 @@ class Catalog:
                 " chunks = chunks + ? WHERE number = ?",
                 (sum(len(text.text) for text in texts), sum(lengths), len(texts), number),
             )
-            seal_segment(connection, int(segment or 0))
-            seal_document(connection, number)
+            update_segment_checksum(connection, int(segment or 0))
+            update_document_checksum(connection, number)
 
     def segments(
         self, ids: Sequence[str] | None = None, *, state: str = "ready"
@@ -311,17 +323,17 @@ class Catalog:
         )
         return [_segment(row) for row in rows]
 
-    def unshelved(self, shelves: Sequence[int] = ()) -> list[SegmentRow]:
+    def loose_segments(self, landmark_files: Sequence[int] = ()) -> list[SegmentRow]:
         """Segments of ready documents that are on no shelf, or on one of `shelves`."""
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             f" WHERE d.state = 'ready' AND (s.shelf IS NULL OR s.shelf {IN_LIST})"
             " ORDER BY s.document, s.first_ordinal",
-            (listed(list(shelves)),),
+            (listed(list(landmark_files)),),
         )
         return [_segment(row) for row in rows]
 
-    def unshelved_count(self) -> tuple[int, int]:
+    def count_loose_segments(self) -> tuple[int, int]:
         """How many segments of ready documents are on no shelf, and their chunks."""
         row = self.database.one(
             "SELECT count(*), coalesce(sum(s.chunks), 0) FROM segments s"
@@ -342,7 +354,7 @@ class Catalog:
             ).fetchone()
             if number is None:
                 return False
-            unshelve(connection, [row.id for row in old])
+            detach_segments(connection, [row.id for row in old])
             connection.executemany("DELETE FROM segments WHERE id = ?", [(row.id,) for row in old])
             segment = connection.execute(
                 "INSERT INTO segments"
@@ -351,18 +363,18 @@ class Catalog:
                 (number[0], name, first.first_ordinal, first.first_chunk)
                 + (sum(row.chunks for row in old), landmarks_crc),
             ).lastrowid
-            seal_segment(connection, int(segment or 0))
+            update_segment_checksum(connection, int(segment or 0))
         return True
 
     # shelves
 
-    def shelves(self) -> list[ShelfRow]:
+    def landmark_files(self) -> list[LandmarkFileRow]:
         """All shelves, in the order they were made."""
         rows = self.database.query("SELECT id, name, chunks, live, crc FROM shelves ORDER BY id")
-        return [_shelf(row) for row in rows]
+        return [_landmark_file(row) for row in rows]
 
-    def put_shelf(
-        self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[ShelfRow]
+    def add_landmark_file(
+        self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[LandmarkFileRow]
     ) -> bool:
         """Say that a file holds these segments' landmarks, in this order; False without one."""
         chunks = sum(row.chunks for row in rows)
@@ -373,24 +385,25 @@ class Catalog:
             if present[0] != len(rows):
                 return False
             for old in instead:
-                drop_shelf(connection, old.id)
-            shelf = connection.execute(
+                drop_landmark_file(connection, old.id)
+            landmark_file = connection.execute(
                 "INSERT INTO shelves (name, chunks, live, crc) VALUES (?, ?, ?, ?)",
                 (name, chunks, chunks, crc),
             ).lastrowid
             at = 0
             for row in rows:
                 connection.execute(
-                    "UPDATE segments SET shelf = ?, shelf_row = ? WHERE id = ?", (shelf, at, row.id)
+                    "UPDATE segments SET shelf = ?, shelf_row = ? WHERE id = ?",
+                    (landmark_file, at, row.id),
                 )
                 at += row.chunks
         return True
 
-    def drop_shelves(self, shelves: Sequence[ShelfRow]) -> None:
+    def drop_landmark_files(self, landmark_files: Sequence[LandmarkFileRow]) -> None:
         """Forget shelves; scanning goes back to their segments."""
         with self.database.transaction() as connection:
-            for shelf in shelves:
-                drop_shelf(connection, shelf.id)
+            for landmark_file in landmark_files:
+                drop_landmark_file(connection, landmark_file.id)
 
     # files read before
 
@@ -443,8 +456,8 @@ class Catalog:
         return counts
 
 
-def _no_id(id: str) -> NotFound:
-    return NotFound(f"no document has the id {id!r}: list the library's documents")
+def _no_id(document_id: str) -> NotFound:
+    return NotFound(f"no document has the id {document_id!r}: list the library's documents")
 
 
 def _document(row: Row) -> DocumentRow:
@@ -460,13 +473,13 @@ def _segment(row: Row) -> SegmentRow:
     return segment
 
 
-def _shelf(row: Row) -> ShelfRow:
+def _landmark_file(row: Row) -> LandmarkFileRow:
     expect(row, "isiii")
-    shelf = ShelfRow(*row)
-    known = _SHELF_NAME.fullmatch(shelf.name)
-    if not 0 <= shelf.live <= shelf.chunks < _MOST_CHUNKS or not known:
-        raise _strange(shelf.name)
-    return shelf
+    landmark_file = LandmarkFileRow(*row)
+    known = _LANDMARK_FILE_NAME.fullmatch(landmark_file.name)
+    if not 0 <= landmark_file.live <= landmark_file.chunks < _MOST_CHUNKS or not known:
+        raise _strange(landmark_file.name)
+    return landmark_file
 
 
 def _strange(name: str) -> CorruptStore:
@@ -487,17 +500,17 @@ def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentR
     return ways
 
 
-def _partial_number(connection: sqlite3.Connection, id: str, chunks: int) -> int:
+def _partial_number(connection: sqlite3.Connection, document_id: str, chunks: int) -> int:
     row = connection.execute(
-        "SELECT number, chunks FROM documents WHERE id = ? AND state = 'partial'", (id,)
+        "SELECT number, chunks FROM documents WHERE id = ? AND state = 'partial'", (document_id,)
     ).fetchone()
     if row is None or row[1] != chunks:
-        raise StoreError(f"document {id} was changed by another writer: read it again")
+        raise StoreError(f"document {document_id} was changed by another writer: read it again")
     return int(row[0])
 
 
-def _number_of(connection: sqlite3.Connection, id: str) -> int:
-    row = connection.execute("SELECT number FROM documents WHERE id = ?", (id,)).fetchone()
+def _number_of(connection: sqlite3.Connection, document_id: str) -> int:
+    row = connection.execute("SELECT number FROM documents WHERE id = ?", (document_id,)).fetchone()
     return int(row[0])
 
 

@@ -52,11 +52,11 @@ class Texts:
                 raise gone(chunk_id)
         return neighbours
 
-    def text(self, id: str, start: int, end: int) -> str:
+    def text(self, document_id: str, start: int, end: int) -> str:
         """`document_text[start:end]`, for offsets that are not negative."""
         if start < 0 or end < 0:
             raise ValueError(f"text offsets are {start} and {end}, expected none below zero")
-        number = self._catalog.number(id)
+        number = self._catalog.number(document_id)
         rows = self._database.query(
             "SELECT start, text FROM chunks WHERE document = ? AND start < ? AND start >= coalesce("
             "(SELECT max(start) FROM chunks WHERE document = ? AND start <= ?), 0)"
@@ -70,25 +70,27 @@ class Texts:
         first = rows[0][0]
         return "".join(unpack_text(text) for _, text in rows)[start - first : max(end - first, 0)]
 
-    def blocks(self, id: str) -> Iterator[range]:
+    def blocks(self, document_id: str) -> Iterator[range]:
         """Blocks of ordinals to stream a document's text by."""
         row = self._database.one(
-            "SELECT chunks FROM documents WHERE number = ?", (self._catalog.number(id),)
+            "SELECT chunks FROM documents WHERE number = ?", (self._catalog.number(document_id),)
         )
         expect(row or (0,), "i")
         total = 0 if row is None else row[0]
         return (range(i, min(i + _TEXT_BLOCK, total)) for i in range(0, total, _TEXT_BLOCK))
 
-    def block(self, id: str, ordinals: range) -> list[ChunkText]:
+    def block(self, document_id: str, ordinals: range) -> list[ChunkText]:
         """Consecutive chunks' texts; StoreError when they are gone meanwhile."""
         rows = self._database.query(
             "SELECT c.start, c.text, c.page, c.section FROM documents d"
             " JOIN chunks c ON c.document = d.number WHERE d.id = ?"
             " AND c.ordinal BETWEEN ? AND ? ORDER BY c.ordinal",
-            (id, ordinals.start, ordinals.stop - 1),
+            (document_id, ordinals.start, ordinals.stop - 1),
         )
         if len(rows) != len(ordinals):
-            raise StoreError(f"document {id} was removed while it was read: list the documents")
+            raise StoreError(
+                f"document {document_id} was removed while it was read: list the documents"
+            )
         for row in rows:
             expect(row, "ibnt")
         return [
@@ -110,40 +112,40 @@ class Texts:
             if len(rows) < _TEXT_BLOCK:
                 return text_hash
 
-    def tokens(self, id: str, ordinals: range) -> list[int]:
+    def tokens(self, document_id: str, ordinals: range) -> list[int]:
         """How many tokens each of some consecutive chunks has."""
         rows = self._database.query(
             "SELECT tokens FROM chunks WHERE document = ? AND ordinal BETWEEN ? AND ?"
             " ORDER BY ordinal",
-            (self._catalog.number(id), ordinals.start, ordinals.stop - 1),
+            (self._catalog.number(document_id), ordinals.start, ordinals.stop - 1),
         )
         for row in rows:
             expect(row, "i")
         return [tokens for (tokens,) in rows]
 
-    def place(self, id: str, start: int) -> tuple[int | None, str | None]:
+    def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
         """Page and section of the character at `start`."""
         row = self._database.one(
             "SELECT page, section FROM places WHERE document = ? AND start <= ?"
             " ORDER BY start DESC LIMIT 1",
-            (self._catalog.number(id), start),
+            (self._catalog.number(document_id), start),
         )
         expect(row or (None, None), "nt")
         return (None, None) if row is None else (row[0], row[1])
 
-    def places(self, id: str) -> list[tuple[int, int | None, str | None]]:
+    def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
         """Where page or section change: (start, page, section), in order."""
         rows = self._database.query(
             "SELECT start, page, section FROM places WHERE document = ? ORDER BY start",
-            (self._catalog.number(id),),
+            (self._catalog.number(document_id),),
         )
         for row in rows:
             expect(row, "int")
         return [(row[0], row[1], row[2]) for row in rows]
 
-    def origins(self, id: str, start: int, end: int | None) -> list[tuple[int, str]]:
+    def origins(self, document_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
         """What leads from the text between two characters to its file: (start, anchors)."""
-        number = self._catalog.number(id)
+        number = self._catalog.number(document_id)
         rows = self._database.query(
             "SELECT start, anchors FROM origins WHERE document = ? AND (? IS NULL OR start < ?)"
             " AND start >= coalesce("
@@ -158,8 +160,8 @@ class Texts:
 
 def _chunk(row: Row) -> ChunkRow:
     expect(row, "isiibnt")
-    id, document, ordinal, start, text, page, section = row
-    return ChunkRow(id, document, ordinal, start, unpack_text(text), page, section)
+    chunk_id, document, ordinal, start, text, page, section = row
+    return ChunkRow(chunk_id, document, ordinal, start, unpack_text(text), page, section)
 
 
 def gone(chunk_id: int) -> StoreError:

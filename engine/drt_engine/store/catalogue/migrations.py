@@ -112,10 +112,10 @@ _SECOND = (
 )
 
 
-def _m002_seals_and_shelves(connection: sqlite3.Connection) -> None:
+def _m002_checksums_and_landmark_files(connection: sqlite3.Connection) -> None:
     for statement in _SECOND:
         connection.execute(statement)
-    row_values.seal_everything(connection, origins=False)
+    row_values.update_all_checksums(connection, origins=False)
 
 
 def _m003_origins(connection: sqlite3.Connection) -> None:
@@ -144,16 +144,16 @@ _FOURTH = (
 )
 
 
-def _m004_margins(connection: sqlite3.Connection) -> None:
+def _m004_index_words(connection: sqlite3.Connection) -> None:
     for statement in _FOURTH:
         connection.execute(statement)
 
 
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
-    _m002_seals_and_shelves,
+    _m002_checksums_and_landmark_files,
     _m003_origins,
-    _m004_margins,
+    _m004_index_words,
 )
 
 

@@ -19,7 +19,7 @@ _WINDOW_BITS, _MEMORY_LEVEL = 12, 5
 Value = str | int | float | None
 
 
-def seal(values: Sequence[Value | Sequence[Value]]) -> int:
+def row_checksum(values: Sequence[Value | Sequence[Value]]) -> int:
     """CRC32 over values, nested at most once, in their order."""
     text = json.dumps(values, separators=(",", ":"), default=repr)
     return zlib.crc32(text.encode("ascii"))
@@ -61,15 +61,17 @@ def unpack_text(packed: bytes | str) -> str:
         ) from error
 
 
-def crc_of(value: object) -> int:
+def blob_crc(value: object) -> int:
     """A blob's CRC32; -1 for what is no blob, which no seal has."""
     return zlib.crc32(value) if isinstance(value, bytes) else -1
 
 
-def chunk_seals(rows: Iterable[tuple[int, int, int, int, int | None, str | None, bytes]]) -> int:
+def chunk_rows_checksum(
+    rows: Iterable[tuple[int, int, int, int, int | None, str | None, bytes]],
+) -> int:
     """The part of a segment's seal that covers its chunks' rows.
 
     A row is (id, ordinal, start, tokens, page, section, packed text).
     """
-    plain = [(*row[:6], crc_of(row[6])) for row in rows]
-    return seal(plain)
+    plain = [(*row[:6], blob_crc(row[6])) for row in rows]
+    return row_checksum(plain)

@@ -9,13 +9,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-from drt_engine.store.catalogue.row_checksums import chunk_seals, crc_of, seal
+from drt_engine.store.catalogue.row_checksums import blob_crc, chunk_rows_checksum, row_checksum
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
 
 
-def document_seal(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> int:
+def document_checksum(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> int:
     """Over a document's row, its places, and its origins where the catalogue has any."""
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
@@ -25,39 +25,41 @@ def document_seal(connection: sqlite3.Connection, number: int, *, origins: bool 
     places = connection.execute(
         "SELECT start, page, section FROM places WHERE document = ? ORDER BY start", (number,)
     ).fetchall()
-    return seal([number, *row, *places, *(_origin_seals(connection, number) if origins else ())])
+    return row_checksum(
+        [number, *row, *places, *(_origin_checksums(connection, number) if origins else ())]
+    )
 
 
-def _origin_seals(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:
+def _origin_checksums(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:
     rows = connection.execute(
         "SELECT start, anchors FROM origins WHERE document = ? ORDER BY start", (number,)
     )
-    return [(start, crc_of(anchors)) for start, anchors in rows]
+    return [(start, blob_crc(anchors)) for start, anchors in rows]
 
 
-def segment_seal(connection: sqlite3.Connection, id: int) -> int:
+def segment_checksum(connection: sqlite3.Connection, segment_id: int) -> int:
     """Over a segment's row and the rows of its chunks; not where its landmarks are shelved."""
     row = connection.execute(
         "SELECT document, name, first_ordinal, first_chunk, chunks, landmarks_crc FROM segments"
         " WHERE id = ?",
-        (id,),
+        (segment_id,),
     ).fetchone()
     chunks = connection.execute(
         "SELECT id, ordinal, start, tokens, page, section, text FROM chunks"
         " WHERE document = ? AND id >= ? AND id < ? ORDER BY id",
         (row[0], row[3], row[3] + row[4]),
     )
-    return seal([*row, chunk_seals(chunks)])
+    return row_checksum([*row, chunk_rows_checksum(chunks)])
 
 
-def setting_seal(key: str, value: str) -> int:
+def setting_checksum(key: str, value: str) -> int:
     """Over one setting."""
-    return seal([key, value])
+    return row_checksum([key, value])
 
 
-def session_seal(row: SessionValues) -> int:
+def session_checksum(row: SessionValues) -> int:
     """Over one session."""
-    return seal([*row[:6], crc_of(row[6])])
+    return row_checksum([*row[:6], blob_crc(row[6])])
 
 
 def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionValues, int]]:
@@ -68,18 +70,21 @@ def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionV
     return ((row[0], row[1:8], row[8]) for row in found)
 
 
-def seal_document(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> None:
+def update_document_checksum(
+    connection: sqlite3.Connection, number: int, *, origins: bool = True
+) -> None:
     """Write a document's seal; a catalogue before version 3 has no origins."""
     connection.execute(
         "UPDATE documents SET seal = ? WHERE number = ?",
-        (document_seal(connection, number, origins=origins), number),
+        (document_checksum(connection, number, origins=origins), number),
     )
 
 
-def seal_segment(connection: sqlite3.Connection, id: int) -> None:
+def update_segment_checksum(connection: sqlite3.Connection, segment_id: int) -> None:
     """Write a segment's seal."""
     connection.execute(
-        "UPDATE segments SET seal = ? WHERE id = ?", (segment_seal(connection, id), id)
+        "UPDATE segments SET seal = ? WHERE id = ?",
+        (segment_checksum(connection, segment_id), segment_id),
     )
 
 
@@ -87,19 +92,19 @@ def put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
     """Write a setting with its seal."""
     connection.execute(
         "INSERT OR REPLACE INTO settings (key, value, seal) VALUES (?, ?, ?)",
-        (key, value, setting_seal(key, value)),
+        (key, value, setting_checksum(key, value)),
     )
 
 
-def seal_everything(connection: sqlite3.Connection, *, origins: bool = True) -> None:
+def update_all_checksums(connection: sqlite3.Connection, *, origins: bool = True) -> None:
     """Seal all rows of a catalogue that had no seals."""
     for (number,) in connection.execute("SELECT number FROM documents").fetchall():
-        seal_document(connection, number, origins=origins)
-    for (id,) in connection.execute("SELECT id FROM segments").fetchall():
-        seal_segment(connection, id)
+        update_document_checksum(connection, number, origins=origins)
+    for (segment_id,) in connection.execute("SELECT id FROM segments").fetchall():
+        update_segment_checksum(connection, segment_id)
     for key, value in connection.execute("SELECT key, value FROM settings").fetchall():
         put_setting(connection, key, value)
     for rowid, row, _ in list(session_rows(connection)):
         connection.execute(
-            "UPDATE sessions SET seal = ? WHERE rowid = ?", (session_seal(row), rowid)
+            "UPDATE sessions SET seal = ? WHERE rowid = ?", (session_checksum(row), rowid)
         )

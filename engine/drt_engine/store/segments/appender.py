@@ -18,7 +18,7 @@ from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.filesystem.lock import WriterLock
 from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
-from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.segments.records import (
     chunk_lengths,
     discard,
@@ -46,16 +46,20 @@ class Appender:
         self._row: DocumentRow | None = None
         self._hash = TextHash()
 
-    def begin(self, id: str, title: str, *, source: str, media_type: str) -> Self:
+    def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> Self:
         """Take up document `id`; the caller holds the lock, `close` releases it."""
-        if not ID.fullmatch(id):
-            raise ValueError(f"document id is {id!r}, expected 16 lowercase hexadecimal digits")
-        self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
+        if not ID.fullmatch(document_id):
+            raise ValueError(
+                f"document id is {document_id!r}, expected 16 lowercase hexadecimal digits"
+            )
+        self._row = self._catalog.begin(document_id, title, source=source, media_type=media_type)
         try:
-            self._hash = Texts(self._catalog).hash_of(id)
+            self._hash = Texts(self._catalog).hash_of(document_id)
         except CorruptStore:  # an interrupted reading whose text was damaged since: begin anew
-            self._folder.delete(self._catalog.remove(id))
-            self._row = self._catalog.begin(id, title, source=source, media_type=media_type)
+            self._folder.delete(self._catalog.remove(document_id))
+            self._row = self._catalog.begin(
+                document_id, title, source=source, media_type=media_type
+            )
         return self
 
     @property
@@ -68,14 +72,14 @@ class Appender:
         """Characters these chunks' texts cover: where the next text starts."""
         return self._open().characters
 
-    def adopt(self, id: str, texts: Sequence[ChunkText]) -> None:
+    def adopt(self, document_id: str, texts: Sequence[ChunkText]) -> None:
         """Store the next chunks, with what another document holds for chunks of the same ordinals.
 
         Their bytes are copied after their checksums were verified. The caller says that they are
         the same tokens after the same tokens. Raises CorruptStore.
         """
         check_texts(texts, self._open().characters)
-        segments = self._catalog.segments([id])
+        segments = self._catalog.segments([document_id])
         for begin in range(0, len(texts), MAX_SEGMENT_CHUNKS):
             some = texts[begin : begin + MAX_SEGMENT_CHUNKS]
             self._adopt_segment(segments, some)
@@ -118,7 +122,7 @@ class Appender:
                 raise ValueError("places are not in increasing order of their starts")
         self._expect_identity(row)
         self._folder.delete(self._catalog.finish(row.id, places, origins=origins, created=created))
-        tend_shelves(self._catalog, self._folder, self._layout)
+        consolidate_landmark_files(self._catalog, self._folder, self._layout)
         ready = self._catalog.document_by_id(row.id)
         self.close()
         if ready is None:

@@ -14,13 +14,12 @@ from operator import le
 from typing import Literal
 
 from drt_engine.errors import ConfigError, CorruptStore
-from drt_engine.store.types import ENCODINGS, RecordLayout, SegmentRow
+from drt_engine.store.types import ENCODINGS, MAX_CHUNKS, RecordLayout, SegmentRow
 
 MAGIC = b"\x89DRTSEG\n"
 VERSION = 1
 HEADER_SIZE = 128
 ALIGNMENT = 64
-MAX_CHUNKS = 65_536
 MAX_SEGMENT_CHUNKS = 1_024  # that we write
 MAX_TOKEN_IDS = 1 << 20  # of any model
 MAX_NUMBER = 1 << 23  # no number of chunk memory reaches it
@@ -176,7 +175,7 @@ def _checked_fields(  # one argument per header field
 
 def _corrupt(where: str, what: str) -> CorruptStore:
     return CorruptStore(
-        f"segment {where} is damaged: {what}; mend it with `drt library check --repair`"
+        f"segment {where} is damaged: {what}; repair it with `drt library check --repair`"
     )
 
 
@@ -264,7 +263,7 @@ _IN_RANGE = {
 }
 
 
-def seal(buffer: bytearray, header: SegmentHeader) -> None:
+def write_header_and_checksums(buffer: bytearray, header: SegmentHeader) -> None:
     """Fill in the header and every chunk's checksum, once all other sections are in place."""
     buffer[:HEADER_SIZE] = pack_header(header)
     sections = header.sections

@@ -18,23 +18,23 @@ from dataclasses import dataclass
 from drt_engine.errors import CorruptStore
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.filesystem.disk import DurableFile
-from drt_engine.store.filesystem.library_folder import SHELF_SUFFIX, Folder, file_errors
+from drt_engine.store.filesystem.library_folder import LANDMARK_FILE_SUFFIX, Folder, file_errors
 from drt_engine.store.segments.format import ALIGNMENT
 from drt_engine.store.segments.records import landmark_bytes
-from drt_engine.store.types import RecordLayout, SegmentRow, ShelfRow
+from drt_engine.store.types import LandmarkFileRow, RecordLayout, SegmentRow
 
 MAGIC = b"\x89DRTLMK\n"
 VERSION = 1
-UNSHELVED_SEGMENTS = 64  # from so many on, they are put on a shelf
+MIN_LOOSE_SEGMENTS = 64  # from so many on, they are put on a shelf
 _HEADER = struct.Struct("<8sIIIIQQ20xI")
 _CRC = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
-class MappedShelf:
+class MappedLandmarkFile:
     """One validated, verified, mapped shelf: from `ids_at` chunk ids, from `offset` landmarks."""
 
-    row: ShelfRow
+    row: LandmarkFileRow
     data: mmap.mmap
     ids_at: int
     offset: int
@@ -49,10 +49,10 @@ class MappedShelf:
 
 
 @dataclass(frozen=True)
-class ShelfFile:
+class OpenLandmarkFile:
     """One validated, verified, open shelf; `read` takes an offset and a size."""
 
-    row: ShelfRow
+    row: LandmarkFileRow
     layout: RecordLayout
     descriptor: int
     read: Callable[[int, int], bytes]
@@ -67,7 +67,7 @@ class ShelfFile:
         return self.read(_landmarks_at(self.row.chunks) + size * at, size * count)
 
 
-def shelf_header(chunks: int, landmark_size: int) -> bytes:
+def landmark_file_header(chunks: int, landmark_size: int) -> bytes:
     """The header's 64 bytes."""
     size = _landmarks_at(chunks) + 2 * chunks * landmark_size
     packed = _HEADER.pack(MAGIC, VERSION, _HEADER.size, landmark_size, 0, chunks, size, 0)
@@ -75,16 +75,20 @@ def shelf_header(chunks: int, landmark_size: int) -> bytes:
     return body + _CRC.pack(zlib.crc32(body))
 
 
-def map_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> MappedShelf:
+def map_landmark_file(
+    folder: Folder, row: LandmarkFileRow, layout: RecordLayout
+) -> MappedLandmarkFile:
     """Map a shelf whose every byte is what was written; CorruptStore."""
     path = folder.segments / row.name
-    with file_errors(folder.path), open_shelf(folder, row, layout) as shelf:
-        data = folder.disk.map(shelf.descriptor, path, _size(row.chunks, layout))
-        return MappedShelf(row, data, _HEADER.size, _landmarks_at(row.chunks))
+    with file_errors(folder.path), open_landmark_file(folder, row, layout) as landmark_file:
+        data = folder.disk.map(landmark_file.descriptor, path, _size(row.chunks, layout))
+        return MappedLandmarkFile(row, data, _HEADER.size, _landmarks_at(row.chunks))
 
 
 @contextlib.contextmanager
-def open_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> Iterator[ShelfFile]:
+def open_landmark_file(
+    folder: Folder, row: LandmarkFileRow, layout: RecordLayout
+) -> Iterator[OpenLandmarkFile]:
     """Open a shelf whose every byte is what was written; CorruptStore.
 
     It is verified by reading, which a file that is cut short meanwhile cannot turn into a signal.
@@ -105,21 +109,21 @@ def open_shelf(folder: Folder, row: ShelfRow, layout: RecordLayout) -> Iterator[
         size = _size(row.chunks, layout)
         if os.fstat(descriptor).st_size != size:
             raise _damaged(row, "its size is not what the catalogue says")
-        if read(0, _HEADER.size) != shelf_header(row.chunks, layout.landmark_size):
+        if read(0, _HEADER.size) != landmark_file_header(row.chunks, layout.landmark_size):
             raise _damaged(row, "its header is not what the catalogue says")
         crc = 0
         for at in range(_HEADER.size, size, _PART):
             crc = zlib.crc32(read(at, min(_PART, size - at)), crc)
         if crc != row.crc:
             raise _damaged(row, "its checksum is wrong")
-        yield ShelfFile(row, layout, descriptor, read)
+        yield OpenLandmarkFile(row, layout, descriptor, read)
 
 
-def write_shelf(
+def write_landmark_file(
     folder: Folder, rows: Sequence[SegmentRow], layout: RecordLayout
 ) -> tuple[str, int]:
     """Write the landmarks of some segments; returns the file's name and checksum."""
-    name = f"shelf-{os.urandom(6).hex()}{SHELF_SUFFIX}"
+    name = f"shelf-{os.urandom(6).hex()}{LANDMARK_FILE_SUFFIX}"
     path = folder.segments / name
     chunks = sum(row.chunks for row in rows)
     ids = array.array("q")
@@ -129,7 +133,7 @@ def write_shelf(
     front += bytes(_landmarks_at(chunks) - _HEADER.size - len(front))
     crc = zlib.crc32(front)
     with file_errors(folder.path), DurableFile(folder.disk, path, path.with_suffix(".tmp")) as file:
-        file.write(shelf_header(chunks, layout.landmark_size) + front)
+        file.write(landmark_file_header(chunks, layout.landmark_size) + front)
         part = bytearray()
         for row in rows:
             part += landmark_bytes(folder, row, layout)
@@ -143,7 +147,7 @@ def write_shelf(
 _PART = 4 << 20  # bytes read or written at a time
 
 
-def tend_shelves(
+def consolidate_landmark_files(
     catalog: Catalog, folder: Folder, layout: RecordLayout, *, everything: bool = False
 ) -> None:
     """Shelve what is due, joining shelves when there are many or, with `everything`, all of them.
@@ -151,42 +155,42 @@ def tend_shelves(
     Called by a writer, under the lock. A damaged segment is left for `check` to report: asking
     still scans the others' landmarks where they stand.
     """
-    shelves = catalog.shelves()
-    loose, chunks = catalog.unshelved_count()
+    landmark_files = catalog.landmark_files()
+    loose, chunks = catalog.count_loose_segments()
     if everything:
-        instead = shelves
-        due = len(shelves) > 1 or any(s.live < s.chunks for s in shelves)
-        due = due or loose >= (1 if shelves else UNSHELVED_SEGMENTS)
+        instead = landmark_files
+        due = len(landmark_files) > 1 or any(s.live < s.chunks for s in landmark_files)
+        due = due or loose >= (1 if landmark_files else MIN_LOOSE_SEGMENTS)
     else:
-        instead = _outgrown(shelves, chunks)
-        due = loose >= UNSHELVED_SEGMENTS
+        instead = _outgrown(landmark_files, chunks)
+        due = loose >= MIN_LOOSE_SEGMENTS
     if not due:
         return
-    rows = catalog.unshelved([shelf.id for shelf in instead])
+    rows = catalog.loose_segments([landmark_file.id for landmark_file in instead])
     if not rows:
-        catalog.drop_shelves(instead)
+        catalog.drop_landmark_files(instead)
     else:
         try:
-            name, crc = write_shelf(folder, rows, layout)
+            name, crc = write_landmark_file(folder, rows, layout)
         except CorruptStore:
             return
-        if not catalog.put_shelf(name, rows, crc=crc, instead=instead):
+        if not catalog.add_landmark_file(name, rows, crc=crc, instead=instead):
             folder.delete([name])
             return
-    folder.delete([shelf.name for shelf in instead])
+    folder.delete([landmark_file.name for landmark_file in instead])
 
 
-def _outgrown(shelves: Sequence[ShelfRow], chunks: int) -> list[ShelfRow]:
+def _outgrown(landmark_files: Sequence[LandmarkFileRow], chunks: int) -> list[LandmarkFileRow]:
     """The newest shelves that are no larger than what would join them.
 
     So there are never more than the logarithm of the chunks, and each is copied as seldom.
     """
-    found: list[ShelfRow] = []
-    for shelf in reversed(shelves):
-        if shelf.chunks > chunks:
+    found: list[LandmarkFileRow] = []
+    for landmark_file in reversed(landmark_files):
+        if landmark_file.chunks > chunks:
             break
-        found.append(shelf)
-        chunks += shelf.live
+        found.append(landmark_file)
+        chunks += landmark_file.live
     return found
 
 
@@ -198,7 +202,7 @@ def _landmarks_at(chunks: int) -> int:
     return -(-(_HEADER.size + 8 * chunks) // ALIGNMENT) * ALIGNMENT
 
 
-def _damaged(row: ShelfRow, what: str) -> CorruptStore:
+def _damaged(row: LandmarkFileRow, what: str) -> CorruptStore:
     return CorruptStore(
-        f"shelf {row.name} is damaged: {what}; mend it with `drt library check --repair`"
+        f"shelf {row.name} is damaged: {what}; repair it with `drt library check --repair`"
     )

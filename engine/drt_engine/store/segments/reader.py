@@ -15,9 +15,9 @@ from torch import Tensor
 from drt_engine.errors import CorruptStore
 from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.segments.format import Section, plan
-from drt_engine.store.segments.landmark_files import MappedShelf, map_shelf
+from drt_engine.store.segments.landmark_files import MappedLandmarkFile, map_landmark_file
 from drt_engine.store.segments.records import OpenRecords, landmark_bytes, open_records
-from drt_engine.store.types import ChunkBatch, RecordLayout, SegmentRow, ShelfRow, TokenBatch
+from drt_engine.store.types import ChunkBatch, LandmarkFileRow, RecordLayout, SegmentRow, TokenBatch
 from drt_kernels.scan import Landmarks
 from drt_kernels.scan.landmarks import Codes, codes_of, codes_pay, join_codes
 
@@ -56,24 +56,24 @@ class SegmentReader:
         self._folder = folder
         self._layout = layout
         self._files: OrderedDict[str, OpenRecords] = OrderedDict()
-        self._shelves: dict[str, _Shelf] = {}
+        self._landmark_files: dict[str, _LandmarkFile] = {}
         self._copied: OrderedDict[str, Tensor] = OrderedDict()
         self._copied_bytes = 0
         self._guard = threading.RLock()
 
-    def scan_shelf(
-        self, row: ShelfRow, *, code: bool = False
+    def scan_landmark_file(
+        self, row: LandmarkFileRow, *, code: bool = False
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks.
 
         ``code`` says that it will be scanned again.
         """
-        shelf = self._shelf(row)
+        landmark_file = self._landmark_file(row)
         if code:
             with self._guard:
-                shelf.code()
-        for ids, part in zip(shelf.ids, tuple(shelf.parts), strict=True):
-            shelf.mapped.expect_whole()
+                landmark_file.code()
+        for ids, part in zip(landmark_file.ids, tuple(landmark_file.parts), strict=True):
+            landmark_file.mapped.expect_whole()
             yield ids, part
 
     def scan(
@@ -81,7 +81,7 @@ class SegmentReader:
         rows: Iterable[SegmentRow],
         is_gone: Callable[[SegmentRow], bool],
         *,
-        shelves: dict[int, ShelfRow],
+        landmark_files: dict[int, LandmarkFileRow],
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
 
@@ -89,8 +89,8 @@ class SegmentReader:
         """
         ids: list[int] = []
         pending: list[Tensor] = []
-        for row in _side_by_side(rows, shelves):
-            landmarks = self._landmarks(row, is_gone, shelves)
+        for row in _side_by_side(rows, landmark_files):
+            landmarks = self._landmarks(row, is_gone, landmark_files)
             if landmarks is None:
                 continue
             chunk_ids = range(row.first_chunk, row.first_chunk + row.chunks)
@@ -145,34 +145,38 @@ class SegmentReader:
         self,
         row: SegmentRow,
         is_gone: Callable[[SegmentRow], bool],
-        shelves: dict[int, ShelfRow],
+        landmark_files: dict[int, LandmarkFileRow],
     ) -> Tensor | None:
         try:
-            shelf = shelves.get(row.shelf) if row.shelf is not None else None
-            if shelf is not None and row.shelf_row is not None:
-                at = row.shelf_row
-                return self._shelf(shelf).landmarks[at : at + row.chunks]
+            landmark_file = (
+                landmark_files.get(row.landmark_file) if row.landmark_file is not None else None
+            )
+            if landmark_file is not None and row.landmark_file_row is not None:
+                at = row.landmark_file_row
+                return self._landmark_file(landmark_file).landmarks[at : at + row.chunks]
             return self._copied_landmarks(row)
         except CorruptStore:
             if is_gone(row):
                 return None
             raise
 
-    def _shelf(self, row: ShelfRow) -> _Shelf:
+    def _landmark_file(self, row: LandmarkFileRow) -> _LandmarkFile:
         with self._guard:
-            shelf = self._shelves.get(row.name)
-            if shelf is None:
-                mapped = map_shelf(self._folder, row, self._layout)
-                shelf = _Shelf(mapped, self._layout.landmark_size)
-                self._shelves[row.name] = shelf
-            shelf.mapped.expect_whole()
-            return shelf
+            landmark_file = self._landmark_files.get(row.name)
+            if landmark_file is None:
+                mapped = map_landmark_file(self._folder, row, self._layout)
+                landmark_file = _LandmarkFile(mapped, self._layout.landmark_size)
+                self._landmark_files[row.name] = landmark_file
+            landmark_file.mapped.expect_whole()
+            return landmark_file
 
-    def keep_shelves(self, rows: Iterable[ShelfRow]) -> None:
+    def keep_landmark_files(self, rows: Iterable[LandmarkFileRow]) -> None:
         """Let go of shelves that are not among `rows`."""
         with self._guard:
             names = {row.name for row in rows}
-            self._shelves = {n: shelf for n, shelf in self._shelves.items() if n in names}
+            self._landmark_files = {
+                n: landmark_file for n, landmark_file in self._landmark_files.items() if n in names
+            }
 
     def _open(self, row: SegmentRow) -> OpenRecords:
         with self._guard:
@@ -199,10 +203,10 @@ class SegmentReader:
             return landmarks
 
 
-class _Shelf:
+class _LandmarkFile:
     """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
 
-    def __init__(self, mapped: MappedShelf, width: int) -> None:
+    def __init__(self, mapped: MappedLandmarkFile, width: int) -> None:
         self.mapped = mapped
         count = mapped.row.chunks
         ids = torch.frombuffer(mapped.data, dtype=torch.int64, count=count, offset=mapped.ids_at)
@@ -247,12 +251,12 @@ def _numbers(ids: Tensor) -> Sequence[int]:
 
 
 def _side_by_side(
-    rows: Iterable[SegmentRow], shelves: Mapping[int, ShelfRow]
+    rows: Iterable[SegmentRow], landmark_files: Mapping[int, LandmarkFileRow]
 ) -> Iterator[SegmentRow]:
     """The rows, those of a document that follow each other on a shelf taken as one."""
     last: SegmentRow | None = None
     for row in rows:
-        if last is not None and _follows(last, row) and row.shelf in shelves:
+        if last is not None and _follows(last, row) and row.landmark_file in landmark_files:
             last = last._replace(chunks=last.chunks + row.chunks)
             continue
         if last is not None:
@@ -263,12 +267,12 @@ def _side_by_side(
 
 
 def _follows(last: SegmentRow, row: SegmentRow) -> bool:
-    if row.shelf_row is None or last.shelf_row is None:
+    if row.landmark_file_row is None or last.landmark_file_row is None:
         return False
     return (
         row.document_id == last.document_id
-        and row.shelf == last.shelf
-        and row.shelf_row == last.shelf_row + last.chunks
+        and row.landmark_file == last.landmark_file
+        and row.landmark_file_row == last.landmark_file_row + last.chunks
         and row.first_chunk == last.first_chunk + last.chunks
         and last.chunks + row.chunks <= SCAN_ROWS
     )

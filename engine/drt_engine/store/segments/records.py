@@ -83,7 +83,7 @@ class OpenRecords:
             if not chunk_is_intact(out, sections, slot + number):
                 raise CorruptStore(
                     f"chunk {self.header.first_ordinal + index} of document"
-                    f" {self.header.document_id} is damaged in segment {self.name}: mend it with"
+                    f" {self.header.document_id} is damaged in segment {self.name}: repair it with"
                     " `drt library check --repair`"
                 )
 
@@ -148,7 +148,7 @@ def verify_landmarks(data: bytes | memoryview, row: SegmentRow) -> None:
 def landmarks_damaged(row: SegmentRow) -> CorruptStore:
     """The error for landmarks that are not what the catalogue sealed."""
     return CorruptStore(
-        f"the landmarks of document {row.document_id} are damaged in segment {row.name}: mend"
+        f"the landmarks of document {row.document_id} are damaged in segment {row.name}: repair"
         " them with `drt library check --repair`"
     )
 
@@ -196,7 +196,7 @@ def discard(catalog: Catalog, folder: Folder, name: str) -> None:
 def missing(row: SegmentRow) -> CorruptStore:
     """The error for a committed segment without a file."""
     return CorruptStore(
-        f"segment {row.name} of document {row.document_id} is missing: mend it with"
+        f"segment {row.name} of document {row.document_id} is missing: repair it with"
         " `drt library check --repair`"
     )
 
@@ -206,6 +206,6 @@ def check_identity(header: SegmentHeader, row: SegmentRow, layout: RecordLayout)
     expected = expected_header(row, layout)
     if header != expected:
         raise CorruptStore(
-            f"segment {row.name} holds {header} where the catalogue says {expected}: mend it with"
+            f"segment {row.name} holds {header} where the catalogue says {expected}: repair it with"
             " `drt library check --repair`"
         )

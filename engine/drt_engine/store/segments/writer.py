@@ -14,7 +14,12 @@ from drt_engine.errors import StoreError
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.segments.appender import Appender, check_texts
-from drt_engine.store.segments.format import MAX_NUMBER, MAX_SEGMENT_CHUNKS, SegmentHeader, seal
+from drt_engine.store.segments.format import (
+    MAX_NUMBER,
+    MAX_SEGMENT_CHUNKS,
+    SegmentHeader,
+    write_header_and_checksums,
+)
 from drt_engine.store.segments.reader import section_tensor
 from drt_engine.store.segments.records import discard, landmarks_crc, segment_name
 from drt_engine.store.types import ChunkBatch, ChunkText, RecordLayout, SegmentRow
@@ -46,7 +51,7 @@ def encode_segment(header: SegmentHeader, batch: ChunkBatch) -> bytearray:
     for begin in range(0, header.chunks, _SLICE):
         _encode_slice(out, batch, slice(begin, begin + _SLICE))
     _check_finite(out, batch)
-    seal(buffer, header)
+    write_header_and_checksums(buffer, header)
     return buffer
 
 

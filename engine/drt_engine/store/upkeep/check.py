@@ -14,11 +14,11 @@ from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_checksums import unpack_text
 from drt_engine.store.catalogue.row_values import (
-    document_seal,
-    segment_seal,
+    document_checksum,
+    segment_checksum,
+    session_checksum,
     session_rows,
-    session_seal,
-    setting_seal,
+    setting_checksum,
 )
 from drt_engine.store.filesystem.library_folder import (
     CATALOG_NAME,
@@ -35,14 +35,14 @@ from drt_engine.store.segments.format import (
     gaps,
     plan,
 )
-from drt_engine.store.segments.landmark_files import open_shelf
+from drt_engine.store.segments.landmark_files import open_landmark_file
 from drt_engine.store.segments.records import (
     OpenRecords,
     landmark_bytes,
     landmarks_damaged,
     open_file,
 )
-from drt_engine.store.types import RecordLayout, SegmentRow, ShelfRow
+from drt_engine.store.types import LandmarkFileRow, RecordLayout, SegmentRow
 
 _TOGETHER = 16 << 20  # bytes of a segment that are read at once
 Texts = list[int | None]  # of a segment's chunks: characters, None where the text is damaged
@@ -62,7 +62,7 @@ def check_library(
         _check_settings(frozen),
         _check_documents(frozen),
         _check_segments(frozen, folder, layout, vocabulary),
-        _check_shelves(frozen, folder, layout),
+        _check_landmark_files(frozen, folder, layout),
         _check_sessions(frozen),
         _check_folder(frozen, folder),
     ):
@@ -114,7 +114,7 @@ def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
 
 def _check_settings(catalog: Catalog) -> Iterator[Finding]:
     for key, value, stored in catalog.database.query("SELECT key, value, seal FROM settings"):
-        if setting_seal(key, value) != stored:
+        if setting_checksum(key, value) != stored:
             yield Finding("setting", str(key), "it is not what was written")
         if key == "forgetting":
             yield Finding(
@@ -129,25 +129,30 @@ def _check_documents(catalog: Catalog) -> Iterator[Finding]:
     held: dict[str, list[SegmentRow]] = {}
     for row in sorted(catalog.all_segments(), key=lambda row: row.first_ordinal):
         held.setdefault(row.document_id, []).append(row)
-    for number, id, state, *totals, stored in rows:
+    for number, document_id, state, *totals, stored in rows:
         chunks = catalog.database.query(
             "SELECT id, ordinal, start, tokens FROM chunks WHERE document = ? ORDER BY ordinal",
             (number,),
         )
-        segments = held.get(id, [])
-        yield from _document_findings(str(id), totals, chunks=chunks, segments=segments)
+        segments = held.get(document_id, [])
+        yield from _document_findings(str(document_id), totals, chunks=chunks, segments=segments)
         with catalog.database.reading() as connection:
-            if document_seal(connection, number) != stored:
-                yield Finding("document", str(id), "its row or its places are not what was written")
-        yield from _origin_findings(catalog, number, str(id), characters=totals[0])
+            if document_checksum(connection, number) != stored:
+                yield Finding(
+                    "document", str(document_id), "its row or its places are not what was written"
+                )
+        yield from _origin_findings(catalog, number, str(document_id), characters=totals[0])
         if state == "partial":
             yield Finding(
-                "partial", id, f"reading stopped after {totals[2]} chunks and can go on", "note"
+                "partial",
+                document_id,
+                f"reading stopped after {totals[2]} chunks and can go on",
+                "note",
             )
 
 
 def _origin_findings(
-    catalog: Catalog, number: int, id: str, *, characters: int
+    catalog: Catalog, number: int, document_id: str, *, characters: int
 ) -> Iterator[Finding]:
     rows = catalog.database.query(
         "SELECT start, anchors FROM origins WHERE document = ? ORDER BY start", (number,)
@@ -155,11 +160,13 @@ def _origin_findings(
     try:
         expect_origins([(start, unpack_text(packed)) for start, packed in rows], characters)
     except (CorruptStore, ValueError) as error:
-        yield Finding("origins", id, f"the map from its text to its file is damaged ({error})")
+        yield Finding(
+            "origins", document_id, f"the map from its text to its file is damaged ({error})"
+        )
 
 
 def _document_findings(
-    id: str,
+    document_id: str,
     totals: list[int],
     *,
     chunks: list[tuple[int, ...]],
@@ -167,20 +174,22 @@ def _document_findings(
 ) -> Iterator[Finding]:
     for expected, (chunk, ordinal, _, _) in enumerate(chunks):
         if ordinal != expected:
-            yield Finding("offsets", id, f"chunk {chunk} has ordinal {ordinal}, not {expected}")
+            yield Finding(
+                "offsets", document_id, f"chunk {chunk} has ordinal {ordinal}, not {expected}"
+            )
             break
     counted = [sum(row[3] for row in chunks), len(chunks)]
     if counted != totals[1:]:
         yield Finding(
             "totals",
-            id,
+            document_id,
             f"its chunks have {counted} tokens and chunks, the document says {totals[1:]}",
         )
     covered = [
         (row.first_chunk + i, row.first_ordinal + i) for row in segments for i in range(row.chunks)
     ]
     if covered != [row[:2] for row in chunks]:
-        yield Finding("catalog", id, "its segments' rows do not cover its chunks' rows")
+        yield Finding("catalog", document_id, "its segments' rows do not cover its chunks' rows")
 
 
 def _check_segments(
@@ -192,24 +201,26 @@ def _check_segments(
         texts = yield from _text_findings(catalog, row, ends=ends, hashes=hashes)
         with catalog.database.reading() as connection:
             stored = connection.execute("SELECT seal FROM segments WHERE id = ?", (row.id,))
-            if segment_seal(connection, row.id) != stored.fetchone()[0]:
+            if segment_checksum(connection, row.id) != stored.fetchone()[0]:
                 yield Finding("rows", row.name, "its rows in the catalogue are not as written")
         yield from _segment_findings(
             catalog, folder, row=row, layout=layout, texts=texts, vocabulary=vocabulary
         )
     totals = catalog.database.query("SELECT id, characters, state FROM documents")
-    for id, characters, state in totals:
-        text_hash = hashes.get(id)
-        if state == "ready" and text_hash is not None and text_hash.document_id != id:
+    for document_id, characters, state in totals:
+        text_hash = hashes.get(document_id)
+        if state == "ready" and text_hash is not None and text_hash.document_id != document_id:
             yield Finding(
                 "identity",
-                id,
+                document_id,
                 f"its text has the id {text_hash.document_id}, it is not the text that was read:"
                 " remove the document and read its file again",
             )
-        if ends.get(id, 0) != characters:
+        if ends.get(document_id, 0) != characters:
             yield Finding(
-                "totals", id, f"its texts end at {ends.get(id, 0)}, the document says {characters}"
+                "totals",
+                document_id,
+                f"its texts end at {ends.get(document_id, 0)}, the document says {characters}",
             )
 
 
@@ -335,50 +346,54 @@ def _section(data: memoryview, sections: dict[str, Section], name: str, chunks: 
     return data[section.offset : section.offset + section.stride * chunks]
 
 
-def _check_shelves(
+def _check_landmark_files(
     catalog: Catalog, folder: Folder, layout: RecordLayout | None
 ) -> Iterator[Finding]:
-    shelves = catalog.shelves()
+    landmark_files = catalog.landmark_files()
     if layout is None:
         return
     placed: dict[int | None, list[SegmentRow]] = {}
     for row in catalog.segments():
-        placed.setdefault(row.shelf, []).append(row)
-    for shelf in shelves:
-        rows = placed.pop(shelf.id, [])
-        if sum(row.chunks for row in rows) != shelf.live:
-            yield Finding("shelf", shelf.name, "the catalogue counts its live chunks wrongly")
+        placed.setdefault(row.landmark_file, []).append(row)
+    for landmark_file in landmark_files:
+        rows = placed.pop(landmark_file.id, [])
+        if sum(row.chunks for row in rows) != landmark_file.live:
+            yield Finding(
+                "shelf", landmark_file.name, "the catalogue counts its live chunks wrongly"
+            )
         try:
-            yield from _shelf_findings(folder, shelf, layout=layout, rows=rows)
+            yield from _landmark_file_findings(folder, landmark_file, layout=layout, rows=rows)
         except (CorruptStore, OSError) as error:
-            yield Finding("shelf", shelf.name, str(error))
+            yield Finding("shelf", landmark_file.name, str(error))
     for strange in placed.keys() - {None}:
         yield Finding("shelf", CATALOG_NAME, f"segments stand on shelf {strange}, which is none")
 
 
-def _shelf_findings(
-    folder: Folder, shelf: ShelfRow, *, layout: RecordLayout, rows: list[SegmentRow]
+def _landmark_file_findings(
+    folder: Folder, landmark_file: LandmarkFileRow, *, layout: RecordLayout, rows: list[SegmentRow]
 ) -> Iterator[Finding]:
-    with open_shelf(folder, shelf, layout) as file:
+    with open_landmark_file(folder, landmark_file, layout) as file:
         for row in rows:
-            at = row.shelf_row if row.shelf_row is not None else -1
+            at = row.landmark_file_row if row.landmark_file_row is not None else -1
             chunks = list(range(row.first_chunk, row.first_chunk + row.chunks))
-            inside = 0 <= at <= shelf.chunks - row.chunks
+            inside = 0 <= at <= landmark_file.chunks - row.chunks
             if not inside or file.ids(at, row.chunks) != chunks:
-                yield Finding("shelf", shelf.name, f"it does not hold {row.name} at {at}")
+                yield Finding("shelf", landmark_file.name, f"it does not hold {row.name} at {at}")
                 continue
             try:
                 expected = landmark_bytes(folder, row, layout)
             except (StoreError, OSError):
                 continue  # found with the segment
             if file.landmarks(at, row.chunks) != expected:
-                yield Finding("shelf", shelf.name, f"its landmarks are not those of {row.name}")
+                yield Finding(
+                    "shelf", landmark_file.name, f"its landmarks are not those of {row.name}"
+                )
 
 
 def _check_sessions(catalog: Catalog) -> Iterator[Finding]:
     with catalog.database.reading() as connection:
         for _, row, stored in session_rows(connection):
-            if session_seal(row) != stored:
+            if session_checksum(row) != stored:
                 yield Finding("session", str(row[0]), "it is not what was written: delete it")
 
 

@@ -12,7 +12,7 @@ from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_values import put_setting
 from drt_engine.store.filesystem.library_folder import Folder, file_errors
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
-from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.segments.records import (
     discard,
     joined,
@@ -34,7 +34,7 @@ def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> No
     if layout is not None:
         for rows in _joinable(catalog.segments()):
             _join(catalog, folder, rows=rows, layout=layout)
-        tend_shelves(catalog, folder, layout, everything=True)
+        consolidate_landmark_files(catalog, folder, layout, everything=True)
     folder.clear_orphans(catalog.file_names())
     _rewrite(catalog)
 
@@ -45,10 +45,16 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
     Raises LockTimeout while a reader holds a snapshot; the next writer goes on then.
     """
     if layout is not None:
-        shelves = catalog.shelves()
-        if any(shelf.live < shelf.chunks for shelf in shelves):
-            catalog.drop_shelves([shelf for shelf in shelves if shelf.live < shelf.chunks])
-            tend_shelves(catalog, folder, layout)
+        landmark_files = catalog.landmark_files()
+        if any(landmark_file.live < landmark_file.chunks for landmark_file in landmark_files):
+            catalog.drop_landmark_files(
+                [
+                    landmark_file
+                    for landmark_file in landmark_files
+                    if landmark_file.live < landmark_file.chunks
+                ]
+            )
+            consolidate_landmark_files(catalog, folder, layout)
     with file_errors(folder.path), folder.readers.excluded(wait=True) as alone:
         if not alone:
             raise LockTimeout(
@@ -67,12 +73,12 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
     catalog.database.checkpoint()
 
 
-def remove_to_forget(catalog: Catalog, id: str, sessions: Sequence[str]) -> list[str]:
+def remove_to_forget(catalog: Catalog, document_id: str, sessions: Sequence[str]) -> list[str]:
     """Remove a document and the sessions that quote it, and note that bytes are left to go."""
     with catalog.database.transaction() as connection:
-        files = catalog.remove_in(connection, id)
+        files = catalog.remove_in(connection, document_id)
         connection.executemany("DELETE FROM sessions WHERE name = ?", [(n,) for n in sessions])
-        put_setting(connection, FORGETTING, id)
+        put_setting(connection, FORGETTING, document_id)
     return files
 
 

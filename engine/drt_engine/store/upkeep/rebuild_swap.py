@@ -55,7 +55,7 @@ def _identity(row: DocumentRow) -> tuple[str, ...]:
     return row.id, row.created, row.title, row.media_type
 
 
-def take_over(catalog: Catalog, folder: Folder) -> bool:
+def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
     """Let the documents of the inner library take the place of all documents, in one commit.
 
     False, and nothing is changed, where the inner library lacks a document: read it and come again.
@@ -109,4 +109,4 @@ def _copy(connection: sqlite3.Connection) -> None:
     )
     for statement in _COPIES:
         connection.execute(statement, offsets if ":" in statement else {})
-    row_values.seal_everything(connection)
+    row_values.update_all_checksums(connection)

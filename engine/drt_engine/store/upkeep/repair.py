@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import Catalog
-from drt_engine.store.catalogue.row_values import document_seal, seal_document
+from drt_engine.store.catalogue.row_values import document_checksum, update_document_checksum
 from drt_engine.store.filesystem.library_folder import Folder
-from drt_engine.store.segments.landmark_files import tend_shelves
+from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.types import RecordLayout, SegmentRow
 
 _MEMORY = {"crc", "missing", "segment", "header", "lengths", "gap", "landmarks", "numbers"}
 
 
-def mend(
+def repair_library(
     catalog: Catalog, folder: Folder, findings: list[Finding], *, layout: RecordLayout | None
 ) -> list[SegmentRow]:
     """Restore what needs no model; return the segments that must be read again.
@@ -36,11 +36,11 @@ def mend(
         if any(f.where.startswith(row.name) for f in findings if f.kind in _MEMORY)
     ]
     if layout is not None and "shelf" in kinds:
-        shelves = catalog.shelves()
-        catalog.drop_shelves(shelves)
-        folder.delete([shelf.name for shelf in shelves])
+        landmark_files = catalog.landmark_files()
+        catalog.drop_landmark_files(landmark_files)
+        folder.delete([landmark_file.name for landmark_file in landmark_files])
         if not damaged:
-            tend_shelves(catalog, folder, layout)
+            consolidate_landmark_files(catalog, folder, layout)
     return damaged
 
 
@@ -50,6 +50,6 @@ def _drop_map(catalog: Catalog, document_id: str) -> None:
         row = connection.execute(
             "SELECT number, seal FROM documents WHERE id = ?", (document_id,)
         ).fetchone()
-        if row is not None and document_seal(connection, row[0]) == row[1]:
+        if row is not None and document_checksum(connection, row[0]) == row[1]:
             connection.execute("DELETE FROM origins WHERE document = ?", (row[0],))
-            seal_document(connection, row[0])
+            update_document_checksum(connection, row[0])

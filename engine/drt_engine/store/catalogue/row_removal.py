@@ -24,7 +24,7 @@ def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
     """Remove a document's rows; returns the names of its segment files."""
     mine = "WHERE document = ?"
     rows = connection.execute(f"SELECT id, name FROM segments {mine}", (number,)).fetchall()
-    unshelve(connection, [id for id, _ in rows])
+    detach_segments(connection, [segment_id for segment_id, _ in rows])
     indexed = _drop_from_index(connection, number)
     connection.execute(
         "DELETE FROM sources WHERE document = (SELECT id FROM documents WHERE number = ?)",
@@ -48,23 +48,25 @@ def _drop_from_index(connection: sqlite3.Connection, number: int) -> bool:
     try:
         connection.executemany(
             "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)",
-            ((id, indexed(before, text, after)) for (id, text), before, after in near),
+            ((chunk_id, indexed(before, text, after)) for (chunk_id, text), before, after in near),
         )
     except CorruptStore:
         return False
     return True
 
 
-def unshelve(connection: sqlite3.Connection, segments: Sequence[int]) -> None:
+def detach_segments(connection: sqlite3.Connection, segments: Sequence[int]) -> None:
     """Count segments out of their shelves."""
     connection.executemany(
         "UPDATE shelves SET live = live - (SELECT chunks FROM segments WHERE id = ?)"
         " WHERE id = (SELECT shelf FROM segments WHERE id = ?)",
-        [(id, id) for id in segments],
+        [(segment_id, segment_id) for segment_id in segments],
     )
 
 
-def drop_shelf(connection: sqlite3.Connection, id: int) -> None:
+def drop_landmark_file(connection: sqlite3.Connection, landmark_file_id: int) -> None:
     """Forget a shelf."""
-    connection.execute("UPDATE segments SET shelf = NULL, shelf_row = NULL WHERE shelf = ?", (id,))
-    connection.execute("DELETE FROM shelves WHERE id = ?", (id,))
+    connection.execute(
+        "UPDATE segments SET shelf = NULL, shelf_row = NULL WHERE shelf = ?", (landmark_file_id,)
+    )
+    connection.execute("DELETE FROM shelves WHERE id = ?", (landmark_file_id,))
