@@ -19,7 +19,7 @@ from drt_engine.answer.support import Evidence, marked
 from drt_engine.errors import ConfigError, NotFound, QuestionError, StoreError
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, write
-from drt_engine.model.calibration import NOTHING, Calibration, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
 from drt_engine.model.prompt import query_slots
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.results import Citation, Trace
@@ -81,7 +81,7 @@ class AnswerResult:
     citations: tuple[Citation, ...]
     tokens_read: int
     trace: Trace
-    signals: Signals = NOTHING
+    signals: Signals = NO_EVIDENCE
 
 
 def ask(
@@ -177,7 +177,7 @@ class _Asked:
         asked = in_context(question, session.turns) if session and quoting else question
         ids = self.ids = question_ids(runtime, asked)
         self.pointer: list[float] = []
-        self.signals = NOTHING
+        self.signals = NO_EVIDENCE
         self.source = LibrarySource(
             runtime,
             store,
@@ -229,8 +229,8 @@ class _Asked:
         logits: QuoteLogits = head(self.answer_state[None], retrieved.memory, index, weight)
         if found.reread is not None:
             logits = head.add_reread(logits, found.reread, weight.exp())
-            judged = judged + head.relevance(found.reread)[:, :count]
-            each = float(head.absence(found.reread)[:, :count].detach().mean())
+            judged = judged + head.reranker_scores(found.reread)[:, :count]
+            each = float(head.chunk_null_logits(found.reread)[:, :count].detach().mean())
         self.pointer = start_shares(logits)
         quotes = best_quotes(logits, passages)
         relevance = float(judged.detach().amax())

@@ -30,7 +30,7 @@ from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, score_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
-from drt_engine.model.calibration import NOTHING, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, Signals
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
@@ -73,7 +73,7 @@ class Judged:
     score: AnswerScore
     found: bool
     confidence: float
-    signals: Signals = NOTHING
+    signals: Signals = NO_EVIDENCE
     document: str = ""
     type: str = ""
 

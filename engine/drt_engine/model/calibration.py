@@ -1,4 +1,4 @@
-"""How sure an answer is: what the model said about it, and the map from that to a confidence.
+"""From evidence features of the model to a calibrated confidence.
 
 Plain numbers; knows nothing of tensors or documents.
 """
@@ -13,11 +13,11 @@ _EXTREME = 60.0  # scores beyond are all alike, and infinite ones cannot be fitt
 
 
 class Signals(NamedTuple):
-    """What speaks for "the document says it", each a log-odds or a score of the model.
+    """Evidence features for answerability: log-odds and scores from the model.
 
-    ``span``: best span against the null; ``retrieval``: best score of a chunk; ``relevance``: best
-    score once the chunks were read again; ``null``: minus the null logit; ``each``: minus the mean
-    of what the chunks that were read again add to it, each by itself.
+    ``span``: best span against the null; ``retrieval``: best retrieval score of a chunk;
+    ``relevance``: best reranker score of the reader pass; ``null``: minus the null logit;
+    ``each``: minus the mean of the per-chunk null logits.
     """
 
     span: float
@@ -27,19 +27,19 @@ class Signals(NamedTuple):
     each: float = 0.0
 
     def bounded(self) -> Signals:
-        """The same within what can be fitted."""
+        """Return the features clipped to the range that can be fitted."""
         return Signals(*(max(-_EXTREME, min(_EXTREME, value)) for value in self))
 
 
-NOTHING = Signals(float("-inf"))
+NO_EVIDENCE = Signals(float("-inf"))
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Turns signals into a confidence, the sigmoid of their weighted sum; ``scale`` weighs the
-    span.
+    """Logistic regression over ``Signals``.
 
-    From ``threshold`` on, an answer counts as found.
+    ``scale`` is the weight of the span, ``shift`` the bias. An answer counts as
+    found from the confidence ``threshold`` on.
     """
 
     scale: float = 1.0

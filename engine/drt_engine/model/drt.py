@@ -322,7 +322,8 @@ class DRT(nn.Module):
 
         def plan(group: int, x: Tensor) -> Sequence[Span]:
             border = x.unflatten(1, (count, -1))[:, :, -1]
-            scores = self.scorer.scores(self.scorer.queries(border, landmarks, group), keys)
+            queries = self.scorer.queries(border, landmarks, group)
+            scores = self.scorer.scores(queries, keys).total
             found = select(scores, allowed, self.config.retrieved, generator=generator)
             retrieved = Retrieved(
                 memory,

@@ -1,8 +1,7 @@
-"""Start, end and null logits over the tokens of retrieved chunks (DESIGN section 2, the quote
-head).
+"""Start, end and null logits over the tokens of retrieved chunks (DESIGN section 2: quote head).
 
-Reads the stored chunk memory alone; re-read states, where there are any, add a linear term of their
-own.
+Reads the stored chunk memory. Where chunks were encoded again with the question in front, their
+states add a linear term.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ from drt_engine.model.layers import RMSNorm, linear
 
 @dataclass(frozen=True)
 class QuoteLogits:
-    """Logits of one question each: ``start``, ``end`` [N, R, U] over token positions, ``null`` [N].
+    """Logits of N questions: ``start``, ``end`` [N, R, U] over token slots, ``null`` [N].
 
-    ``end_null`` [N] is the null logit of the end where it is another than that of the start.
+    ``end_null`` [N] is the null logit of the end where it differs from that of the start.
     """
 
     start: Tensor
@@ -32,11 +31,10 @@ class QuoteLogits:
 
 @dataclass(frozen=True)
 class Reread:
-    """Retrieved chunks encoded with the question in front: ``states`` [N, R, U, E] of the chunk's
-    tokens and margins,
+    """Retrieved chunks encoded with the question in front.
 
-    ``mask`` [N, R, U], and ``border`` [N, R, E], the state of the landmark that closes each
-    sequence.
+    ``states`` [N, R, U, E] of the chunk's tokens and of the margin around it, ``mask`` [N, R, U],
+    and ``border`` [N, R, E], the state of the landmark that closes each sequence.
     """
 
     states: Tensor
@@ -69,47 +67,56 @@ class QuoteHead(nn.Module):
     def forward(
         self, answer: Tensor, memory: ChunkMemory, index: Tensor, log_probability: Tensor
     ) -> QuoteLogits:
-        """``answer`` [N, E], ``index`` and ``log_probability`` [N, R] -> logits over [N, R, S]."""
-        a = self.norm(answer.float())
+        """Return logits over [N, R, S] for the ``<answer>`` states ``answer`` [N, E].
+
+        ``index`` and ``log_probability`` [N, R] are the retrieved chunks of ``memory``.
+        """
+        state = self.norm(answer.float())
         stored = torch.cat([memory.keys.flatten(2), memory.values.flatten(2)], dim=-1)
         stored = self.memory_norm(stored.float())[index]  # [N, R, S, 2 Hk D]
-        weight = log_probability[..., None]
-        mask = memory.mask[index] & torch.isfinite(weight)
+        # A token can only be as probable as the retrieval of its chunk.
+        prior = log_probability[..., None]
+        mask = memory.mask[index] & torch.isfinite(prior)
         return QuoteLogits(
-            _hide(_point(self.start_query(a), stored) + weight, mask),
-            _hide(_point(self.end_query(a), stored) + weight, mask),
-            self.null(a).float()[..., 0],
+            _hide(_point(self.start_query(state), stored) + prior, mask),
+            _hide(_point(self.end_query(state), stored) + prior, mask),
+            self.null(state).float()[..., 0],
         )
 
     def add_reread(self, logits: QuoteLogits, reread: Reread, probability: Tensor) -> QuoteLogits:
-        """Add to logits over re-read memory [N, R, U] the linear term of the re-read states;
-        ``probability`` [N, R].
+        """Add the linear term of the re-encoded states to logits over their memory [N, R, U].
+
+        ``probability`` [N, R] is that of retrieval; it weighs the per-chunk null logits.
         """
         assert self.reread_span is not None
         span = self.reread_span(reread.states.float()).float()
-        null = self.absence(reread)
-        judged = self.relevance(reread)[..., None]
+        null = self.chunk_null_logits(reread)
+        reranked = self.reranker_scores(reread)[..., None]
         return QuoteLogits(
-            logits.start + span[..., 0] + judged,
-            logits.end + span[..., 1] + judged,
+            logits.start + span[..., 0] + reranked,
+            logits.end + span[..., 1] + reranked,
             logits.null + (null * probability).sum(dim=-1),
         )
 
-    def absence(self, reread: Reread) -> Tensor:
-        """What a chunk adds to the null logit once it has been read with the question, [N, R]."""
+    def chunk_null_logits(self, reread: Reread) -> Tensor:
+        """Return the per-chunk null logits [N, R] of re-encoded chunks."""
         assert self.reread_null is not None
-        return self.reread_null(reread.border.float()).float()[..., 0]  # type: ignore[no-any-return]
+        null: Tensor = self.reread_null(reread.border.float())
+        return null.float()[..., 0]
 
-    def relevance(self, reread: Reread) -> Tensor:
-        """What a chunk's score gains once it has been read with the question in front, [N, R]."""
+    def reranker_scores(self, reread: Reread) -> Tensor:
+        """Return what re-encoding adds to the scores of chunks, [N, R]; 0 without such a map."""
         if self.reread_relevance is None:
             return reread.border.new_zeros(reread.border.shape[:2], dtype=torch.float32)
-        return self.reread_relevance(reread.border.float()).float()[..., 0]  # type: ignore[no-any-return]
+        scores: Tensor = self.reread_relevance(reread.border.float())
+        return scores.float()[..., 0]
 
 
 def _point(query: Tensor, stored: Tensor) -> Tensor:
-    product = torch.einsum("ne,nrse->nrs", query, stored.to(query.dtype))
-    return product.float() * query.shape[-1] ** -0.5
+    """Return the scaled dot products [N, R, S] of ``query`` [N, M] and ``stored`` [N, R, S, M]."""
+    product: Tensor = torch.einsum("ne,nrse->nrs", query, stored.to(query.dtype))
+    scale: float = query.shape[-1] ** -0.5
+    return product.float() * scale
 
 
 def _hide(logits: Tensor, mask: Tensor) -> Tensor:

@@ -10,8 +10,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Selection:
-    """Chosen chunks, best first: pool ``index``, clean ``scores`` and ``probabilities``, each [..,
-    R].
+    """Chosen chunks, best first: ``index``, clean ``scores`` and ``probabilities``, each [.., R].
 
     Where fewer than R chunks were allowed, the rest has index 0, score -inf and probability 0.
     """
@@ -22,7 +21,7 @@ class Selection:
 
 
 def causal_mask(chunks: int, device: torch.device | None = None) -> Tensor:
-    """[C, C], true where the landmark of chunk t (row) may retrieve chunk k (column): ``k < t``."""
+    """Return [C, C], true where chunk t (row) may retrieve chunk k (column): ``k < t``."""
     return torch.ones(chunks, chunks, dtype=torch.bool, device=device).tril(diagonal=-1)
 
 
@@ -35,7 +34,7 @@ def gumbel_noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
 def select(
     scores: Tensor, allowed: Tensor, count: int, *, generator: torch.Generator | None = None
 ) -> Selection:
-    """Keep the ``count`` best of ``scores`` [.., P] among ``allowed`` [.., P] (paper section 3.1).
+    """Choose the ``count`` best of ``scores`` [.., P] among ``allowed`` [.., P] (paper, 3.1).
 
     With a generator, Gumbel noise decides the choice; the probabilities always come from the clean
     scores.
@@ -46,16 +45,18 @@ def select(
             noisy = noisy + gumbel_noise(noisy.shape, generator).to(noisy.device)
         noisy = noisy.masked_fill(~allowed, float("-inf"))
         index = noisy.topk(min(count, scores.shape[-1]), dim=-1).indices
-        kept = allowed.gather(-1, index)
-        index = index.masked_fill(~kept, 0)
-    return selection_of(scores, index, kept)
+        present = allowed.gather(-1, index)  # top-k fills up with chunks that are not allowed
+        index = index.masked_fill(~present, 0)
+    return selection_of(scores, index, present)
 
 
-def selection_of(scores: Tensor, index: Tensor, kept: Tensor) -> Selection:
-    """Return the selection of given chunks: ``index`` [.., R] into ``scores`` [.., P], ``kept``
-    [.., R].
+def selection_of(scores: Tensor, index: Tensor, present: Tensor) -> Selection:
+    """Return the selection of given chunks: ``index`` [.., R] into ``scores`` [.., P].
+
+    ``present`` [.., R] says which of them there are.
     """
-    chosen = scores.gather(-1, index).masked_fill(~kept, float("-inf"))
-    safe = chosen.masked_fill(~kept.any(dim=-1, keepdim=True), 0.0)
-    probabilities = torch.softmax(safe, dim=-1) * kept.to(scores.dtype)
-    return Selection(index, chosen, probabilities)
+    selected = scores.gather(-1, index).masked_fill(~present, float("-inf"))
+    # Where no chunk is present, a softmax over -inf alone would be NaN.
+    finite = selected.masked_fill(~present.any(dim=-1, keepdim=True), 0.0)
+    probabilities = torch.softmax(finite, dim=-1) * present.to(scores.dtype)
+    return Selection(index, selected, probabilities)

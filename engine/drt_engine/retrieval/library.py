@@ -92,9 +92,10 @@ class LibrarySource:
             ids, scores = self._compare(ids, scores, scorer.late, question)
         own = join_memories(self.own) if self.own and self.use_own else None
         if own is not None:
-            mine = scorer.scores(query[None], own.landmarks)
+            late = None
             if scorer.late is not None:
-                mine = mine + scorer.late(question, scorer.late.keys(own), own.mask)
+                late = scorer.late(question, scorer.late.keys(own), own.mask)
+            mine = scorer.scores(query[None], own.landmarks, late=late).total
             scores = torch.cat([scores, mine[0].cpu()])
         if not len(scores):
             self.passages.append([])

@@ -65,7 +65,7 @@ class StreamSource:
         if not self.chunks:
             return None
         memory = join_memories(self.chunks)
-        scores = scorer.scores(query[None], memory.landmarks)
+        scores = scorer.scores(query[None], memory.landmarks).total
         found = select(scores, torch.ones_like(scores, dtype=torch.bool), self.count)
         retrieved = Retrieved(
             memory, found.index[None], found.scores[None], found.probabilities[None]

@@ -227,7 +227,8 @@ class _Full:
         out: list[tuple[int, float]] = []
         for ids, landmarks in store.scan_landmarks(self.source.documents):
             keys = landmarks.float().to(query.device)
-            out += zip(ids, scorer.scores(query[None], keys)[0].tolist(), strict=True)
+            scores = scorer.scores(query[None], keys).landmark[0]
+            out += zip(ids, scores.tolist(), strict=True)
         return out
 
     def _tokens(self) -> tuple[TraceToken, ...]:

@@ -139,7 +139,7 @@ class PromptPass:
         logits = head(answer, memory, index, torch.log_softmax(picked.scores, dim=-1))
         if again is not None:
             logits = head.add_reread(logits, again, picked.probabilities)
-            self.relevance = head.relevance(again)
+            self.relevance = head.reranker_scores(again)
         return states, picked, logits, self.slots
 
     def _choose(self, group: int, x: Tensor) -> Selection:
@@ -283,8 +283,10 @@ def taught_scores(
     landmarks with their tokens.
     """
     keys, scorer = pool.memory.landmarks, model.scorer
-    out = [scorer.scores(query, keys, lexical, late), scorer.scores(query, keys)]
-    return out if late is None else [*out, scorer.scores(query, keys, late=late)]
+    scores = [scorer.scores(query, keys, lexical, late), scorer.scores(query, keys)]
+    if late is not None:
+        scores.append(scorer.scores(query, keys, late=late))
+    return [score.total for score in scores]
 
 
 def teacher_loss(pool: Pool, run: PromptPass, teacher: LandmarkTeacher | None) -> Tensor:

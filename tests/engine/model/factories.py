@@ -87,7 +87,7 @@ class PoolSource:
         late = None
         if scorer.late is not None:
             late = scorer.late(asking, scorer.late.keys(self.memory), self.memory.mask)
-        scores = scorer.scores(query[None], self.memory.landmarks, shares, late)
+        scores = scorer.scores(query[None], self.memory.landmarks, shares, late).total
         found = select(scores, torch.ones_like(scores, dtype=torch.bool), self.count)
         picked = (found.index[None], found.scores[None], found.probabilities[None])
         retrieved = Retrieved(self.memory, *picked)

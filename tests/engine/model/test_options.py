@@ -109,7 +109,7 @@ def test_scores_are_the_papers() -> None:
     states, landmarks = torch.randn(3, 32), torch.randn(5, 32)
     wanted = (states @ one.state_query[1].weight.T) @ (landmarks @ one.key.weight.T).T / 32**0.5
     queries = one.queries(states, torch.randn(3, 32), 1)
-    torch.testing.assert_close(one.scores(queries, one.keys(landmarks)), wanted)
+    torch.testing.assert_close(one.scores(queries, one.keys(landmarks)).total, wanted)
 
 
 def test_normalised_scores_are_cosines_times_a_temperature() -> None:
@@ -131,9 +131,14 @@ def test_lexical_scores_are_added_with_a_learnt_weight() -> None:
     one, plain = scorer(lexical_scores=True), scorer()
     queries, keys, shares = torch.randn(2, 32), torch.randn(4, 32), torch.rand(2, 4)
     assert one.lexical is not None
-    wanted = plain.scores(queries, keys) + one.lexical * shares
-    torch.testing.assert_close(one.scores(queries, keys, shares), wanted)
-    assert torch.equal(plain.scores(queries, keys, shares), plain.scores(queries, keys))
+    wanted = plain.scores(queries, keys).total + one.lexical * shares
+    scores = one.scores(queries, keys, shares)
+    torch.testing.assert_close(scores.total, wanted)
+    assert scores.lexical is not None and torch.equal(scores.lexical, one.lexical * shares)
+    assert torch.equal(scores.landmark, plain.scores(queries, keys).landmark)
+    unweighted = plain.scores(queries, keys, shares)
+    assert unweighted.lexical is None and torch.equal(unweighted.total, unweighted.landmark)
+    assert torch.equal(unweighted.total, plain.scores(queries, keys).total)
 
 
 @pytest.mark.parametrize("encoder", ["llama", "bert"])

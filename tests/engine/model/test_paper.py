@@ -13,7 +13,7 @@ from torch import Tensor
 from drt_engine.config.model import EncoderConfig, ModelConfig
 from drt_engine.model import drt as model_module
 from drt_engine.model.drt import DRT
-from drt_engine.model.scorer import LandmarkScorer
+from drt_engine.model.scorer import ChunkScores, LandmarkScorer
 from drt_engine.model.selection import Selection, gumbel_noise, select
 from drt_kernels.testing import assert_close
 from tests.engine.model.factories import full, make_model, random_ids, tiny
@@ -62,10 +62,10 @@ class Recorder:
         self.choices: list[Selection] = []
         real = LandmarkScorer.scores
 
-        def scores(scorer: LandmarkScorer, *args: Tensor) -> Tensor:
+        def scores(scorer: LandmarkScorer, *args: Tensor) -> ChunkScores:
             made = real(scorer, *args)
-            made.retain_grad()
-            self.scores.append(made)
+            made.total.retain_grad()  # the landmark scores themselves, as nothing is added
+            self.scores.append(made.total)
             return made
 
         def choose(scores: Tensor, allowed: Tensor, count: int, **options: object) -> Selection:

@@ -69,7 +69,7 @@ def test_rereading_adds_a_linear_term(model: DRT) -> None:
     assert head.reread_span is not None and head.reread_null is not None
     here = memory.mask[index]
     span = head.reread_span(again.states)
-    judged = head.relevance(again)[..., None]
+    judged = head.reranker_scores(again)[..., None]
     assert judged.abs().min() > 1e-4
     torch.testing.assert_close(after.start[here], (before.start + span[..., 0] + judged)[here])
     torch.testing.assert_close(after.end[here], (before.end + span[..., 1] + judged)[here])

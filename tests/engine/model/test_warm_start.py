@@ -142,7 +142,7 @@ def test_the_query_of_a_question_is_its_sentence_vector(tmp_path: Path) -> None:
     states, encoded = model.read(chunks, full(chunks))
     assert torch.equal(states.flatten(1, 2), model.embed(insert_landmarks(chunks, 1).flatten(1)))
     query = model.scorer.queries(states[0, :, -1], encoded.landmarks, 0)
-    scores = model.scorer.scores(query, model.scorer.keys(encoded.landmarks))
+    scores = model.scorer.scores(query, model.scorer.keys(encoded.landmarks)).total
     cosine = F.cosine_similarity(encoded.landmarks[0], encoded.landmarks[1], dim=0)
     assert model.scorer.log_scale is not None
     torch.testing.assert_close(scores[0, 1], cosine * model.scorer.log_scale.exp())

@@ -165,7 +165,7 @@ def test_noise_changes_the_choice_of_a_stream_but_not_its_probabilities() -> Non
         memory = model.remember(encoded)
         border = lower[:, :, -1]
         queries = model.scorer.queries(border, encoded.landmarks[None], 0)
-        scores = model.scorer.scores(queries, memory.landmarks[None])
+        scores = model.scorer.scores(queries, memory.landmarks[None]).total
         kept = noisy.probabilities[:, 1:] > 0
         again = selection_of(scores[:, :-1], noisy.index[:, 1:], kept)
         torch.testing.assert_close(noisy.probabilities[:, 1:], again.probabilities)

@@ -156,7 +156,7 @@ def test_the_best_candidates_are_compared_and_only_they_can_be_chosen(
     assert scorer.late is not None and scorer.lexical is not None
     scorer.late, question = late_of(), memory_of([3])
     finder = source(store, retriever, count)
-    first = scorer.scores(query[None], store.landmarks.float())[0]
+    first = scorer.scores(query[None], store.landmarks.float()).total[0]
     if retriever == "hybrid":
         first[3] += scorer.lexical
         first[20] += 0.5 * scorer.lexical

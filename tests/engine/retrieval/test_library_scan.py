@@ -56,7 +56,7 @@ def every_score(
     weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
     found = {}
     for ids, landmarks in store.parts:
-        scores = scorer.scores(query[None], landmarks.float())[0].tolist()
+        scores = scorer.scores(query[None], landmarks.float()).total[0].tolist()
         found.update({c: s + weight * bonus.get(c, 0) for c, s in zip(ids, scores, strict=True)})
     return found
 
