@@ -16,6 +16,8 @@ from drt_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks(language: str) -> list[str]:
@@ -23,9 +25,10 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
+    """Commands of the README, and those that its numbers were measured with."""
     lines = [line.split("#")[0] for block in blocks("sh") for line in block.splitlines()]
     lines = [part.strip() for line in lines for part in line.split("&&")]
-    inline = re.findall(r"`(drt [^`]+)`", README)
+    inline = re.findall(r"`(drt [^`]+)`", README + BENCHMARKS)
     return [shlex.split(line) for line in [*lines, *inline] if line.startswith("drt ")]
 
 
@@ -54,9 +57,20 @@ def test_every_command_is_in_the_readme() -> None:
         assert f"drt {name}" in README, name
 
 
-def test_files_named_in_the_readme_exist() -> None:
-    for path in re.findall(r"(?:examples|engine|kernels)/[\w./-]+\w", README):
-        assert (ROOT / path).exists(), path
+def test_files_named_in_the_pages_exist() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        for path in re.findall(r"(?:examples/|engine/drt|kernels/drt|tests/)[\w./-]+\w", text):
+            assert (ROOT / path).exists(), (page.name, path)
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (page.parent / link).exists(), (page.name, link)
+
+
+def test_cells_of_tables_are_short() -> None:
+    for page in PAGES:
+        rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row[:1] == "|"]
+        for cell in [cell for row in rows for cell in row.strip("|").split(" | ")]:
+            assert len(re.sub(r"`[^`]*`", "code", cell).split()) <= 25, (page.name, cell)
 
 
 def test_the_python_of_the_readme_runs(
