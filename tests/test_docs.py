@@ -66,6 +66,19 @@ def test_files_named_in_the_pages_exist() -> None:
             assert (page.parent / link).exists(), (page.name, link)
 
 
+def test_links_to_headings_lead_there() -> None:
+    count = 0
+    for page in [*PAGES, ROOT / "examples" / "LOG.md"]:
+        text = page.read_text(encoding="utf-8")
+        for link, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text):
+            target = (page.parent / link).read_text(encoding="utf-8") if link else text
+            headings = re.findall(r"(?m)^#+ (.*)$", target)
+            slugs = [re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in headings]
+            assert anchor in slugs, (page.name, link, anchor)
+            count += 1
+    assert count >= 10
+
+
 def test_cells_of_tables_are_short() -> None:
     for page in PAGES:
         rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row[:1] == "|"]
