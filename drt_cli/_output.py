@@ -59,7 +59,7 @@ def styled() -> bool:
 
 def say(text: str, *, bold: bool = False, hanging: int | None = None) -> None:
     """Prints text as a result, wrapped where standard output is a terminal."""
-    click.secho(wrapped(text, columns(sys.stdout), hanging=hanging), bold=bold)
+    click.secho(wrapped(text, columns(sys.stdout), hanging=hanging), bold=bold or None)
 
 
 def counted(number: int, noun: str) -> str:

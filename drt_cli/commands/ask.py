@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drt_cli._conversation import save_conversation
 from drt_cli._errors import DONE, FAILED, PARTLY, CliError, report
 from drt_cli._input import read_line
 from drt_cli._options import (
@@ -31,7 +32,7 @@ from drt_cli._state import remember
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
-    from drt import Answer, AnswerStream, Assistant, DocumentInfo, Session
+    from drt import Answer, AnswerStream, DocumentInfo, Trace
 
 
 @with_global_options()
@@ -82,24 +83,26 @@ def command(
             return FAILED
         if session:  # restoring one loads a model
             assistant.library.expect_documents()
-        chosen: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
-        asked = assistant.session(session) if session else assistant
+        selected: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
+        options["documents"] = selected or None
+        # A conversation is saved when its answer is printed: saving may have to wait.
+        conversation = assistant.session(session, autosave=False) if session else None
+        asker = conversation or assistant
         unsaved: str | None = None
-        options["documents"] = chosen or None
-        for number, one in enumerate(chain([first], questions)):
+        for number, text in enumerate(chain([first], questions)):
             if many and not as_lines:
-                say(f"{'' if number == 0 else chr(10)}> {printable(one)}", bold=True)
+                say(f"{'' if number == 0 else chr(10)}> {printable(text)}", bold=True)
             if stream:
-                pieces = asked.stream(one, **options)
-                answer, unsaved = _print_stream(pieces, as_lines=as_lines)
+                answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
             else:
-                answer, unsaved = _ask(asked, one, as_json=as_json, as_lines=as_lines, **options)
+                answer = asker.ask(text, **options)
+                _print_whole(answer, as_json=as_json, as_lines=as_lines)
+            remember(assistant.library.path, text, answer.citations)
+            if explain and answer.trace is not None:
+                _print_trace(answer.trace, on_stderr=as_json or as_lines)
+            unsaved = save_conversation(conversation) if conversation is not None else None
             if unsaved is not None:
                 report(unsaved)
-            remember(assistant.library.path, one, answer.citations)
-            if explain and answer.trace is not None:
-                text, result = printable(answer.trace.as_text()), not (as_json or as_lines)
-                say(f"\n{text}") if result else click.echo(f"\n{text}", err=True)
     unread = reading is not None and reading.failures
     return PARTLY if unread or unsaved is not None else DONE
 
@@ -113,54 +116,45 @@ def _check(*, stream: bool, many: bool, as_json: bool, as_lines: bool) -> None:
 
 
 def _questions() -> Iterator[str]:
-    """The lines of standard input that are not blank."""
+    """Yield the lines of standard input that are not blank."""
     while (line := read_line()) is not None:
         if line.strip():
             yield line.strip()
 
 
-def _ask(
-    asked: Assistant | Session, question: str, *, as_json: bool, as_lines: bool, **options: Any
-) -> tuple[Answer, str | None]:
-    """Prints the answer; returns it, and why its conversation was not saved."""
-    from drt import SessionNotSavedError
-
-    unsaved = None
-    try:
-        answer = asked.ask(question, **options)
-    except SessionNotSavedError as error:
-        answer, unsaved = error.answer, str(error)
+def _print_whole(answer: Answer, *, as_json: bool, as_lines: bool) -> None:
     if as_json:
         print_json(answer.to_dict())
     elif as_lines:
         print_line({"type": "answer", **answer.to_dict()})
     else:
         print_answer(answer)
-    return answer, unsaved
 
 
-def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> tuple[Answer, str | None]:
-    """Prints pieces as they come, then the evidence; returns what `_ask` returns."""
-    from drt import SessionNotSavedError
-
-    unsaved = None
-    try:
-        for piece in pieces:
-            if as_lines:
-                print_line({"type": "piece", "text": piece})
-            else:
-                click.echo(printable(piece), nl=False)
-                sys.stdout.flush()
-    except SessionNotSavedError as error:
-        unsaved = str(error)
+def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
+    """Print pieces as they come, then the evidence; return the answer."""
+    for piece in pieces:
+        if as_lines:
+            print_line({"type": "piece", "text": piece})
+        else:
+            click.echo(printable(piece), nl=False)
+            sys.stdout.flush()
     answer = pieces.answer
     assert answer is not None
     if as_lines:
         print_line({"type": "answer", **answer.to_dict()})
-        return answer, unsaved
+        return answer
     click.echo()
     if answer.found:
         print_evidence(answer)
     else:
         print_answer(answer)
-    return answer, unsaved
+    return answer
+
+
+def _print_trace(trace: Trace, *, on_stderr: bool) -> None:
+    text = f"\n{printable(trace.as_text())}"
+    if on_stderr:
+        click.echo(text, err=True)
+    else:
+        say(text)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drt_cli._conversation import save_conversation
 from drt_cli._errors import DONE, PARTLY, CliError, report
 from drt_cli._files import write_from_library
 from drt_cli._input import read_line
@@ -71,7 +72,7 @@ def command(
     """
     with settings.assistant() as assistant, _history():
         assistant.library.expect_documents()
-        conversation = assistant.session(session)
+        conversation = assistant.session(session, autosave=False)
         if conversation.turns:
             note(settings, f"Going on; turns so far: {len(conversation.turns)}.")
         note(settings, "Ask a question, or /help.")
@@ -116,20 +117,16 @@ class _Chat:
             click.echo()
 
     def _ask(self, question: str) -> None:
-        from drt import SessionNotSavedError
-
-        problem = None
-        try:
-            self.last = self.session.ask(question, **self.options)
-        except SessionNotSavedError as error:
-            self.last, problem = error.answer, str(error)
-        self.unsaved = problem is not None
+        self.last = self.session.ask(question, **self.options)
         self.said.append((question, self.last))
         remember(self.assistant.library.path, question, self.last.citations)
         if self.as_lines:
             print_line(self.last.to_dict())
         else:
             print_answer(self.last)
+        self.unsaved = self.session.name is not None  # until it is saved, which may be interrupted
+        problem = save_conversation(self.session)
+        self.unsaved = problem is not None
         if problem is not None:
             report(problem)
 

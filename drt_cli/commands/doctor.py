@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -11,7 +9,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import print_json
+from drt_cli._output import print_json, say
 from drt_cli._settings import SETTINGS_PROBLEM, settings_path
 from drt_cli._text import one_line
 
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from drt import DoctorCheck
 
 _NAME_WIDTH = 14
-_FEWEST_COLUMNS = 40
 
 
 @with_global_options()
@@ -64,13 +61,4 @@ def _settings_check(ctx: click.Context) -> DoctorCheck:
 def _print(check: DoctorCheck) -> None:
     mark = {"ok": " ", "note": "-", "problem": "!"}[check.status]
     text = one_line(check.value) + (f"; {one_line(check.remedy)}" if check.remedy else "")
-    width = max(shutil.get_terminal_size().columns, _FEWEST_COLUMNS) - 1
-    click.echo(
-        textwrap.fill(
-            text,
-            width,
-            initial_indent=f"{mark} {check.name:<{_NAME_WIDTH}}",
-            subsequent_indent=" " * (_NAME_WIDTH + 2),
-            break_on_hyphens=False,
-        )
-    )
+    say(f"{mark} {check.name:<{_NAME_WIDTH}}{text}", hanging=2 + _NAME_WIDTH)

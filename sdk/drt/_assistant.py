@@ -227,13 +227,17 @@ class Assistant:
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
 
-    def session(self, name: str | None = None) -> Session:
-        """The conversation stored under `name`, begun where there is none; unnamed, not kept."""
+    def session(self, name: str | None = None, *, autosave: bool = True) -> Session:
+        """Return the conversation stored under ``name``, or begin it; an unnamed one is not kept.
+
+        It is saved after each turn; with ``autosave=False`` only by ``Session.save``.
+        """
         expect_text("the name of the conversation", name or "", SessionError)
         with self._working() as (runtime, store):
-            known = name is not None and any(one.name == name for one in store.sessions())
-            make = _engine.SessionState.restore if known else _engine.SessionState.new
-            return Session(self, make(runtime, store, name or UNNAMED), name=name)
+            exists = name is not None and any(info.name == name for info in store.sessions())
+            make = _engine.SessionState.restore if exists else _engine.SessionState.new
+            state = make(runtime, store, name or UNNAMED)
+            return Session(self, state, name=name, autosave=autosave)
 
     def _names(
         self, document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo]

@@ -283,6 +283,7 @@ class AsyncAssistant:
             since=since,
         )
 
-    async def session(self, name: str | None = None) -> AsyncSession:
-        """As `Assistant.session`."""
-        return AsyncSession(self._worker, await self._worker.run(self._assistant.session, name))
+    async def session(self, name: str | None = None, *, autosave: bool = True) -> AsyncSession:
+        """Do as ``Assistant.session``."""
+        session = await self._worker.run(self._assistant.session, name, autosave=autosave)
+        return AsyncSession(self._worker, session)

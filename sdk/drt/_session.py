@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """A conversation, made by `Assistant.session`; a named one is saved after every turn.
+    """A conversation, made by ``Assistant.session``; a named one is saved after every turn.
 
-    Where that fails, `SessionNotSavedError` has the answer, and the conversation can go on.
+    Where that fails, ``SessionNotSavedError`` has the answer, and the conversation can go on. With
+    ``autosave=False`` only ``save`` stores it.
     """
 
-    def __init__(self, assistant: Assistant, state: SessionState, *, name: str | None) -> None:
+    def __init__(
+        self, assistant: Assistant, state: SessionState, *, name: str | None, autosave: bool = True
+    ) -> None:
         self._assistant = assistant
         self._state = state
         self._name = name
+        self._autosaves = autosave
 
     def __repr__(self) -> str:
         return f"Session({self._name!r}, turns={len(self._state.turns)})"
@@ -70,7 +74,7 @@ class Session:
         self.save()
 
     def _autosave(self, answer: Answer) -> None:
-        if self._name is None:
+        if self._name is None or not self._autosaves:
             return
         try:
             self.save()

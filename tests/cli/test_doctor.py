@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 import drt as sdk
 from drt import DoctorCheck, _engine
 from tests.cli.conftest import Drt
+from tests.cli.test_layout import Terminal
 
 SOUND = [
     DoctorCheck("drt", "0.1"),
@@ -72,9 +74,19 @@ def test_broken_settings_are_a_line(drt: Drt, checks: list[DoctorCheck], tmp_pat
     assert result.code == 1 and "! settings" in result.out and "no-such-setting" in result.out
 
 
-def test_narrow_terminals_wrap(
+def test_lines_are_wrapped_on_a_terminal_and_whole_in_a_pipe(
     drt: Drt, checks: list[DoctorCheck], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     checks.append(DoctorCheck("packages", "torch 2.13.0, " * 20))
     monkeypatch.setenv("COLUMNS", "50")
-    assert max(map(len, drt("doctor").out.splitlines()[2:])) < 50
+    screen = Terminal()
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", screen)
+        drt("doctor")
+    lines = screen.getvalue().splitlines()
+    first, *further = [line for line in lines if "torch" in line]
+    assert further and all(len(line) <= 50 for line in [first, *further])
+    assert first.startswith("  packages      torch")
+    assert all(line.startswith(" " * 16) for line in further)
+    whole = [line for line in drt("doctor").out.splitlines() if "packages" in line]
+    assert len(whole) == 1 and whole[0].count("torch") == 20

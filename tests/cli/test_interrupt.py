@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.cli.conftest import Drt
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="POSIX signals")
 
@@ -57,6 +61,18 @@ def slow""",
 )
 
 
+# The fake engine of the SDK's tests: questions are answered at once.
+FAKE = """
+import sys
+from drt import _engine
+from tests.sdk.fakes import FakeEngine
+FakeEngine().install(vars(_engine).__setitem__)
+from drt_cli.main import main
+sys.argv[0] = "drt"
+main()
+"""
+
+
 @pytest.mark.parametrize(
     "words", [("ingest", "FILE"), ("ingest", "--watch", "FOLDER"), ("ask", "Q", "FILE")]
 )
@@ -84,6 +100,37 @@ def test_an_interruption_that_is_swallowed_ends_the_process_too(tmp_path: Path) 
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
     assert (process.returncode, err) == (130, "") and time.monotonic() - began < 2
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)], ids=str)
+def test_an_answer_is_printed_before_its_conversation_waits_to_be_saved(
+    drt: Drt, handbook: Path, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    assert drt("ingest", handbook).code == 0
+    library = tmp_path / "library"
+    writer = sqlite3.connect(library / "catalog.db", isolation_level=None)
+    writer.execute("BEGIN IMMEDIATE")
+    words = ("ask", "--session", "review", *options, "Which period?")
+    process = start(FAKE, *words, library=library)
+    assert process.stdout is not None
+    printed = iter(process.stdout.readline, "")
+    out = "".join(_until(printed, "}" if options else "confidence"))
+    time.sleep(0.2)  # it waits for the writer now
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    writer.close()
+    assert "period" in out and "thirty days" in out
+    assert process.returncode == 130 and time.monotonic() - began < 2.5
+    assert err == "drt: interrupted; the conversation was not saved.\n"
+    assert drt("session", "list", "--json").json == {"sessions": []}
+
+
+def _until(lines: Iterator[str], beginning: str) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.startswith(beginning):
+            return
 
 
 def test_a_reader_that_leaves_ends_a_stream_of_lines(tmp_path: Path) -> None:
