@@ -28,7 +28,8 @@ from drt_engine.retrieval.reading import Reading
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
-from drt_engine.trace.record import Recording, Tape, make_trace, token_texts
+from drt_engine.trace.record import Recording, make_trace, token_texts
+from drt_engine.trace.tape import Tape
 
 if TYPE_CHECKING:
     from drt_engine.answer.session import SessionState

@@ -1,1 +1,1 @@
-"""Traces: which passages led to each token, as a record and as a page."""
+"""Traces: which passages each token attended to, as a record, a page and text."""

@@ -17,7 +17,8 @@ from drt_engine.results import Trace
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from drt_engine.trace.record import CANDIDATES, attention
+from drt_engine.trace.record import CANDIDATES
+from drt_engine.trace.tape import attention
 from drt_engine.trace.text import most_attended, trace_text
 from tests.model_folder import LETTERS, MANUAL, library, read, read_text, runtime
 
