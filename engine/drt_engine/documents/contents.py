@@ -21,18 +21,18 @@ _HEADING = re.compile(
 
 
 def has_leader(line: str) -> bool:
-    """Whether a line leads with dots from a name to a page number."""
+    """Return whether a line leads with dots from a name to a page number."""
     return _LEADER.match(line.strip()[-_LONGEST_ENTRY:]) is not None
 
 
 def page_of(line: str) -> str | None:
-    """The page number that ends a line of a table of contents without leaders; None without."""
+    """Return the page number at the end of an entry without leaders; None where there is none."""
     match = _NUMBERED.match(line.strip()[-_LONGEST_ENTRY:])
     return match[1] if match else None
 
 
 def heads_contents(line: str) -> bool:
-    """Whether a line is the heading of a table of contents."""
+    """Return whether a line is the heading of a table of contents."""
     return (
         len(line) < _LONGEST_ENTRY
         and _HEADING.fullmatch(" ".join(line.split()).rstrip(":.")) is not None

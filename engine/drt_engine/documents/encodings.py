@@ -45,7 +45,7 @@ _DECLARABLE = (
 
 @dataclass
 class _Survey:
-    """What one pass over the bytes of a file without a byte order mark tells of its encoding."""
+    """Statistics of one pass over the bytes of a file without a byte order mark."""
 
     size: int = 0
     controls: int = 0
@@ -97,15 +97,18 @@ class _Survey:
 
 
 def read_bytes(file: BinaryIO) -> Iterator[bytes]:
-    """The file in pieces of constant size."""
+    """Yield the file in pieces of constant size."""
     while data := file.read(_READ_BYTES):
         yield data
 
 
 def find_encoding(source: Source, declared: str | None = None) -> str:
-    """The encoding that `characters` must be given, after one full pass over the bytes.
+    """Return the encoding to give to ``characters``, after one full pass over the bytes.
 
-    `declared` is what the document says of itself. Raises EmptyDocument when there is nothing but
+    A byte order mark decides; else UTF-8 where the bytes are that, then the declared encoding,
+    then cp1252 where it is plausible, then a guess by charset-normalizer where it is installed.
+
+    ``declared`` is what the document says of itself. Raises EmptyDocument when there is nothing but
     white space, UnreadableDocument when the bytes are not text or in no encoding that fits.
     """
     with source.open() as file:
@@ -148,7 +151,7 @@ def _choose(source: Source, survey: _Survey, declared: str | None) -> str:
 
 
 def _guess(source: Source) -> str | None:
-    """What charset-normalizer takes the text for, where it is installed and all bytes agree.
+    """Return charset-normalizer's guess, where it is installed and all bytes agree.
 
     It is asked only where cp1252 is ruled out: Western text it takes for other code pages.
     """
@@ -170,7 +173,7 @@ def _survey(source: Source) -> _Survey:
 
 
 def _check(source: Source, encoding: str) -> None:
-    """Decode a file whose byte order mark names its encoding, and look at the characters."""
+    """Check that a file is text in the encoding that its byte order mark names."""
     survey = _Survey()
     try:
         for text in _decoded(source, encoding):
@@ -196,7 +199,7 @@ def _decodes(source: Source, encoding: str) -> bool:
 
 
 def codec_name(declared: str | None) -> str | None:
-    """Python's name of a declared encoding that may be tried; None for others."""
+    """Return Python's name of a declared encoding that may be tried; None for others."""
     try:
         name = codecs.lookup(declared.strip()).name if declared else ""
     except (LookupError, ValueError):
@@ -207,7 +210,7 @@ def codec_name(declared: str | None) -> str | None:
 
 
 def empty(source: Source) -> EmptyDocument:
-    """The sentence for a document without words."""
+    """Return the error for a document without words."""
     return EmptyDocument(f"{source.name} is empty (it holds no text); give a document with words.")
 
 
@@ -219,7 +222,7 @@ def _binary(source: Source, nul: int | None) -> UnreadableDocument:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """Whether a file that begins with `head` may be text; `find_encoding` has the last word."""
+    """Return whether a file that begins with ``head`` may be text; ``find_encoding`` decides."""
     if any(head.startswith(bom) for bom, _ in _BOMS):
         return True
     survey = _Survey()
@@ -237,7 +240,7 @@ def _decoded(source: Source, encoding: str) -> Iterator[str]:
 
 
 def characters(source: Source, encoding: str) -> Iterator[str]:
-    """The decoded text in pieces of constant size, newlines as \\n."""
+    """Yield the decoded text in pieces of constant size, newlines as \\n."""
     newlines = io.IncrementalNewlineDecoder(None, translate=True)
     for text in _decoded(source, encoding):
         yield newlines.decode(text)
@@ -245,16 +248,16 @@ def characters(source: Source, encoding: str) -> Iterator[str]:
 
 
 def split_lines(pieces: Iterable[str], limit: int = BLOCK_CHARACTERS) -> Iterator[str]:
-    """Lines with their newline; a line longer than `limit` comes in parts, each without one."""
-    rest = ""
+    """Yield lines with their newline; lines longer than ``limit`` in parts that have none."""
+    unfinished = ""
     for piece in pieces:
-        rest += piece
-        lines = rest.split("\n")
-        rest = lines.pop()
+        unfinished += piece
+        lines = unfinished.split("\n")
+        unfinished = lines.pop()
         for line in lines:
             yield line + "\n"
-        if len(rest) > limit:
-            yield rest
-            rest = ""
-    if rest:
-        yield rest
+        if len(unfinished) > limit:
+            yield unfinished
+            unfinished = ""
+    if unfinished:
+        yield unfinished

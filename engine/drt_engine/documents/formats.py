@@ -1,7 +1,7 @@
 """Every format that drt reads: its suffixes, its reader, and the package that it may need.
 
 Readers are imported when they are first used. A distribution adds formats by entry points of the
-group `drt.readers`, each naming a `Format`; they are asked before the built-in ones.
+group ``drt.readers``, each naming a ``Format``; they are asked before the built-in ones.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _HERE = "drt_engine.documents"
 
 @dataclass(frozen=True)
 class Format:
-    """One format: `reader` is "module:Class", made without arguments when it is first needed.
+    """One format: ``reader`` is "module:Class", made without arguments when it is first needed.
 
-    `suffixes` are lower-case, with their dots, the best known first.
-    `package` is the module it imports and `extra` the extra of drt that brings it. An `isolated`
-    reader works in a process of its own with limits; only what is plain text need not.
+    ``suffixes`` are lower-case, with their dots, the best known first. ``package`` is the module it
+    imports and ``extra`` the extra of drt that brings it. An ``isolated`` reader works in a process
+    of its own with limits; only what is plain text need not.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Format:
     distribution: str | None = None
 
     def load(self) -> Reader:
-        """The reader; raises ImportError or AttributeError where it is not there."""
+        """Return the reader; raise ImportError or AttributeError where it is missing."""
         module, _, name = self.reader.partition(":")
         return cast(Reader, getattr(importlib.import_module(module), name)())
 
@@ -67,7 +67,7 @@ class Plugins:
 
 
 def importable(module: str) -> bool:
-    """Whether a module is there, without importing it."""
+    """Return whether a module is installed, without importing it."""
     if module in sys.modules:
         return sys.modules[module] is not None
     return importlib.util.find_spec(module) is not None
@@ -89,7 +89,7 @@ def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -
     return Format(name, label, suffix_list, f"{_HERE}.{reader}", **more)  # type: ignore[arg-type]
 
 
-# In the order in which they are asked whether they know a file's content: plain text is last.
+# In the order in which they are tried on a file's content: plain text, which takes most, is last.
 BUILT_IN: tuple[Format, ...] = (
     _format("pdf", "PDF", ".pdf", "pdf.reader:PdfReader", package="pypdfium2", extra="pdf"),
     _format("docx", "Word", ".docx .docm .dotx", "docx.reader:DocxReader"),
@@ -124,10 +124,10 @@ BUILT_IN: tuple[Format, ...] = (
 
 @cache
 def plugins() -> Plugins:
-    """The formats of other distributions; what cannot be loaded is reported, not raised."""
+    """Return the formats of other distributions; what cannot be loaded is reported, not raised."""
     from importlib.metadata import entry_points
 
-    found: list[Format] = []
+    formats: list[Format] = []
     broken: list[BrokenPlugin] = []
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         owner = point.dist.name if point.dist is not None else point.value
@@ -137,27 +137,26 @@ def plugins() -> Plugins:
             broken.append(BrokenPlugin(point.name, owner, f"{type(error).__name__}: {error}"))
             continue
         if isinstance(loaded, Format):
-            found.append(replace(loaded, distribution=owner))
+            formats.append(replace(loaded, distribution=owner))
         else:
             why = f"{point.value} is a {type(loaded).__name__}, a Format was expected"
             broken.append(BrokenPlugin(point.name, owner, why))
-    return Plugins(tuple(found), tuple(broken))
+    return Plugins(tuple(formats), tuple(broken))
 
 
 def all_formats() -> tuple[Format, ...]:
-    """Plug-ins, then the built-in formats: the order in which they are asked."""
+    """Return plug-ins, then the built-in formats: the order in which their readers are tried."""
     return (*plugins().formats, *BUILT_IN)
 
 
 def format_named(name: str) -> Format:
-    """A format by its name; a built-in one is found without a look at the plug-ins."""
-    built_in = (one for one in BUILT_IN if one.name == name)
-    found = next(built_in, None) or next(one for one in plugins().formats if one.name == name)
-    return found
+    """Return a format by its name; plug-ins are only loaded where it is no built-in one."""
+    built_in = next((entry for entry in BUILT_IN if entry.name == name), None)
+    return built_in or next(entry for entry in plugins().formats if entry.name == name)
 
 
 def by_suffix(name: str) -> Format | None:
-    """The format of a file name's last suffixes: ".tar.gz" before ".gz"."""
+    """Return the format of a file name's last suffixes: ".tar.gz" before ".gz"."""
     parts = name.lower().split(".")
     endings = {"." + ".".join(parts[-2:]), "." + parts[-1]} if len(parts) > 1 else set()
-    return next((one for one in all_formats() if not endings.isdisjoint(one.suffixes)), None)
+    return next((entry for entry in all_formats() if not endings.isdisjoint(entry.suffixes)), None)

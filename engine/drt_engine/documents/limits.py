@@ -36,7 +36,7 @@ HEADER_CHARACTERS = 1 << 20  # of one header of a message
 
 @dataclass(frozen=True)
 class Limits:
-    """What one child may use; `silence` is the longest wait for its next word, in seconds."""
+    """What one child may use; ``silence`` is the longest wait for its next word, in seconds."""
 
     cpu_seconds: int = CPU_SECONDS
     memory_bytes: int = MEMORY_BYTES
@@ -45,7 +45,7 @@ class Limits:
 
     @classmethod
     def for_size(cls, size: int) -> Limits:
-        """Limits for a file of `size` bytes that honest documents keep."""
+        """Return limits for a file of ``size`` bytes, which honest documents keep."""
         cpu = _cpu_seconds(CPU_SECONDS, size)
         return cls(
             cpu_seconds=cpu,
@@ -62,7 +62,7 @@ class Budget:
     """What an archive and all that is in it, to any depth, may still cost."""
 
     def __init__(self, name: str, size: int) -> None:
-        """`name` and `size` in bytes are those of the outermost archive."""
+        """Make the budget of an outermost archive of ``size`` bytes."""
         self._name = name
         self._cpu_seconds = self._all_cpu_seconds = float(_cpu_seconds(ARCHIVE_CPU_SECONDS, size))
         self._characters = CHARACTERS + CHARACTERS_PER_BYTE * size
@@ -92,7 +92,7 @@ class Budget:
             raise UnreadableDocument(self.excess)
 
     def limits(self, limits: Limits) -> Limits:
-        """`limits` of one document, none beyond what is left; raises UnreadableDocument."""
+        """Return ``limits`` cut to what remains of the budget; raise UnreadableDocument at zero."""
         self.check()
         return replace(
             limits,
@@ -101,19 +101,19 @@ class Budget:
         )
 
     def count_member(self) -> None:
-        """Count a file; raises UnreadableDocument where it is one too many."""
+        """Count a file; raise UnreadableDocument where it is one too many."""
         self._members -= 1
         self.check()
 
     def counted(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """`pieces` of a file, counted; raises UnreadableDocument where they are too many."""
+        """Yield the ``pieces`` of a file, counted; raise UnreadableDocument where too many."""
         for piece in pieces:
             self._bytes -= len(piece)
             self.check()
             yield piece
 
     def spend(self, name: str, *, cpu_seconds: float = 0.0, characters: int = 0) -> None:
-        """Count what a reading of the document `name` took and gave."""
+        """Count the computing and the text of one reading of the document ``name``."""
         self._cpu_seconds -= cpu_seconds
         longest = self._text_of.get(name, 0)
         if characters > longest:

@@ -1,6 +1,6 @@
 """Title, author and date from the heads of text files: YAML front matter, header and field lists.
 
-Knows `key: value` lines in the forms that people write them; knows no format around them.
+Knows ``key: value`` lines in the forms that people write them; knows no format around them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _DATES = ("date", "created", "published", "publication date", "release date", "u
 
 @dataclass(frozen=True)
 class Metadata:
-    """What a document says of itself; "" where it is silent. `date` is as `date_of` gives it."""
+    """Title, author and date as the document names them, "" where it does not; see ``date_of``."""
 
     title: str = ""
     author: str = ""
@@ -32,7 +32,7 @@ class Metadata:
 
 
 def metadata_of(fields: Mapping[str, str]) -> Metadata:
-    """The metadata among fields with lower-case names."""
+    """Return the metadata among fields with lower-case names."""
 
     def first(names: Iterable[str]) -> str:
         return next((one_line(fields[name]) for name in names if fields.get(name)), "")
@@ -41,7 +41,7 @@ def metadata_of(fields: Mapping[str, str]) -> Metadata:
 
 
 def yaml_fields(text: str) -> dict[str, str]:
-    """The fields of YAML front matter: scalars, folded scalars, and lists joined by commas.
+    """Return the fields of YAML front matter: scalars, folded scalars, and lists joined by commas.
 
     This is the part of YAML that front matter is written in; anything else is left as it is.
     """
@@ -75,9 +75,9 @@ def _scalar(value: str) -> str:
 
 
 def header_fields(lines: Iterable[str]) -> dict[str, str]:
-    """The fields that the lines begin with, as `Key: value` or `:Key: value`, up to another line.
+    """Return the fields at the beginning of ``lines``, written ``Key: value`` or ``:Key: value``.
 
-    Indented lines go on with the field above them.
+    The first line of another form ends them. Indented lines go on with the field above them.
     """
     fields: dict[str, str] = {}
     key = ""

@@ -1,6 +1,6 @@
 """Opens documents in this process, every failure of the system as a sentence.
 
-Knows formats; knows nothing of how a format is chosen, or of other processes.
+Knows formats; knows nothing of how a format is document_format, or of other processes.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from drt_engine.documents.formats import Format
 from drt_engine.errors import UnreadableDocument
 
 
-def open_here(chosen: Format, source: Source) -> OpenDocument:
+def open_here(document_format: Format, source: Source) -> OpenDocument:
     """Open a document in this process, errors of the system as sentences."""
-    return open_with(load_reader(chosen, source), source)
+    return open_with(load_reader(document_format, source), source)
 
 
-def load_reader(chosen: Format, source: Source) -> Reader:
-    """Import the reader of a format; raises UnreadableDocument where that fails."""
+def load_reader(document_format: Format, source: Source) -> Reader:
+    """Import the reader of a format; raise UnreadableDocument where that fails."""
     try:
-        return chosen.load()
+        return document_format.load()
     except (ImportError, AttributeError) as error:
         raise UnreadableDocument(
-            f"{source.name} cannot be read (the reader of {chosen.label} cannot be loaded: {error})"
-            f"; install {chosen.distribution or 'drt-assistant'} again."
+            f"{source.name} cannot be read (the reader of {document_format.label} cannot be loaded:"
+            f" {error}); install {document_format.distribution or 'drt-assistant'} again."
         ) from error
 
 
@@ -40,7 +40,7 @@ def open_with(reader: Reader, source: Source) -> OpenDocument:
 
 
 def failure(source: Source, error: OSError | UnicodeError) -> UnreadableDocument:
-    """The sentence for bytes that can no longer be read or decoded."""
+    """Return the error for bytes that can no longer be read or decoded."""
     if isinstance(error, OSError):
         return unreadable(source.name, error)
     return UnreadableDocument(

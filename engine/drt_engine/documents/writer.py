@@ -15,7 +15,11 @@ _BREAK = re.compile(r" *\n[ \n]*")
 
 
 class BlockWriter:
-    """Lays out paragraphs, items, rows and headings as text, each piece with its section."""
+    """Lays out paragraphs, items, rows and headings as text, each piece with its section.
+
+    Items of a list and rows of a table follow each other on lines of their own; an empty line is
+    between all else.
+    """
 
     def __init__(self) -> None:
         self.path = SectionPath()
@@ -25,7 +29,7 @@ class BlockWriter:
         self._last_place: tuple[int | None, str | None] = (None, None)
 
     def write(self, kind: str, text: str, level: int | None = None) -> None:
-        """Add a piece; `kind` "rest" continues the last one, `level` makes it a heading."""
+        """Add a piece; ``kind`` "rest" continues the last one, ``level`` makes it a heading."""
         separator = "\n" if kind in _TIGHT and kind == self.last_kind else "\n\n"
         if self.last_kind and kind != "rest":
             self.ready.append(Block(separator, *self._last_place))
@@ -36,15 +40,17 @@ class BlockWriter:
         self.last_kind = self.last_kind if kind == "rest" else kind
 
     def finish(self) -> None:
+        """End the text with a newline."""
         if self.last_kind:
             self.ready.append(Block("\n", *self._last_place))
 
     def take(self) -> list[Block]:
+        """Return the blocks since the last call."""
         ready, self.ready = self.ready, []
         return ready
 
 
 def tidy(text: str) -> str:
-    """Single spaces, none around line breaks, at most one empty line."""
+    """Return text with single spaces, none around line breaks, and at most one empty line."""
     text = _SPACES.sub(" ", text)
-    return _BREAK.sub(lambda found: "\n\n" if found[0].count("\n") > 1 else "\n", text)
+    return _BREAK.sub(lambda match: "\n\n" if match[0].count("\n") > 1 else "\n", text)

@@ -6,20 +6,24 @@ Knows expat; knows no document format.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 from xml.parsers import expat
 
 from drt_engine.errors import UnreadableDocument
 
-_DEEPEST = 256
+_MAX_DEPTH = 256
 
 
-class Handler(Protocol):
-    """What is told of each element, by its name without a namespace, and of each text."""
+class Handler:
+    """Is called for each element, by its name without a namespace, and for each text."""
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None: ...
-    def end(self, name: str) -> None: ...
-    def text(self, data: str) -> None: ...
+    def start(self, name: str, attributes: dict[str, str], namespace: str, /) -> None:
+        """Handle the start of an element."""
+
+    def end(self, name: str, /) -> None:
+        """Handle the end of an element."""
+
+    def text(self, data: str, /) -> None:
+        """Handle text, which may come in several pieces."""
 
 
 class _Refused(Exception):
@@ -27,7 +31,11 @@ class _Refused(Exception):
 
 
 class SafeXml:
-    """A parser to be fed; raises UnreadableDocument for what is no XML or made to do harm."""
+    """A parser to be fed; raises UnreadableDocument for what is no XML or made to do harm.
+
+    Entities are refused, since those that refer to each other unfold without end ("billion laughs")
+    and external ones read files. Deep nesting is refused before it can exhaust a stack.
+    """
 
     def __init__(self, handler: Handler, name: str) -> None:
         self._handler, self._name, self._depth = handler, name, 0
@@ -40,6 +48,7 @@ class SafeXml:
         self._parser = parser
 
     def feed(self, data: bytes, *, final: bool = False) -> None:
+        """Parse a piece of the file; ``final`` with the last one."""
         try:
             self._parser.Parse(data, final)
         except (expat.ExpatError, _Refused) as error:
@@ -49,8 +58,8 @@ class SafeXml:
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise _Refused(f"elements nested more than {_DEEPEST} deep")
+        if self._depth > _MAX_DEPTH:
+            raise _Refused(f"elements nested more than {_MAX_DEPTH} deep")
         namespace, _, local = name.rpartition(" ")
         plain = {key.rpartition(" ")[2]: value for key, value in attributes.items()}
         self._handler.start(local, plain, namespace)
@@ -64,7 +73,7 @@ class SafeXml:
 
 
 def parse(pieces: Iterable[bytes], handler: Handler, name: str) -> Iterator[None]:
-    """Feed all pieces, pausing after each so that what was found can be taken away."""
+    """Parse all pieces, pausing after each so that the caller can take the handler's results."""
     parser = SafeXml(handler, name)
     for piece in pieces:
         parser.feed(piece)

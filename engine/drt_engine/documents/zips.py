@@ -70,35 +70,36 @@ class SafeZip:
         return name in self._members
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """The bytes of a member, which must exist, in pieces of constant size.
+        """Return the bytes of an existing member in pieces of constant size.
 
         Raises UnreadableDocument also where two members have this name: programs differ in which
-        of them they show.
+        of them they show, so that a reader could see another text than the user.
         """
         if name in self._doubled:
             raise self._damaged(f"it holds two parts called {name}")
         return self.pieces_of(self._members[name])
 
     def pieces_of(self, member: zipfile.ZipInfo) -> Iterator[bytes]:
-        """The bytes of one of `entries`, in pieces of constant size."""
+        """Yield the bytes of one of ``entries``, in pieces of constant size."""
         if member.flag_bits & 1:
             raise UnreadableDocument(
                 f"{self._name} is protected by a password; save a copy without one."
             )
         name = member.filename
-        left = ZIP_MEMBER_BYTES + ZIP_RATIO * member.compress_size
+        # The size that the directory states is not trusted: the bytes themselves are counted.
+        remaining = ZIP_MEMBER_BYTES + ZIP_RATIO * member.compress_size
         try:
             with self._zip.open(member) as file:
                 while data := file.read(_READ_BYTES):
-                    left -= len(data)
-                    if left < 0:
+                    remaining -= len(data)
+                    if remaining < 0:
                         raise self._damaged(f"{name} unpacks to far too much")
                     yield data
         except DAMAGE as error:
             raise self._damaged(f"{name}: {error}") from error
 
     def read(self, name: str, limit: int = PART_BYTES) -> bytes:
-        """The whole of a member, which must exist, refused when larger than `limit` bytes."""
+        """Return an existing member whole; raise UnreadableDocument beyond ``limit`` bytes."""
         data = bytearray()
         for piece in self.pieces(name):
             data += piece

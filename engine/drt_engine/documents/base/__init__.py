@@ -1,7 +1,7 @@
 """What a document reader takes and returns: sources of bytes in, blocks of text with places out.
 
 This is the interface for readers of other distributions, too: they import from here and name a
-`Format` in an entry point of the group `drt.readers`. Knows no format, no model and no library.
+``Format`` in an entry point of the group ``drt.readers``. Knows no format, no model and no library.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from drt_engine.documents.base.blocks import (
     source_span,
 )
 from drt_engine.documents.base.notes import Notes
-from drt_engine.documents.base.reader import OpenDocument, Reader
+from drt_engine.documents.base.reader import OpenDocument, Reader, SuffixOnly
 from drt_engine.documents.base.source import Source, printable_path, unreadable
 from drt_engine.documents.base.titles import (
     TITLE_CHARACTERS,
@@ -39,6 +39,7 @@ __all__ = [
     "Run",
     "SectionPath",
     "Source",
+    "SuffixOnly",
     "date_of",
     "one_line",
     "printable_path",

@@ -7,71 +7,71 @@ from collections.abc import Iterable
 
 from drt_engine.documents.base.titles import one_line
 
-_NOTES = 20
+_MAX_KINDS = 20
 
 
 class Notes:
-    """What a reader passed over and why, complete once the document is read."""
+    """Counts what a reader left out and why; complete once the document is read."""
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], int] = {}
         self._unnamed = 0
 
     def skip(self, what: str, why: str, count: int = 1) -> None:
-        """Count `what` (a singular noun, or a named thing) that was passed over because of `why`.
+        """Count ``what`` (a singular noun, or a named thing) that was left out because of ``why``.
 
-        `why` must read well after one and after many. More than a few kinds are only counted, so
-        that a file of nothing else stays small.
+        ``why`` must read well after one and after many. Beyond ``_MAX_KINDS`` kinds, new ones are
+        only counted, so that a file of nothing else cannot fill the memory.
         """
-        known = (one_line(what), one_line(why))
-        if known in self._counts or len(self._counts) < _NOTES:
-            self._counts[known] = self._counts.get(known, 0) + count
+        kind = (one_line(what), one_line(why))
+        if kind in self._counts or len(self._counts) < _MAX_KINDS:
+            self._counts[kind] = self._counts.get(kind, 0) + count
         else:
             self._unnamed += count
 
-    def merge(self, other: Notes) -> None:
-        """Add what was passed over in a part of the document."""
-        for (what, why), count in other._counts.items():
+    def merge(self, notes: Notes) -> None:
+        """Add what was left out of a part of the document."""
+        for (what, why), count in notes._counts.items():
             self.skip(what, why, count)
-        self._unnamed += other._unnamed
+        self._unnamed += notes._unnamed
 
     def take(self, sentences: Iterable[str]) -> None:
-        """Add what another `Notes` said in `skipped`."""
+        """Add the phrases of ``skipped`` of a reader in another process."""
         for sentence in sentences:
             self.skip(sentence, "")
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """One phrase for each thing passed over: "3 images (pictures hold no text)"."""
-        found = [_counted(what, why, n) for (what, why), n in self._counts.items()]
-        return (*found, f"{self._unnamed} more") if self._unnamed else tuple(found)
+        """One phrase for each kind of thing left out: "3 images (pictures hold no text)"."""
+        phrases = [_phrase(what, why, count) for (what, why), count in self._counts.items()]
+        return (*phrases, f"{self._unnamed} more") if self._unnamed else tuple(phrases)
 
 
 _HEAD_NOUN = re.compile(r"(.*?)(\b(?: of| in| on| with| without| around| that)\b.*|)\Z")
 _NAME_SIGNS = re.compile(r"[^a-z -]", re.IGNORECASE)
 
 
-def _counted(what: str, why: str, count: int) -> str:
-    named = what if count == 1 else f"{count} {_plural(what)}"
-    return f"{named} ({why})" if why else named
+def _phrase(what: str, why: str, count: int) -> str:
+    subject = what if count == 1 else f"{count} {_plural(what)}"
+    return f"{subject} ({why})" if why else subject
 
 
 def _plural(what: str) -> str:
-    """More than one of a phrase: "ends of a result", "headers or footers", "attachments a.png"."""
+    """Return the plural: "ends of a result", "headers or footers", "attachments a.png"."""
     match = _HEAD_NOUN.match(what)
-    noun, rest = (match[1], match[2]) if match else (what, "")
-    first, _, name = noun.partition(" ")
-    if _NAME_SIGNS.search(first):
+    noun, complement = (match[1], match[2]) if match else (what, "")
+    first_word, _, name = noun.partition(" ")
+    if _NAME_SIGNS.search(first_word):
         return f"times {what}"  # a name alone
     if _NAME_SIGNS.search(name):
-        return f"{_more(first)} {name}{rest}"
-    one, either, other = noun.partition(" or ")
-    if either and " " not in other:
-        return f"{_more(one)} or {_more(other)}{rest}"
-    return _more(noun) + rest
+        return f"{_plural_noun(first_word)} {name}{complement}"
+    first, conjunction, second = noun.partition(" or ")
+    if conjunction and " " not in second:
+        return f"{_plural_noun(first)} or {_plural_noun(second)}{complement}"
+    return _plural_noun(noun) + complement
 
 
-def _more(noun: str) -> str:
+def _plural_noun(noun: str) -> str:
     if noun.endswith("s"):
         return noun
     return noun[:-1] + "ies" if re.search(r"[^aeiou]y\Z", noun) else noun + "s"

@@ -1,4 +1,4 @@
-"""The two halves of a reader's contract: `Reader`, and the `OpenDocument` that it returns."""
+"""The two halves of a reader's contract: ``Reader``, and the ``OpenDocument`` that it returns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from drt_engine.documents.base.source import Source
 
 @dataclass(frozen=True)
 class OpenDocument:
-    """A document about to be read: `blocks` opens its file when first asked, and only once."""
+    """A document about to be read: ``blocks`` opens its file when first asked, and only once."""
 
     title: str
     media_type: str
@@ -24,7 +24,7 @@ class OpenDocument:
 
     @property
     def skipped(self) -> tuple[str, ...]:
-        """What was passed over and why, complete once all blocks are read."""
+        """What was left out and why, complete once all blocks are read."""
         return self.notes.skipped
 
     def close(self) -> None:
@@ -40,14 +40,22 @@ class OpenDocument:
         self.close()
 
 
-class Reader(Protocol):
-    """One document format: to add one, write its file and name it in `formats.BUILT_IN`.
+class SuffixOnly:
+    """For readers of formats that nothing tells from plain text but the suffix of the file."""
 
-    Another distribution adds a `Format` of its own by an entry point of the group `drt.readers`.
+    def recognises(self, head: bytes) -> bool:  # noqa: ARG002  the argument of every reader
+        """Return False: the content says nothing."""
+        return False
+
+
+class Reader(Protocol):
+    """One document format: to add one, write its file and name it in ``formats.BUILT_IN``.
+
+    Another distribution adds a ``Format`` by an entry point of the group ``drt.readers``.
     """
 
     def recognises(self, head: bytes) -> bool:
-        """Whether a file without a known suffix that begins with `head` is of this format."""
+        """Return whether a file of unknown suffix that begins with ``head`` is of this format."""
 
     def open(self, source: Source) -> OpenDocument:
-        """Check the source and start reading; raises DocumentError, and OSError as it comes."""
+        """Check the source and start reading; raise DocumentError, and OSError as it comes."""

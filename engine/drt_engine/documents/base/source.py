@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from drt_engine.documents.base.unnamed_file import HeldFile
+from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.limits import Budget
 from drt_engine.errors import UnreadableDocument
 
@@ -21,15 +21,15 @@ from drt_engine.errors import UnreadableDocument
 class Source:
     """Bytes that can be opened more than once, and the name a user knows them by.
 
-    `path` is None for standard input, whose bytes are in a temporary file until `close`. A member
-    of an archive is in such a file too; its path is `ARCHIVE!/MEMBER`. Parts of a document that
-    is being read are held in memory.
+    ``path`` is None for standard input, whose bytes are in a temporary file until ``close``. A
+    member of an archive is in such a file too; its path is ``ARCHIVE!/MEMBER``. Parts of a document
+    that is being read are held in memory.
     """
 
     path: Path | None
     name: str
-    _copy: HeldFile | None = field(default=None, repr=False)
-    _held: bytes | None = field(default=None, repr=False)
+    _copy: UnnamedFile | None = field(default=None, repr=False)
+    _data: bytes | None = field(default=None, repr=False)
     budget: Budget | None = field(default=None, repr=False)  # of the archive that it is in
 
     @classmethod
@@ -38,12 +38,12 @@ class Source:
 
     @classmethod
     def from_bytes(cls, data: bytes, name: str) -> Source:
-        """A part of another document, held in memory."""
-        return cls(None, name, _held=data)
+        """Make the source of a part of another document, held in memory."""
+        return cls(None, name, _data=data)
 
     @classmethod
     def from_stream(cls, stream: BinaryIO, name: str) -> Source:
-        """Copy `stream` to a temporary file without a name, given up by `close` or at exit."""
+        """Copy ``stream`` to a temporary file without a name, deleted by ``close`` or at exit."""
         return cls.from_pieces(iter(lambda: stream.read(1 << 16), b""), name)
 
     @classmethod
@@ -54,12 +54,12 @@ class Source:
         path: Path | None = None,
         budget: Budget | None = None,
     ) -> Source:
-        """Keep `pieces` in a temporary file without a name, given up by `close` or at exit."""
-        return cls(path, name, HeldFile.copy_of(pieces), budget=budget)
+        """Copy ``pieces`` to a temporary file without a name, deleted by ``close`` or at exit."""
+        return cls(path, name, UnnamedFile.copy_of(pieces), budget=budget)
 
     @classmethod
-    def from_file(cls, file: HeldFile, name: str, path: Path | None) -> Source:
-        """Bytes of an open file; `path` says what it is called."""
+    def from_file(cls, file: UnnamedFile, name: str, path: Path | None) -> Source:
+        """Make the source of an open file; ``path`` says what it is called."""
         return cls(path, name, file)
 
     @property
@@ -80,13 +80,14 @@ class Source:
     @property
     def size(self) -> int:
         """How many bytes there are; raises OSError as it comes."""
-        if self._held is not None:
-            return len(self._held)
+        if self._data is not None:
+            return len(self._data)
         return self._copy.size if self._copy is not None else self._path().stat().st_size
 
     def open(self) -> BinaryIO:
-        if self._held is not None:
-            return io.BytesIO(self._held)
+        """Open the bytes from the first on, independently of other openings."""
+        if self._data is not None:
+            return io.BytesIO(self._data)
         return self._copy.open() if self._copy is not None else self._path().open("rb")
 
     def descriptor(self) -> int:
@@ -101,18 +102,18 @@ class Source:
         return self.path
 
     def close(self) -> None:
-        """Give up the temporary copy of standard input; a file on disk is left alone."""
+        """Delete the temporary copy; a file on disk is left alone."""
         if self._copy is not None:
             self._copy.close()
 
 
 def printable_path(path: Path | str) -> str:
-    """`path` as text; bytes of a name that are not UTF-8 become escapes, as SQLite refuses them."""
+    """Return ``path`` as text, bytes that are not UTF-8 as escapes, since SQLite refuses them."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def unreadable(name: str, error: OSError | ValueError) -> UnreadableDocument:
-    """The sentence for an operating system's refusal to give a file's bytes."""
+    """Return the error for an operating system's refusal to give a file's bytes."""
     if isinstance(error, FileNotFoundError):
         return UnreadableDocument(f"{name} does not exist; check the path.")
     if isinstance(error, PermissionError):

@@ -16,7 +16,7 @@ class SectionPath:
         self.first_title: str | None = None
 
     def enter(self, level: int, heading: str) -> None:
-        """Open a heading of `level` (1 is the highest), closing those it ends."""
+        """Open a heading of ``level`` (1 is the highest), closing those it ends."""
         heading = one_line(heading)
         while self._open and self._open[-1][0] >= level:
             self._open.pop()
@@ -33,9 +33,12 @@ class SectionPath:
 
 
 def one_line(text: str) -> str:
-    """`text` fit for a title: one line, no control characters, cut at TITLE_CHARACTERS."""
-    kept = (" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in text[: 1 << 16])
-    return " ".join("".join(kept).split())[:TITLE_CHARACTERS].rstrip()
+    """Return ``text`` fit for a title: one line, no control characters, TITLE_CHARACTERS at most.
+
+    Half surrogate pairs go as well, since neither UTF-8 nor SQLite takes them.
+    """
+    visible = (" " if unicodedata.category(c) in ("Cc", "Cs") else c for c in text[: 1 << 16])
+    return " ".join("".join(visible).split())[:TITLE_CHARACTERS].rstrip()
 
 
 _MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
@@ -45,14 +48,18 @@ _MONTH_FIRST = re.compile(r"([a-z]{3,9}) (\d{1,2})(?:st|nd|rd|th)?,? (\d{4})\b",
 
 
 def date_of(text: str) -> str:
-    """A date as YYYY-MM-DD where its day, month and year are certain; else as it is written."""
+    """Return a date as YYYY-MM-DD where its day, month and year are certain; else as written.
+
+    Reads PDF's ``D:20240305...``, ISO 8601, "5 March 2024" (also as in e-mail) and "March 5, 2024".
+    "05/03/2024" stays: which number is the month depends on the country.
+    """
     text = one_line(text)
-    if found := _ISO_DATE.match(text):
-        year, month, day = (int(part) for part in found.groups() if part)
-    elif found := _DAY_FIRST.match(text):
-        year, month, day = int(found[3]), _month(found[2]), int(found[1])
-    elif found := _MONTH_FIRST.match(text):
-        year, month, day = int(found[3]), _month(found[1]), int(found[2])
+    if match := _ISO_DATE.match(text):
+        year, month, day = (int(part) for part in match.groups() if part)
+    elif match := _DAY_FIRST.match(text):
+        year, month, day = int(match[3]), _month(match[2]), int(match[1])
+    elif match := _MONTH_FIRST.match(text):
+        year, month, day = int(match[3]), _month(match[1]), int(match[2])
     else:
         return text
     return f"{year:04}-{month:02}-{day:02}" if 0 < month < 13 and 0 < day < 32 else text
@@ -64,5 +71,5 @@ def _month(name: str) -> int:
 
 
 def words(text: str) -> frozenset[str]:
-    """The words of `text` as a set, to keep long tables of names readable."""
+    """Return the words of ``text`` as a set, to keep long tables of names readable."""
     return frozenset(text.split())

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import BinaryIO
 
 
-class HeldFile:
+class UnnamedFile:
     """An open file known by its descriptor alone; each view of it has a position of its own."""
 
     def __init__(self, descriptor: int) -> None:
@@ -20,7 +20,7 @@ class HeldFile:
         self.size = os.fstat(descriptor).st_size
 
     @classmethod
-    def copy_of(cls, pieces: Iterable[bytes]) -> HeldFile:
+    def copy_of(cls, pieces: Iterable[bytes]) -> UnnamedFile:
         """Copy ``pieces`` to a temporary file that never has a name, or loses it at once."""
         import tempfile
 
@@ -55,9 +55,9 @@ class HeldFile:
 
 
 class _View(io.RawIOBase):
-    """Reads a held file without moving a position that others share."""
+    """Reads an unnamed file from a position of its own."""
 
-    def __init__(self, file: HeldFile) -> None:
+    def __init__(self, file: UnnamedFile) -> None:
         self._file, self._position = file, 0
 
     def readable(self) -> bool:

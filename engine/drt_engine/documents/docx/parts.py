@@ -1,6 +1,6 @@
 """The parts of a Word file beside its text: styles, list numbers, properties, relations.
 
-Knows their XML; the running text is `docx`'s.
+Knows their XML; the running text is read by ``docx.reader``.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 
 from drt_engine.documents.base import date_of, one_line
 from drt_engine.documents.metadata import Metadata
-from drt_engine.documents.xml import parse
+from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip
 
 _HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 _PLACE = re.compile(r"%(\d)")
-_DEEPEST_STYLE = 16
-_LONGEST_NUMBER = 100_000
+_MAX_STYLE_DEPTH = 16
+_MAX_NUMBER = 100_000
 _ROMAN = (
     (1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"),
     (40, "xl"), (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"),
@@ -26,7 +26,7 @@ _ROMAN = (
 
 @dataclass(frozen=True)
 class Style:
-    """What a paragraph style says; `outline` is a heading's level from 0."""
+    """A paragraph style; ``outline`` is a heading's level from 0, with 9 for running text."""
 
     name: str = ""
     based_on: str = ""
@@ -39,65 +39,69 @@ class Style:
         """The heading level from 1, None for running text."""
         if self.outline is not None:
             return self.outline + 1 if self.outline < 9 else None
-        found = _HEADING.fullmatch(self.name)
-        return int(found[1]) if found else None
+        match = _HEADING.fullmatch(self.name)
+        return int(match[1]) if match else None
 
 
-class Styles:
-    """Reads styles.xml; `resolved` follows what a style is based on."""
+class Styles(Handler):
+    """Reads styles.xml; ``resolved`` follows what a style is based on."""
 
     def __init__(self) -> None:
         self._styles: dict[str, Style] = {}
         self._id = ""
-        self._now = Style()
+        self._current = Style()
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take a property of the current style."""
         value = attributes.get("val", "")
         if name == "style":
-            self._id, self._now = attributes.get("styleId", ""), Style()
+            self._id, self._current = attributes.get("styleId", ""), Style()
         elif name == "name":
-            self._now = replace(self._now, name=value)
+            self._current = replace(self._current, name=value)
         elif name == "basedOn":
-            self._now = replace(self._now, based_on=value)
+            self._current = replace(self._current, based_on=value)
         elif name == "outlineLvl":
-            self._now = replace(self._now, outline=number(value))
+            self._current = replace(self._current, outline=number(value))
         elif name == "numId":
-            self._now = replace(self._now, list_id=value)
+            self._current = replace(self._current, list_id=value)
         elif name == "ilvl":
-            self._now = replace(self._now, list_level=number(value))
+            self._current = replace(self._current, list_level=number(value))
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, /) -> None:
+        """Store a style at its end."""
         if name == "style":
-            self._styles[self._id] = self._now
-
-    def text(self, data: str) -> None:
-        pass
+            self._styles[self._id] = self._current
 
     def resolved(self, style_id: str) -> Style:
-        """The style with what it leaves open taken from those below it."""
-        found = self._styles.get(style_id, Style())
-        below = found.based_on
-        for _ in range(_DEEPEST_STYLE):
-            base = self._styles.get(below)
+        """Return a style with what it leaves open taken from the styles it is based on."""
+        style = self._styles.get(style_id, Style())
+        base_id = style.based_on
+        for _ in range(_MAX_STYLE_DEPTH):  # a file may base styles on each other in a circle
+            base = self._styles.get(base_id)
             if base is None:
                 break
-            if found.level is None and base.level is not None:
-                found = replace(found, outline=base.level - 1)
-            if not found.list_id:
-                found = replace(found, list_id=base.list_id, list_level=base.list_level)
-            below = base.based_on
-        return found
+            if style.level is None and base.level is not None:
+                style = replace(style, outline=base.level - 1)
+            if not style.list_id:
+                style = replace(style, list_id=base.list_id, list_level=base.list_level)
+            base_id = base.based_on
+        return style
 
 
 @dataclass
 class _Level:
+    """A level of a list; ``pattern`` is its label with ``%1`` to ``%9`` for the levels' numbers."""
+
     form: str = "decimal"
     pattern: str = ""
     start: int = 1
 
 
-class Numbering:
-    """Reads numbering.xml; `label` counts a list's paragraphs and gives each its number."""
+class Numbering(Handler):
+    """Reads numbering.xml; ``label`` counts a list's paragraphs and gives each its number.
+
+    Lists (``num``) refer to definitions (``abstractNum``); lists of one definition count together.
+    """
 
     def __init__(self) -> None:
         self._abstract: dict[str, dict[int, _Level]] = {}
@@ -107,7 +111,8 @@ class Numbering:
         self._list = ""
         self._counts: dict[str, list[int | None]] = defaultdict(lambda: [None] * 10)
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take a definition, one of its levels, or a list."""
         value = attributes.get("val", "")
         if name == "abstractNum":
             self._levels = self._abstract.setdefault(attributes.get("abstractNumId", ""), {})
@@ -124,37 +129,34 @@ class Numbering:
         elif name == "abstractNumId":
             self._lists[self._list] = value
 
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass
-
     def label(self, list_id: str, level: int) -> str:
-        """The next number of a list with its punctuation, "-" for a bullet, "" for neither."""
+        """Return the next number of a list with its punctuation; "-" for bullets, "" for none."""
         abstract = self._lists.get(list_id, "")
         levels = self._abstract.get(abstract)
         if not levels or list_id == "0":
             return ""
         level = min(level, 8)
         counts = self._counts[abstract]
-        own = levels.get(level, _Level())
-        counts[level] = own.start if counts[level] is None else counts[level] + 1  # type: ignore[operator]
-        counts[level + 1 :] = [None] * (9 - level)
-        if own.form in ("bullet", "none"):
-            return "-" if own.form == "bullet" else ""
-        return _PLACE.sub(lambda found: self._part(levels, counts, int(found[1]) - 1), own.pattern)
+        style = levels.get(level, _Level())
+        count = counts[level]
+        counts[level] = style.start if count is None else count + 1
+        counts[level + 1 :] = [None] * (9 - level)  # deeper levels begin again
+        if style.form in ("bullet", "none"):
+            return "-" if style.form == "bullet" else ""
+        return _PLACE.sub(
+            lambda match: self._part(levels, counts, int(match[1]) - 1), style.pattern
+        )
 
     @staticmethod
     def _part(levels: dict[int, _Level], counts: list[int | None], level: int) -> str:
-        at = levels.get(level, _Level())
+        style = levels.get(level, _Level())
         count = counts[level] if 0 <= level < 9 else None
-        return in_form(at.start if count is None else count, at.form)
+        return in_form(style.start if count is None else count, style.form)
 
 
 def in_form(count: int, form: str) -> str:
-    """A number as Word's `form` writes it; unknown forms as digits."""
-    if not 0 < count < _LONGEST_NUMBER:
+    """Return a number as Word's ``form`` writes it; unknown forms as digits."""
+    if not 0 < count < _MAX_NUMBER:
         return str(count)
     if form in ("lowerLetter", "upperLetter"):
         letters = chr(ord("a") + (count - 1) % 26) * min((count - 1) // 26 + 1, 40)
@@ -169,11 +171,12 @@ def in_form(count: int, form: str) -> str:
 
 
 def number(text: str) -> int:
-    """A small number of an attribute; 0 for anything else."""
+    """Return a small number of an attribute; 0 for anything else."""
     return int(text) if text.isascii() and text.isdigit() and len(text) < 7 else 0
 
 
-# Of the picture fonts the signs that people put into forms and lists.
+# The signs of picture fonts that people put into forms and lists, by the low byte of their code:
+# Word writes F06F as well as 6F.
 _SYMBOLS = {
     "wingdings": {
         0x6C: "\u25cf", 0x6E: "\u25a0", 0x6F: "\u2610", 0x71: "\u2610", 0xA7: "\u25aa",
@@ -190,35 +193,38 @@ _SYMBOLS = {
 
 
 def symbol(font: str, code: str) -> str:
-    """The character that a picture font draws for a code; "" where that is not known."""
+    """Return the character that a picture font draws for a code; "" where that is not known."""
     try:
-        number_of = int(code, 16)
+        code_point = int(code, 16)
     except ValueError:
         return ""
-    return _SYMBOLS.get(font.lower(), {}).get(number_of & 0xFF, "")
+    return _SYMBOLS.get(font.lower(), {}).get(code_point & 0xFF, "")
 
 
-class Texts:
+class Texts(Handler):
     """Collects the text of elements by their name: the fields of docProps/core.xml."""
 
     def __init__(self) -> None:
-        self.found: dict[str, str] = {}
+        self.fields: dict[str, str] = {}
         self._open: list[str] = []
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, _attributes: dict[str, str], _namespace: str, /) -> None:
+        """Open an element."""
         self._open.append(name)
 
-    def end(self, name: str) -> None:
+    def end(self, _name: str, /) -> None:
+        """Close the innermost element."""
         self._open.pop()
 
-    def text(self, data: str) -> None:
+    def text(self, data: str, /) -> None:
+        """Add text to the innermost element."""
         if self._open:
-            self.found[self._open[-1]] = self.found.get(self._open[-1], "") + data
+            self.fields[self._open[-1]] = self.fields.get(self._open[-1], "") + data
 
 
 @dataclass
 class Parts:
-    """What a Word file says beside its text."""
+    """The parts of a Word file that its running text refers to."""
 
     main: str
     styles: Styles = field(default_factory=Styles)
@@ -227,7 +233,7 @@ class Parts:
 
     @classmethod
     def read(cls, archive: SafeZip, name: str) -> Parts:
-        """The parts that are there; raises UnreadableDocument where one is broken."""
+        """Read the parts that exist; raise UnreadableDocument where one is broken."""
         parts, texts = cls(_main_part(archive)), Texts()
         folder = parts.main.rpartition("/")[0]
         for member, handler in (
@@ -238,16 +244,16 @@ class Parts:
             if member in archive:
                 for _ in parse(archive.pieces(member), handler, name):
                     pass
-        found = texts.found
         parts.metadata = Metadata(
-            one_line(found.get("title", "")),
-            one_line(found.get("creator", "")),
-            date_of(found.get("created", "")),
+            one_line(texts.fields.get("title", "")),
+            one_line(texts.fields.get("creator", "")),
+            date_of(texts.fields.get("created", "")),
         )
         return parts
 
 
 def _main_part(archive: SafeZip) -> str:
-    """The name of the part that holds the running text."""
-    known = (name for name in archive.members if re.fullmatch(r"word/document\d*\.xml", name))
-    return next(known, "word/document.xml")
+    """Return the name of the part that holds the running text."""
+    # Some programs write document2.xml; the relations, which say so, need not be read for that.
+    names = (name for name in archive.members if re.fullmatch(r"word/document\d*\.xml", name))
+    return next(names, "word/document.xml")

@@ -15,7 +15,7 @@ from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_li
 from drt_engine.documents.contents import CONTENTS_LINE
 from drt_engine.documents.docx.parts import Parts, number, symbol
 from drt_engine.documents.writer import BlockWriter, tidy
-from drt_engine.documents.xml import parse
+from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
@@ -26,8 +26,8 @@ _WORD = frozenset(
     )
 )
 _MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
-# A changed copy of what stands beside it, or text that a revision moved away.
-_PASSED_OVER = frozenset(("Fallback", "moveFrom"))
+# A simpler copy of a drawing or text box for old programs; text that a revision moved away.
+_LEFT_OUT = frozenset(("Fallback", "moveFrom"))
 _SIGNS = {"tab": " ", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "softHyphen": ""}
 _TITLE_BLOCKS = 4
 _TICKED, _UNTICKED = "\u2612", "\u2610"
@@ -53,8 +53,8 @@ class _Table:
     cells: list[list[str]] = field(default_factory=list)
 
 
-class _Body:
-    """Follows the elements of the running text and writes it out."""
+class _Body(Handler):
+    """Writes out the running text: paragraphs, lists, tables and the footnotes they refer to."""
 
     def __init__(self, parts: Parts, footnotes: dict[str, str], notes: Notes) -> None:
         self.writer = BlockWriter()
@@ -62,16 +62,17 @@ class _Body:
         self._parts, self._footnotes, self._skipped = parts, footnotes, notes
         self._paragraphs: list[_Paragraph] = []
         self._tables: list[_Table] = []
-        self._referred: list[str] = []
-        self._passed = 0  # depth inside an element that is passed over
+        self._footnote_keys: list[str] = []
+        self._skip_depth = 0  # paragraph an element that is left out
         self._in_text = False
         self._hidden = False
         self._ticked = False
         self.in_title = True
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        if self._passed or name in _PASSED_OVER:
-            self._passed += 1
+    def start(self, name: str, attributes: dict[str, str], namespace: str, /) -> None:
+        """Open an element of the text or of a formula; others are left out with their names."""
+        if self._skip_depth or name in _LEFT_OUT:
+            self._skip_depth += 1
         elif namespace == _MATH:
             self._in_text = self._in_text or name == "t"
         elif namespace in _WORD:
@@ -89,7 +90,7 @@ class _Body:
         elif self._paragraphs:
             self._start_inline(name, attributes, self._paragraphs[-1])
 
-    def _start_inline(self, name: str, attributes: dict[str, str], within: _Paragraph) -> None:
+    def _start_inline(self, name: str, attributes: dict[str, str], paragraph: _Paragraph) -> None:
         value = attributes.get("val", "")
         if name == "t":
             self._in_text = not self._hidden
@@ -98,45 +99,47 @@ class _Body:
         elif name == "vanish":
             self._hidden = value not in ("0", "false")
         elif name in _SIGNS:
-            within.parts.append(_SIGNS[name])
+            paragraph.parts.append(_SIGNS[name])
         elif name == "pStyle":
-            within.style = value
+            paragraph.style = value
         elif name == "outlineLvl":
-            within.outline = number(value)
+            paragraph.outline = number(value)
         elif name == "numId":
-            within.list_id = value
+            paragraph.list_id = value
         elif name == "ilvl":
-            within.list_level = number(value)
+            paragraph.list_level = number(value)
         elif name == "sym":
-            self._add_symbol(attributes, within)
+            self._add_symbol(attributes, paragraph)
         elif name == "checkBox":
             self._ticked = False
-        elif name in ("default", "checked"):  # of a tick box; the second has the last word
+        elif name in ("default", "checked"):  # of a tick box; the second overrides the first
             self._ticked = value not in ("0", "false")
         elif name in ("footnoteReference", "endnoteReference"):
-            self._refer(name[: -len("Reference")] + attributes.get("id", ""), within)
+            self._refer(name[: -len("Reference")] + attributes.get("id", ""), paragraph)
 
-    def _add_symbol(self, attributes: dict[str, str], within: _Paragraph) -> None:
-        """A character of a picture font, whose numbers say nothing without it."""
+    def _add_symbol(self, attributes: dict[str, str], paragraph: _Paragraph) -> None:
+        """Add a character of a picture font, whose code means nothing in Unicode."""
         sign = symbol(attributes.get("font", ""), attributes.get("char", ""))
         if sign:
-            within.parts.append(sign)
+            paragraph.parts.append(sign)
         else:
             self._skipped.skip("symbol of a picture font", "without a name")
 
-    def _refer(self, key: str, within: _Paragraph) -> None:
+    def _refer(self, key: str, paragraph: _Paragraph) -> None:
         if key in self._footnotes:
-            self._referred.append(key)
-            within.parts.append(f"[{len(self._referred)}]")
-            within.notes.append(f"[{len(self._referred)}] {self._footnotes[key]}")
+            self._footnote_keys.append(key)
+            paragraph.parts.append(f"[{len(self._footnote_keys)}]")
+            paragraph.notes.append(f"[{len(self._footnote_keys)}] {self._footnotes[key]}")
 
-    def text(self, data: str) -> None:
+    def text(self, data: str, /) -> None:
+        """Add text to the innermost paragraph: a text box is a paragraph within one."""
         if self._in_text and self._paragraphs:
             self._paragraphs[-1].parts.append(data)
 
-    def end(self, name: str) -> None:
-        if self._passed:
-            self._passed -= 1
+    def end(self, name: str, /) -> None:
+        """Close an element; paragraphs, rows and tables are written at their end."""
+        if self._skip_depth:
+            self._skip_depth -= 1
         elif name == "t":
             self._in_text = False
         elif name == "checkBox" and self._paragraphs:
@@ -153,24 +156,25 @@ class _Body:
         table.cells = []
         if not any(cells):
             return
-        within = [one for one in self._tables if one is not table]
-        outer = within[-1].cells if within else []
-        if outer:
-            outer[-1].append(" | ".join(cells))  # a table in a cell
+        outer_tables = [open_table for open_table in self._tables if open_table is not table]
+        outer_cells = outer_tables[-1].cells if outer_tables else []
+        if outer_cells:
+            outer_cells[-1].append(" | ".join(cells))  # a table in a cell
         else:
             self.writer.write("row", " | ".join(cells))
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:
         text = tidy(_BOX.sub(r" \1 ", "".join(paragraph.parts))).strip()
-        cell = self._tables[-1].cells if self._tables else []
-        if cell:
-            cell[-1].extend([text, *paragraph.notes] if text else paragraph.notes)
+        cells = self._tables[-1].cells if self._tables else []
+        if cells:
+            cells[-1].extend([text, *paragraph.notes] if text else paragraph.notes)
         elif text:
             self._write(paragraph, text)
-        for note in paragraph.notes if not cell else ():
+        for note in paragraph.notes if not cells else ():
             self.writer.write("paragraph", note)
 
     def _write(self, paragraph: _Paragraph, text: str) -> None:
+        # What the paragraph says itself goes before what its style says.
         style = self._parts.styles.resolved(paragraph.style)
         level = style.level if paragraph.outline is None else paragraph.outline + 1
         list_id = style.list_id if paragraph.list_id is None else paragraph.list_id
@@ -192,39 +196,42 @@ class _Body:
             self.writer.write("paragraph", text)
 
 
-class _Footnotes:
-    """Collects the texts of footnotes or endnotes by their id."""
+class _Footnotes(Handler):
+    """Collects the texts of footnotes or endnotes by their kind and id."""
 
     def __init__(self, kind: str) -> None:
-        self._kind, self._id, self._in_text = kind, "", False
-        self.found: dict[str, str] = {}
+        self._kind, self._key, self._in_text = kind, "", False
+        self.texts: dict[str, str] = {}
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Begin a note, or one of its paragraphs."""
         if name == self._kind:
-            # The lines that part notes from the text have types of their own.
-            self._id = "" if "type" in attributes else self._kind + attributes.get("id", "")
-        self._in_text = name == "t" and bool(self._id)
-        if name == "p" and self._id in self.found:
-            self.found[self._id] += " "
+            # The lines that part notes from the text are notes with a type of their own.
+            self._key = "" if "type" in attributes else self._kind + attributes.get("id", "")
+        self._in_text = name == "t" and bool(self._key)
+        if name == "p" and self._key in self.texts:
+            self.texts[self._key] += " "
 
-    def end(self, name: str) -> None:
+    def end(self, _name: str, /) -> None:
+        """End a piece of text."""
         self._in_text = False
 
-    def text(self, data: str) -> None:
-        if self._in_text and len(self.found.get(self._id, "")) < _LONGEST_NOTE:
-            self.found[self._id] = self.found.get(self._id, "") + data
+    def text(self, data: str, /) -> None:
+        """Add text to the note."""
+        if self._in_text and len(self.texts.get(self._key, "")) < _LONGEST_NOTE:
+            self.texts[self._key] = self.texts.get(self._key, "") + data
 
 
 def _footnotes(archive: SafeZip, parts: Parts, name: str) -> dict[str, str]:
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     folder = parts.main.rpartition("/")[0]
     for kind in ("footnote", "endnote"):
         handler, member = _Footnotes(kind), f"{folder}/{kind}s.xml"
         if member in archive:
             for _ in parse(archive.pieces(member), handler, name):
                 pass
-        found |= handler.found
-    return {key: " ".join(text.split()) for key, text in found.items() if text.strip()}
+        texts |= handler.texts
+    return {key: " ".join(text.split()) for key, text in texts.items() if text.strip()}
 
 
 def _open(source: Source) -> SafeZip:
@@ -252,20 +259,19 @@ def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
         yield body, body.writer.take()
 
 
-class _Counted:
-    """Counts comments, and whether a part holds any text."""
+class _Contents(Handler):
+    """Counts comments, and tells whether a part holds any text."""
 
     def __init__(self) -> None:
         self.comments = 0
         self.has_text = False
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, _attributes: dict[str, str], _namespace: str, /) -> None:
+        """Count a comment."""
         self.comments += name == "comment"
 
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
+    def text(self, data: str, /) -> None:
+        """Look at a piece of text."""
         self.has_text = self.has_text or not data.isspace()
 
 
@@ -273,20 +279,20 @@ def _note_parts(archive: SafeZip, notes: Notes, name: str) -> None:
     """Note the parts beside the running text, unless nothing is in them."""
     for member in archive.members:
         leaf = member.rpartition("/")[2]
-        edge = leaf.startswith(("header", "footer")) and leaf.endswith(".xml")
-        if not edge and leaf != "comments.xml":
+        is_edge = leaf.startswith(("header", "footer")) and leaf.endswith(".xml")
+        if not is_edge and leaf != "comments.xml":
             continue
-        counted = _Counted()
+        contents = _Contents()
         try:
-            for _ in parse(archive.pieces(member), counted, name):
+            for _ in parse(archive.pieces(member), contents, name):
                 pass
         except UnreadableDocument:
             notes.skip(member, "broken XML")
             continue
-        if edge and counted.has_text:
+        if is_edge and contents.has_text:
             notes.skip("header or footer", "beside the running text")
-        elif counted.comments:
-            notes.skip("comment", "beside the running text", counted.comments)
+        elif contents.comments:
+            notes.skip("comment", "beside the running text", contents.comments)
 
 
 def _title(source: Source, core: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from drt_engine.documents.base import one_line
+from drt_engine.documents.xml import Handler
 
 _MOST_CHAPTERS = 20_000
 
@@ -17,25 +18,20 @@ class _Item:
     properties: str
 
 
-class Container:
-    """Finds the package file."""
+class Container(Handler):
+    """Reads META-INF/container.xml, which names the package file."""
 
     def __init__(self) -> None:
         self.package = ""
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take the first package; others are further renditions of the same book."""
         if name == "rootfile" and not self.package:
             self.package = attributes.get("full-path", "")
 
-    def end(self, name: str) -> None:
-        pass
 
-    def text(self, data: str) -> None:
-        pass
-
-
-class Package:
-    """Title, files and reading order of a book."""
+class Package(Handler):
+    """Reads the package file: title, authors, date, files and reading order of a book."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -46,9 +42,11 @@ class Package:
         self.toc = ""
         self._field = ""  # the element of the metadata whose text is read
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
-        given = {"title": self.title, "creator": "", "date": self.date}
-        self._field = name if name in given and not given[name] else ""
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take a file, an entry of the reading order, or the beginning of a field."""
+        # Of several titles and dates the first counts; every creator is an author.
+        values = {"title": self.title, "creator": "", "date": self.date}
+        self._field = name if name in values and not values[name] else ""
         if name == "creator":
             self.creators.append("")
         elif name == "item":
@@ -63,10 +61,12 @@ class Package:
         elif name == "spine":
             self.toc = attributes.get("toc", "")
 
-    def end(self, name: str) -> None:
+    def end(self, _name: str, /) -> None:
+        """End a field."""
         self._field = ""
 
-    def text(self, data: str) -> None:
+    def text(self, data: str, /) -> None:
+        """Add text to the field."""
         if self._field == "title":
             self.title += data
         elif self._field == "creator":
@@ -75,8 +75,12 @@ class Package:
             self.date += data
 
 
-class Contents:
-    """The names of chapters, from an NCX file or an EPUB 3 navigation page."""
+class Contents(Handler):
+    """Reads the names of chapters from an NCX file or an EPUB 3 navigation page.
+
+    In NCX a ``navLabel`` is followed by its ``content``; in a navigation page the name is the text
+    of a link.
+    """
 
     def __init__(self) -> None:
         self.names: dict[str, str] = {}  # href without its fragment -> first name
@@ -84,7 +88,8 @@ class Contents:
         self._href = ""
         self._collects = False
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Begin a name, or take the file that the last one belongs to."""
         if name == "navLabel" or (name == "a" and "href" in attributes):
             self._name, self._collects = [], True
         if name in ("content", "a"):
@@ -92,14 +97,16 @@ class Contents:
         if name == "content":
             self._note()
 
-    def end(self, name: str) -> None:
+    def end(self, name: str, /) -> None:
+        """End a name."""
         if name == "navLabel":
             self._collects = False
         if name == "a":
             self._note()
             self._collects = False
 
-    def text(self, data: str) -> None:
+    def text(self, data: str, /) -> None:
+        """Add text to the name."""
         if self._collects:
             self._name.append(data)
 
@@ -110,18 +117,16 @@ class Contents:
             self.names.setdefault(href, name)
 
 
-class Locked:
-    """The files that the book keeps encrypted."""
+class Locked(Handler):
+    """Reads META-INF/encryption.xml: the files that are encrypted.
+
+    Fonts are encrypted in many books without a lock, so that only a chapter in it matters.
+    """
 
     def __init__(self) -> None:
         self.files: set[str] = set()
 
-    def start(self, name: str, attributes: dict[str, str], namespace: str) -> None:
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take the name of an encrypted file."""
         if name == "CipherReference":
             self.files.add(unquote(attributes.get("URI", "")))
-
-    def end(self, name: str) -> None:
-        pass
-
-    def text(self, data: str) -> None:
-        pass

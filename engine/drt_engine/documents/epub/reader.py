@@ -13,7 +13,7 @@ from drt_engine.documents.base import Block, Notes, OpenDocument, Source, date_o
 from drt_engine.documents.epub.package import Container, Contents, Locked, Package
 from drt_engine.documents.html.reader import HtmlReader
 from drt_engine.documents.metadata import Metadata
-from drt_engine.documents.xml import parse
+from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip
 from drt_engine.errors import DocumentError, EmptyDocument, UnreadableDocument
 
@@ -23,7 +23,7 @@ _PAGES = frozenset(("application/xhtml+xml", "text/html", "text/x-oeb1-document"
 
 
 class _Book:
-    """An open EPUB file."""
+    """An open EPUB file with its package, the names of its chapters and its locked files."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
@@ -53,7 +53,7 @@ class _Book:
         authors = one_line(", ".join(filter(None, map(one_line, package.creators))))
         return Metadata(one_line(package.title), authors, date_of(package.date))
 
-    def _parse(self, name: str, handler: Container | Package | Contents | Locked) -> None:
+    def _parse(self, name: str, handler: Handler) -> None:
         if name not in self._zip:
             raise UnreadableDocument(
                 f"{self._source.name} is not a whole EPUB file (no {name or 'package'}); "
@@ -86,7 +86,7 @@ class _Book:
         return posixpath.normpath(posixpath.join(self._folder, href))
 
     def chapters(self, notes: Notes) -> Iterator[Block]:
-        """The text of all chapters; what is no text or cannot be read is noted."""
+        """Yield the text of all chapters in reading order, and note what is left out."""
         started = False
         for item_id, linear in self._package.spine:
             item = self._package.items.get(item_id)
@@ -98,8 +98,8 @@ class _Book:
                 notes.skip(item.href, "missing" if member not in self._zip else why)
                 continue
             for number, block in enumerate(self._chapter(member, notes)):
-                parted = started and number == 0
-                yield replace(block, text="\n" + block.text) if parted else block
+                follows_chapter = started and number == 0
+                yield replace(block, text="\n" + block.text) if follows_chapter else block
                 started = True
         for item in self._package.items.values():
             if item.media_type.startswith(("image/", "audio/", "video/")):
@@ -125,18 +125,18 @@ class _Book:
 
 
 def _section(chapter: str, section: str | None) -> str | None:
-    """The chapter's name before the page's own headings, said once."""
+    """Return the path of a page's section below its chapter, without saying a name twice."""
     if not chapter or not section:
         return section or chapter or None
     first = section.partition(" > ")[0]
-    if _plain(chapter) in _plain(first):
+    if _letters(chapter) in _letters(first):
         return section
-    if _plain(first) in _plain(chapter):  # a number, whose name only the contents know
+    if _letters(first) in _letters(chapter):  # "3", where the contents have "3. The bear"
         return chapter + section[len(first) :]
     return f"{chapter} > {section}"
 
 
-def _plain(text: str) -> str:
+def _letters(text: str) -> str:
     return "".join(c for c in text.lower() if c.isalnum())
 
 

@@ -47,37 +47,39 @@ PAGE_NUMBER = re.compile(r"[^0-9]*([1-9][0-9]{0,4})[^0-9]*")
 
 
 def is_page_mark(attributes: dict[str, str | None]) -> bool:
-    """Whether an element only says where a page of the printed book begins."""
+    """Return whether an element only says where a page of the printed book begins."""
     kinds = f"{attributes.get('epub:type') or ''} {attributes.get('role') or ''}"
     classes = attributes.get("class") or ""
     return bool(words(kinds) & _PAGE_KINDS or words(classes.lower()) & _PAGE_CLASSES)
 
 
 def page_of(attributes: dict[str, str | None]) -> int | None:
-    """The printed page that a mark names in its title, label or id."""
+    """Return the printed page that a mark names in its title, label or id."""
     for name in ("title", "aria-label", "id"):
-        if found := PAGE_NUMBER.fullmatch(attributes.get(name) or ""):
-            return int(found[1])
+        if match := PAGE_NUMBER.fullmatch(attributes.get(name) or ""):
+            return int(match[1])
     return None
 
 
 @dataclass(frozen=True)
 class _State:
-    """What the open elements make of the text inside them."""
+    """What the open elements make of the text inside them: dropped, boilerplate, main part."""
 
     dropped: bool = False
-    kind: str = ""  # of what is dropped, a key of _DROPPED_NOTES
+    kind: str = ""  # of what is dropped, a key of ``survey.DROPPED_NOTES``
     boilerplate: bool = False
     main: bool = False
     article: bool = False
 
     def enter(self, tag: str, attributes: dict[str, str | None]) -> _State:
+        """Return the state within an element of this one."""
         if self.dropped or not (attributes or tag in _DROPPED or tag in _LANDMARKS):
             return self
         role = (attributes.get("role") or "").lower()
         hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
         permalink = "headerlink" in (attributes.get("class") or "").split()
         boilerplate = tag == "nav" or role in _BOILERPLATE_ROLES
+        # The header of an article is its title; the header of a page is not text.
         if tag in _BOILERPLATE and not (self.main or self.article):
             boilerplate = True
         return replace(
@@ -90,6 +92,7 @@ class _State:
         )
 
     def within(self, part: Part) -> bool:
+        """Return whether text in this state belongs to a part of the page."""
         if self.dropped:
             return False
         if part == "everything" or self.boilerplate:
@@ -106,7 +109,7 @@ def _dropped_kind(tag: str, *, hidden: bool) -> str:
 
 
 class Elements:
-    """The open elements that matter, and the state they give; forgives missing end tags."""
+    """A stack of the open elements that matter, and their state; forgives missing end tags."""
 
     def __init__(self) -> None:
         self._stack: list[tuple[str, _State]] = []
@@ -114,6 +117,7 @@ class Elements:
         self.state = _State()
 
     def start(self, tag: str, attributes: Attributes) -> None:
+        """Open an element, ending those that it may not be within."""
         if self._stack and tag in _END_IMPLIED and self._stack[-1][0] == tag:
             self._pop()
         if tag in BLOCKS:
@@ -127,6 +131,7 @@ class Elements:
             self.state = state
 
     def end(self, tag: str) -> None:
+        """Close the innermost element of a name with all in it; ignore a tag without a start."""
         if not self._open[tag]:
             return
         if tag not in _ROOTS and self._crosses_root(tag):

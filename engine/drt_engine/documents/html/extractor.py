@@ -32,7 +32,10 @@ _SPACE = re.compile(r"[ \t\n\f\r]{2,}|[\t\n\f\r]")  # all but single spaces, for
 
 
 class Extractor(SafeParser):
-    """Second pass: writes the text of one part of the page."""
+    """Writes the text of one part of the page.
+
+    Text is collected until a block element begins or ends, then written as one piece.
+    """
 
     def __init__(self, part: Part) -> None:
         super().__init__()
@@ -91,8 +94,8 @@ class Extractor(SafeParser):
         self._elements.end(tag)
 
     def handle_data(self, data: str) -> None:
-        if self._reads_page and (found := PAGE_NUMBER.fullmatch(data)):
-            self._page, self._reads_page = int(found[1]), False
+        if self._reads_page and (match := PAGE_NUMBER.fullmatch(data)):
+            self._page, self._reads_page = int(match[1]), False
         if not self._elements.state.within(self._part):
             return
         if self._initial:
@@ -130,7 +133,7 @@ class Extractor(SafeParser):
         return f"{number}. "
 
     def _border(self, tag: str) -> None:
-        """A block begins or ends: write what came before it."""
+        """Write the text before a block that begins or ends."""
         if self._grouped:
             self._add(" ")
         elif self._cells is None:
@@ -150,16 +153,19 @@ class Extractor(SafeParser):
         self._size += len(text)
 
     def _take(self, *, ends: bool = True) -> str:
-        """The collected text, laid out; white space at the end waits for more if not `ends`."""
+        """Return the collected text, laid out.
+
+        Unless the piece ``ends``, white space at its end is written back for the text that follows.
+        """
         text = "".join(self._inline)
         self._inline, self._size, self._blank = [], 0, True
         edge = "\n" if self._pre else None
         text = text if self._pre else tidy(text)
         text = text if self._continues else text.lstrip(edge)
-        kept = text if self._pre and not ends else text.rstrip(edge)
+        written = text if self._pre and not ends else text.rstrip(edge)
         if not ends:
-            self._add(text[len(kept) :])
-        return kept
+            self._add(text[len(written) :])
+        return written
 
     def _flush(self, *, ends: bool = True) -> None:
         kind, text = self._piece(ends=ends)
@@ -186,7 +192,7 @@ class Extractor(SafeParser):
 
 
 def _with_initial(initial: str, text: str) -> str:
-    """Text with its first letter, where that was a picture and this goes on the word."""
+    """Return text with its first letter, where that was a picture and the text goes on the word."""
     letter = initial[-1]
     goes_on = text[:1].isalpha() or text[:1] in "'’"
     if letter.isupper() and (goes_on or (letter in _ONE_LETTER_WORDS and text[:1].isspace())):

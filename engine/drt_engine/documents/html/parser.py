@@ -14,7 +14,11 @@ _QUOTE = re.compile(r"""(?<==)\s*["']""")
 
 
 class SafeParser(HTMLParser):
-    """The standard parser without its exceptions, and with a bound on what it holds back."""
+    """The standard parser without its exceptions, and with a bound on what it holds back.
+
+    ``HTMLParser`` keeps an unfinished tag or comment as ``rawdata`` and scans it anew with each
+    piece: without a bound, a file of one endless tag takes time by the square of its length.
+    """
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -35,7 +39,11 @@ class SafeParser(HTMLParser):
             self._shortened = ""
 
     def _shorten(self) -> str:
-        """What is waiting, with all gone that does not decide where it ends."""
+        """Return what is waiting without all that does not decide where it ends.
+
+        That is the name of a tag and an open quotation mark, or the start of a comment and the
+        three characters that may begin its end.
+        """
         waiting = self.rawdata
         if self.cdata_elem is not None:
             return waiting[-32:]
@@ -56,7 +64,7 @@ class SafeParser(HTMLParser):
         elif ">" not in self.rawdata:
             # Nothing here can be a tag. The standard parser would look for the end of each "<"
             # anew, which takes hours for a file of them.
-            rest, self.rawdata = self.rawdata, ""
-            if rest:
-                self.handle_data(unescape(rest))
+            remainder, self.rawdata = self.rawdata, ""
+            if remainder:
+                self.handle_data(unescape(remainder))
         self.close()

@@ -23,8 +23,8 @@ _START = re.compile(rb"(?:<\?xml[^>]*>|<!--.*?-->|\s)*<(?:!doctype\s+html|html)\
 def _declared(source: Source) -> str | None:
     with source.open() as file:
         head = file.read(2048)
-    found = _XML_ENCODING.search(head) or _CHARSET.search(head)
-    return found[1].decode("ascii", "replace") if found else None
+    match = _XML_ENCODING.search(head) or _CHARSET.search(head)
+    return match[1].decode("ascii", "replace") if match else None
 
 
 def _survey(source: Source, encoding: str) -> Survey:

@@ -12,8 +12,8 @@ from drt_engine.documents.html.parser import SafeParser
 _MAIN_SHARE = 0.02
 # An article that holds less of the page's text is a comment or a teaser.
 _ARTICLE_SHARE = 0.25
-# How the words are named that each kind of dropped element takes along; "" for what is no text.
-_DROPPED_NOTES = {
+# How the words in each kind of dropped element are named; "" for what is no text.
+DROPPED_NOTES = {
     "": ("", ""),
     "control": ("word in buttons or fields", "controls of the page, not its text"),
     "media": ("word in pictures or players", "the page shows other things in their place"),
@@ -22,7 +22,7 @@ _DROPPED_NOTES = {
 
 
 class Survey(SafeParser):
-    """First pass: where the text of a page is, and its title."""
+    """Measures how much text each part of a page has, and takes its title."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -70,20 +70,20 @@ class Survey(SafeParser):
                 self._words[part] += count
 
     def note(self, part: Part, notes: Notes) -> None:
-        """Count and name the text that reading `part` alone passes over."""
+        """Note the text that reading ``part`` alone leaves out."""
         around = self._words["everything"] - self._words[part]
         if around:
             notes.skip("word around the main part", "menus, headers, footers and the like", around)
         for kind, count in self._dropped.items():
             if kind:
-                notes.skip(*_DROPPED_NOTES[kind], count)
+                notes.skip(*DROPPED_NOTES[kind], count)
         if self._pictures:
             notes.skip("description of a picture", "not part of the text", self._pictures)
         if self.unfinished:
             notes.skip("end of a page", "a comment, tag or script without an end")
 
     def part(self) -> Part | None:
-        """The narrowest part that holds the text; None when there is no text."""
+        """Return the narrowest part that holds the text; None when there is no text."""
         if self.sizes["main"] > _MAIN_SHARE * self.sizes["body"]:
             return "main"
         if self.sizes["article"] > _ARTICLE_SHARE * self.sizes["body"]:

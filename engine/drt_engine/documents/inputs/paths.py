@@ -1,6 +1,6 @@
 """Turns what a user names (files, folders, globs, "-") into sources, one error per bad path.
 
-Knows the file system; asks `registry` only whether a file's format is known.
+Knows the file system; asks ``registry`` only whether a file's format is known.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ UNKNOWN = "no reader knows its type"
 HIDDEN = "hidden name"
 _HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
 
-Found = Source | DocumentError
+SourceOrError = Source | DocumentError
 
 
-class PathExpansion(Iterator[Found]):
-    """The sources and errors in order; `skipped` counts files passed over so far.
+class PathExpansion(Iterator[SourceOrError]):
+    """The sources and errors in order; ``skipped`` counts the files left out so far.
 
-    A file is passed over when it was found in a folder, an archive or by a glob and no reader knows
-    it. `notes` names these files, and says what else was passed over and why.
+    A file is left out when it was found in a folder, an archive or by a glob and no reader knows
+    it. ``notes`` names these files, and what else was left out and why.
     """
 
     def __init__(self, arguments: Sequence[str], stdin: BinaryIO | None) -> None:
@@ -44,10 +44,10 @@ class PathExpansion(Iterator[Found]):
         self._stdin = stdin
         self._items = self._expand(arguments)
 
-    def __next__(self) -> Found:
+    def __next__(self) -> SourceOrError:
         return next(self._items)
 
-    def _expand(self, arguments: Sequence[str]) -> Iterator[Found]:
+    def _expand(self, arguments: Sequence[str]) -> Iterator[SourceOrError]:
         for argument in arguments:
             if argument == "-":
                 yield from self._opened(self._standard_input())
@@ -57,7 +57,7 @@ class PathExpansion(Iterator[Found]):
             except (OSError, ValueError) as error:  # ValueError: a NUL in the path
                 yield unreadable(printable_path(argument).replace("\0", "\\0"), error)
 
-    def _argument(self, argument: str) -> Iterator[Found]:
+    def _argument(self, argument: str) -> Iterator[SourceOrError]:
         if not argument:  # a path of no name is the current folder, which nobody asked for
             yield UnreadableDocument("a path is empty; name a file, a folder or -.")
             return
@@ -72,7 +72,7 @@ class PathExpansion(Iterator[Found]):
         else:
             yield from self._opened(self._named(path, mode))
 
-    def _standard_input(self) -> Found:
+    def _standard_input(self) -> SourceOrError:
         stream = self._stdin if self._stdin is not None else getattr(sys.stdin, "buffer", None)
         if stream is None:
             return UnreadableDocument("standard input is closed; give a file or pipe text in.")
@@ -81,7 +81,7 @@ class PathExpansion(Iterator[Found]):
         except OSError as error:
             return unreadable(STANDARD_INPUT, error)
 
-    def _named(self, path: Path, mode: int) -> Found:
+    def _named(self, path: Path, mode: int) -> SourceOrError:
         source = Source.from_path(path)
         if not stat.S_ISREG(mode):
             return UnreadableDocument(
@@ -91,16 +91,16 @@ class PathExpansion(Iterator[Found]):
             return source  # opening it says that it is empty, which is more to the point
         return source if _format(source) else unsupported(source)
 
-    def _opened(self, found: Found) -> Iterator[Found]:
-        """What was found, or the members of it when it is an archive."""
-        if isinstance(found, Source) and _is_archive(found):
-            archive = replace(found, budget=Budget(found.name, found.size))
+    def _opened(self, source: SourceOrError) -> Iterator[SourceOrError]:
+        """Yield a source, or the members of it when it is an archive."""
+        if isinstance(source, Source) and _is_archive(source):
+            archive = replace(source, budget=Budget(source.name, source.size))
             yield from self._members(archive, depth=1)
             archive.close()
         else:
-            yield found
+            yield source
 
-    def _members(self, archive: Source, *, depth: int) -> Iterator[Found]:
+    def _members(self, archive: Source, *, depth: int) -> Iterator[SourceOrError]:
         from drt_engine.documents.sandbox.process import archive_members
 
         assert archive.budget is not None
@@ -118,7 +118,7 @@ class PathExpansion(Iterator[Found]):
 
     def _member(
         self, archive: Source, member: Member, budget: Budget, *, depth: int
-    ) -> Iterator[Found]:
+    ) -> Iterator[SourceOrError]:
         name = f"{archive.name}!/{member.name}"
         place = Path(f"{archive.path or archive.name}!") / member.name
         try:
@@ -127,13 +127,13 @@ class PathExpansion(Iterator[Found]):
             budget.check()
             yield error
             return
-        chosen = _format(source)
-        if chosen is not None and not chosen.archive and source.size:
+        document_format = _format(source)
+        if document_format is not None and not document_format.archive and source.size:
             yield source
             return
         if not source.size:
             self.notes.skip("empty file in an archive", "it holds nothing")
-        elif chosen is None:
+        elif document_format is None:
             self._pass_over(name, UNKNOWN)
             self.skipped += 1
         elif depth < NESTED_ARCHIVES:
@@ -148,34 +148,34 @@ class PathExpansion(Iterator[Found]):
         else:
             self.notes.skip(name, why)
 
-    def _glob(self, pattern: str) -> Iterator[Found]:
-        found = sorted(glob.iglob(pattern, recursive=True))
-        if not found:
+    def _glob(self, pattern: str) -> Iterator[SourceOrError]:
+        names = sorted(glob.iglob(pattern, recursive=True))
+        if not names:
             yield UnreadableDocument(
                 f"no file matches {printable_path(pattern)}; check the pattern and the folder."
             )
         seen: set[Path] = set()  # "**" gives folders as well as what lies in them
-        for name in found:
+        for name in names:
             for path in self._files(Path(name)):
                 if isinstance(path, DocumentError):
                     yield path
                 elif path not in seen:
                     seen.add(path)
-                    yield from self._found(path)
+                    yield from self._from_folder(path)
 
-    def _walk(self, folder: Path) -> Iterator[Found]:
+    def _walk(self, folder: Path) -> Iterator[SourceOrError]:
         for path in self._files(folder):
             if isinstance(path, DocumentError):
                 yield path
             else:
-                yield from self._found(path)
+                yield from self._from_folder(path)
 
     def _files(self, start: Path) -> Iterator[Path | DocumentError]:
-        """Files at or below `start` by name; each folder once, whatever links lead to it."""
+        """Yield the files at or below ``start`` by name; each folder once, whatever links to it."""
         seen: set[tuple[int, int]] = set()
-        waiting = [start]
-        while waiting:
-            path = waiting.pop()
+        pending = [start]
+        while pending:
+            path = pending.pop()
             try:
                 status = path.stat()
                 if not stat.S_ISDIR(status.st_mode):
@@ -188,12 +188,12 @@ class PathExpansion(Iterator[Found]):
             except OSError as error:
                 yield unreadable(printable_path(path), error)
                 continue
-            shown = [name for name in names if not name.startswith(".")]
-            if len(shown) < len(names):
-                self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(shown))
-            waiting.extend(path / name for name in reversed(shown))
+            visible = [name for name in names if not name.startswith(".")]
+            if len(visible) < len(names):
+                self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(visible))
+            pending.extend(path / name for name in reversed(visible))
 
-    def _found(self, path: Path) -> Iterator[Found]:
+    def _from_folder(self, path: Path) -> Iterator[SourceOrError]:
         source = Source.from_path(path)
         try:
             plain = stat.S_ISREG(path.stat().st_mode)
@@ -208,7 +208,7 @@ class PathExpansion(Iterator[Found]):
 
 
 def _format(source: Source) -> Format | None:
-    """The file's format; opens it in any case, so that a missing right to read shows."""
+    """Return the file's format; open it in any case, so that a missing right to read shows."""
     with source.open():
         return find_format(source)
 
@@ -216,14 +216,14 @@ def _format(source: Source) -> Format | None:
 def _is_archive(source: Source) -> bool:
     if source.size == 0:
         return False
-    chosen = _format(source)
-    return chosen is not None and chosen.archive
+    document_format = _format(source)
+    return document_format is not None and document_format.archive
 
 
 def expand_paths(arguments: Sequence[str], *, stdin: BinaryIO | None = None) -> PathExpansion:
-    """The documents that `arguments` name, in order, an error in the place of each bad path.
+    """Return the documents that ``arguments`` name, in order, with an error for each bad path.
 
-    Folders are walked by name, hidden files and folders passed over; "-" is `stdin`, or the
-    process's standard input, copied to a temporary file that `Source.close` removes.
+    Folders are walked by name, hidden files and folders passed over; "-" is ``stdin``, or the
+    process's standard input, copied to a temporary file that ``Source.close`` removes.
     """
     return PathExpansion(arguments, stdin)

@@ -74,9 +74,10 @@ WITH_ARGUMENTS = words(
 TYPOGRAPHY = {"---": "—", "--": "–", "``": "“", "''": "”", "&": "|"}
 
 
-def accented(found: re.Match[str]) -> str:
-    mark = found[1] or found[4]
-    letter = found[2] or found[3] or found[5] or found[6]
+def accented(match: re.Match[str]) -> str:
+    """Return the letter that a match of ``ACCENT`` writes: é for ``\\'e`` or ``\\'{e}``."""
+    mark = match[1] or match[4]
+    letter = match[2] or match[3] or match[5] or match[6]
     return unicodedata.normalize("NFC", letter + _ACCENTS[mark])
 
 

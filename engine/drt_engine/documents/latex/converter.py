@@ -42,7 +42,7 @@ _EXPANDED_CHARACTERS = 1 << 20  # by all macros of a file: they can double at ea
 
 @dataclass
 class _Group:
-    """An open brace: what its text becomes, and what stands after it."""
+    """An open brace: what becomes of its text, and what is written before and after it."""
 
     kind: str  # "text", "drop", "heading", "title"
     before: str = ""
@@ -50,14 +50,19 @@ class _Group:
     level: int = 0
     more: int = 0  # groups after this one that are alike
     begun: tuple[int, int] = (0, 0)  # line and character of the source
-    kept: list[str] = field(default_factory=list)
+    collected: list[str] = field(default_factory=list)
 
 
 class Converter:
-    """Turns lines into readable ones, one for one, so that line numbers stay."""
+    """Turns lines into readable ones, one for one, so that line numbers stay.
+
+    Groups, lists, formulas and verbatim text may go on over several lines: their state is kept from
+    line to line. Text within a heading or a dropped argument is collected in its group, all other
+    text in the output of the line.
+    """
 
     def __init__(self, preamble: str | None, notes: Notes) -> None:
-        """`preamble` is what comes before the document begins; None where nothing says so."""
+        """``preamble`` is what comes before the document begins; None where nothing says so."""
         self.path = SectionPath()
         self.title = ""
         self.after_end = 0  # lines with words that TeX does not read
@@ -72,56 +77,57 @@ class Converter:
         self._math_depth = 0
         self._in_text = preamble is None
         self._ended = False
-        self._out: list[str] = []
+        self._output: list[str] = []
         self._number, self._start = 1, 0  # line and character of the source
         self._marks: list[tuple[int, int, int]] = []  # where the text comes from another line
 
     def blocks(self, line: str) -> list[Block]:
-        """The line as text with its newline and where it comes from; none where it holds no text.
+        """Return a line's text with its newline and its place; nothing where it holds no text.
 
         A heading of several lines is text where it ends, with the line where it begins.
         """
         if self._ended and line.strip():
             self.after_end += 1
         # No argument of a heading or of layout goes beyond its paragraph.
-        held = self.finish() if not (line.strip() or self._verbatim) else []
+        unclosed = self.finish() if not (line.strip() or self._verbatim) else []
         text = self._line(line)
         end = self._start + len(line.rstrip("\n"))
-        found = held + ([] if text is None else list(self._pieces(text, line, end)))
+        blocks = unclosed + ([] if text is None else list(self._pieces(text, line, end)))
         self._number += line.count("\n")
         self._start += len(line)
-        return found
+        return blocks
 
     def finish(self) -> list[Block]:
-        """What is held back by a brace that nothing closes."""
-        self._out, self._marks = [], []
+        """Return what was collected for a brace that nothing closes."""
+        self._output, self._marks = [], []
         self._give_up()
-        text = "".join(self._out)
+        text = "".join(self._output)
         return list(self._pieces(text + "\n", "", self._start)) if text.strip() else []
 
     def _pieces(self, text: str, line: str, end: int) -> Iterator[Block]:
         if not self._marks and line.startswith(text.removesuffix("\n")):
             yield Block(text, section=self.path.text, line=self._number, origin=((0, self._start),))
             return
+        # Parts of the line that come from other lines are pieces of their own.
         inner = [mark for mark in self._marks if text[mark[0] :].strip()]
         marks = [(0, self._number, self._start), *inner]
-        stops = [*(at for at, _, _ in inner), len(text)]
-        for (at, number, first), stop in zip(marks, stops, strict=True):
-            if piece := text[at:stop]:
+        stops = [*(offset for offset, _, _ in inner), len(text)]
+        for (offset, number, first), stop in zip(marks, stops, strict=True):
+            if piece := text[offset:stop]:
                 origin = ((0, first, end),)
                 yield Block(piece, section=self.path.text, line=number, origin=origin)
 
     def _line(self, line: str) -> str | None:
-        self._out, self._marks = [], []
-        rest = line
+        self._output, self._marks = [], []
+        remainder = line
         if self._verbatim:
-            code, end, rest = line.partition(self._verbatim_end)
+            code, end, remainder = line.partition(self._verbatim_end)
             if not end:
                 return code
             self._verbatim = ""
             self._add(code if code.strip() else "")
-        self._run(ACCENT.sub(accented, rest))
-        text = "".join(self._out)
+        self._run(ACCENT.sub(accented, remainder))
+        text = "".join(self._output)
         if not text.strip() and (line.strip() or not self._in_text):
             return None
         return text.rstrip() + "\n" * line.endswith("\n")
@@ -132,19 +138,19 @@ class Converter:
 
     def _run(self, line: str) -> None:
         """Convert a line, or what a macro stands for."""
-        at = 0
-        while at < len(line):
+        position = 0
+        while position < len(line):
             if self._verbatim:
-                stop = line.find(self._verbatim_end, at)
-                self._add(line[at:] if stop < 0 else line[at:stop])
+                stop = line.find(self._verbatim_end, position)
+                self._add(line[position:] if stop < 0 else line[position:stop])
                 if stop < 0:
                     return
-                at = stop + len(self._verbatim_end)
+                position = stop + len(self._verbatim_end)
                 self._verbatim = ""
                 continue
-            match = _TOKEN.match(line, at)
+            match = _TOKEN.match(line, position)
             assert match is not None  # the last alternatives take any character
-            at = self._token(match, line)
+            position = self._token(match, line)
 
     def _token(self, match: re.Match[str], line: str) -> int:
         command, star, sign, brace, dollar, tie, typography = match.groups()
@@ -204,10 +210,10 @@ class Converter:
 
     def _close(self, group: _Group) -> None:
         if group.kind in ("heading", "title"):
-            self._name("".join(group.kept), group)
+            self._name("".join(group.collected), group)
         self._add(group.after)
         if group.more:
-            self._pending = replace(group, more=group.more - 1, kept=[])
+            self._pending = replace(group, more=group.more - 1, collected=[])
 
     def _name(self, text: str, group: _Group) -> None:
         """Take a title or heading, which is text too."""
@@ -224,7 +230,7 @@ class Converter:
         """Read what unclosed headings and arguments hold: nothing says where they end."""
         groups, self._groups, self._pending = self._groups, [], None
         for group in groups:
-            text = "".join(group.kept)
+            text = "".join(group.collected)
             if group.kind == "text" or not text.strip():
                 continue
             if group.kind != "drop":  # a heading is a line where nothing else is said
@@ -239,15 +245,15 @@ class Converter:
         """Note that what comes next is of another line."""
         last = self._marks[-1][1] if self._marks else self._number
         if number != last:
-            self._marks.append((sum(map(len, self._out)), number, first))
+            self._marks.append((sum(map(len, self._output)), number, first))
 
     def _add(self, text: str) -> None:
         for group in reversed(self._groups):
             if group.kind != "text":
-                group.kept.append(text)
+                group.collected.append(text)
                 return
         if self._in_text:
-            self._out.append(text)
+            self._output.append(text)
 
     def _command(self, name: str, match: re.Match[str], line: str) -> int:
         end = match.end()
@@ -294,13 +300,17 @@ class Converter:
             return end
         return self._after_option(line, end)
 
-    def _reference(self, line: str, at: int) -> int:
-        """Write a reference with the words before and after its keys; its end, 0 for none here."""
+    def _reference(self, line: str, position: int) -> int:
+        """Write a reference with the words around its keys; return its end, 0 where it has none.
+
+        As natbib and biblatex have it: one option is the words after the keys, of two the first are
+        the words before them.
+        """
         options: list[str] = []
-        while len(options) < 2 and (option := _OPTION.match(line, at)):
+        while len(options) < 2 and (option := _OPTION.match(line, position)):
             options.append(option[0].strip()[1:-1])
-            at = option.end()
-        keys = _GROUP.match(line, at)
+            position = option.end()
+        keys = _GROUP.match(line, position)
         if keys is None:
             return 0
         before = options[0] if len(options) == 2 else ""
@@ -312,20 +322,20 @@ class Converter:
         return keys.end()
 
     def _expand(self, macro: Macro, match: re.Match[str], line: str) -> int:
-        """Write what a macro stands for; the end of its arguments, 0 where they are not here."""
-        at, values = match.end(), []
+        """Write the text of a macro; return the end of its arguments, 0 where they are missing."""
+        position, values = match.end(), []
         if macro.default is not None:
-            option = _OPTION.match(line, at)
+            option = _OPTION.match(line, position)
             values.append(option[0].strip()[1:-1] if option else macro.default)
-            at = option.end() if option else at
+            position = option.end() if option else position
         while len(values) < macro.arguments:
-            while line[at : at + 1] in (" ", "\t"):
-                at += 1
-            value = balanced(line, at + 1) if line[at : at + 1] == "{" else None
+            while line[position : position + 1] in (" ", "\t"):
+                position += 1
+            value = balanced(line, position + 1) if line[position : position + 1] == "{" else None
             if value is None:
                 return 0
             values.append(value)
-            at += len(value) + 2
+            position += len(value) + 2
         text = PARAMETER.sub(lambda number: values[int(number[1]) - 1], macro.text)
         self._expanded += len(text)
         if self._depth >= _DEEPEST_EXPANSION or self._expanded > _EXPANDED_CHARACTERS:
@@ -333,12 +343,16 @@ class Converter:
         self._depth += 1
         self._run(ACCENT.sub(accented, text))
         self._depth -= 1
-        if macro.spaced and line[at - 1 : at].isspace() and line[at : at + 1].isalnum():
+        if (
+            macro.spaced
+            and line[position - 1 : position].isspace()
+            and line[position : position + 1].isalnum()
+        ):
             self._add(" ")
-        return at
+        return position
 
     def _after_option(self, line: str, end: int) -> int:
-        """Past an option in brackets, which says how and not what."""
+        """Return where an option in brackets ends, which says how and not what."""
         option = _OPTION.match(line, end)
         return option.end() if option and self._pending is not None else end
 
@@ -349,11 +363,11 @@ class Converter:
         self._lists[-1] = number + 1
         return f"{number}. "
 
-    def _environment(self, command: str, line: str, at: int) -> int:
-        found = _BEGIN.match(line, at)
-        if found is None:
-            return at
-        name, opens = found[1], command == "begin"
+    def _environment(self, command: str, line: str, position: int) -> int:
+        match = _BEGIN.match(line, position)
+        if match is None:
+            return position
+        name, opens = match[1], command == "begin"
         if name == "document":
             if self._in_text:
                 self._give_up()
@@ -371,9 +385,9 @@ class Converter:
         if name in MATH:
             self._math_depth = max(0, self._math_depth + (1 if opens else -1))
         if not opens or name in MATH:
-            return found.end()
+            return match.end()
         arguments = _ARGUMENTS if name in WITH_ARGUMENTS else _OPTION
-        said = arguments.match(line, found.end())
-        if said and name in KEPT_ENVIRONMENTS:  # the name of a theorem
-            self._add(f"({said[0].strip()[1:-1]})")
-        return said.end() if said else found.end()
+        argument = arguments.match(line, match.end())
+        if argument and name in KEPT_ENVIRONMENTS:  # the name of a theorem
+            self._add(f"({argument[0].strip()[1:-1]})")
+        return argument.end() if argument else match.end()

@@ -20,39 +20,41 @@ _BODY_CHARACTERS = 2000
 
 @dataclass(frozen=True)
 class Macro:
-    """A command that the file defines: its text with #1 to #9, of which the first may be left
-    out.
+    """A command that the file defines: its text with #1 to #9 for its arguments.
+
+    The first argument may be left out where it has a default.
     """
 
     arguments: int
-    default: str | None  # of the first argument, which then stands in brackets
+    default: str | None  # of the first argument, which is in brackets then
     text: str
     spaced: bool  # a space after it is one, as the package xspace has it
 
 
 def definitions(preamble: str) -> dict[str, Macro]:
-    """The macros that a preamble defines, the last definition of each."""
+    """Return the macros that a preamble defines, the last definition of each."""
     preamble = COMMENT.sub("", preamble)
     macros: dict[str, Macro] = {}
-    for found in _DEFINITION.finditer(preamble):
-        body = balanced(preamble, found.end())
-        name = found[1] or found[2] or found[5]
+    for match in _DEFINITION.finditer(preamble):
+        body = balanced(preamble, match.end())
+        name = match[1] or match[2] or match[5]
         if body is None or name in BUILT_IN or "\\newcommand" in body or "\\def" in body:
             continue
-        count = int(found[3] or 0) if found[5] is None else len(found[6]) // 2
+        count = int(match[3] or 0) if match[5] is None else len(match[6]) // 2
+        # A parameter beyond the arguments is of an inner definition: such a macro is left as it is.
         if all(int(number) <= count for number in PARAMETER.findall(body)):
             text = re.sub(r"\s+", " ", body.replace("\\xspace", ""))
-            macros[name] = Macro(count, found[4], text, "\\xspace" in body)
+            macros[name] = Macro(count, match[4], text, "\\xspace" in body)
     return macros
 
 
 def balanced(text: str, start: int) -> str | None:
-    """The text from `start` to the brace that ends it; None where it is long or without end."""
-    depth, at = 1, start
-    while at < min(len(text), start + _BODY_CHARACTERS):
-        sign = text[at]
-        at += 2 if sign == "\\" else 1
-        depth += (sign == "{") - (sign == "}")
+    """Return the text from ``start`` to its closing brace; None where that is far or missing."""
+    depth, position = 1, start
+    while position < min(len(text), start + _BODY_CHARACTERS):
+        character = text[position]
+        position += 2 if character == "\\" else 1
+        depth += (character == "{") - (character == "}")
         if not depth:
-            return text[start : at - 1]
+            return text[start : position - 1]
     return None

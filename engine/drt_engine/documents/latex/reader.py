@@ -21,7 +21,7 @@ _PREAMBLE_CHARACTERS = 1 << 20  # in which definitions are looked for
 
 
 def _preamble(source: Source, encoding: str) -> str | None:
-    """What comes before the document begins, shortened; None where nothing says that it does."""
+    """Return what comes before ``\\begin{document}``, shortened; None in files without it."""
     lines: list[str] = []
     size = 0
     for line in split_lines(characters(source, encoding)):
@@ -60,11 +60,11 @@ def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
 
 
 def _title(source: Source, encoding: str) -> str:
-    found: Converter | None = None
-    for number, (found, _) in enumerate(_lines(source, encoding, Notes())):
-        if found.title or number > _TITLE_LINES:
+    converter: Converter | None = None
+    for number, (converter, _) in enumerate(_lines(source, encoding, Notes())):
+        if converter.title or number > _TITLE_LINES:
             break
-    return found.title if found is not None else ""
+    return converter.title if converter is not None else ""
 
 
 @dataclass(frozen=True)

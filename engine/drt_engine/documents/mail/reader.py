@@ -33,7 +33,7 @@ from drt_engine.errors import DocumentError, UnreadableDocument
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _TEXT_SUFFIXES = (".txt", ".md", ".csv", ".log", ".rst", ".json", ".ics")
-# What `_Letter` reads or needs to read the rest.
+# What ``_MessageWriter`` reads or needs to read the rest.
 _READ_HEADERS = frozenset(map(str.lower, _HEADERS)) | words(
     "content-type content-transfer-encoding content-disposition mime-version"
 )
@@ -52,7 +52,11 @@ _PARSE_ERRORS = (MessageError, HeaderParseError, LookupError, ValueError, TypeEr
 
 
 def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
-    """The messages of a mailbox, or the one of a file that is no mailbox, with their first line."""
+    """Yield the line of each message of a mailbox and its bytes; one for a file of one message.
+
+    A line "From ..." with a time after an empty line begins a message (mbox); within messages such
+    lines are written ">From ...".
+    """
     with source.open() as file:
         mailbox = _FIRST_LINE.match(file.read(256)) is not None
         file.seek(0)
@@ -78,49 +82,50 @@ def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
 
 
 def _header(message: Message, name: str) -> str:
-    """The first header of a name, fit for a title."""
+    """Return the first header of a name, fit for a title."""
     return one_line(next(_headers(message, name), ""))
 
 
 def _headers(message: Message, name: str) -> Iterator[str]:
-    """The headers of a name as people read them; raw bytes are UTF-8, else cp1252."""
+    """Yield the headers of a name as people read them; raw bytes are UTF-8, else cp1252."""
     for key, value in message.raw_items():
         if key.lower() != name.lower():
             continue
         data = str(value).encode("utf-8", "surrogateescape")
-        yield _plain_line(decoded_words(_text_of(data, None)))
+        yield _plain_line(decoded_words(_decode_bytes(data, None)))
 
 
 def _plain_line(text: str) -> str:
-    """A header on one line, its control characters as spaces."""
+    """Return a header on one line, its control characters as spaces."""
     return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
 
 
 def decoded_words(header: str) -> str:
-    """A header with its encoded words (RFC 2047) as text, in time by its length alone.
+    """Return a header with its encoded words (RFC 2047) as text, in time by its length alone.
 
     The standard library's decoder puts every word in front of those before it, one by one.
     """
     pieces: list[str] = []
-    held, charset = bytearray(), ""  # adjacent words of a charset, which may part a character
+    # Bytes of adjacent words of one charset: a character may be split between two words.
+    data, charset = bytearray(), ""
     end = 0
     for word in _ENCODED_WORD.finditer(header):
         between = header[end : word.start()]
-        data = _word_bytes(word[2], word[3])
-        if data is None:
+        word_bytes = _word_bytes(word[2], word[3])
+        if word_bytes is None:
             continue
-        if not held or between.strip() or word[1].lower() != charset:
-            pieces.append(_text_of(bytes(held), charset))
+        if not data or between.strip() or word[1].lower() != charset:
+            pieces.append(_decode_bytes(bytes(data), charset))
             # White space between two encoded words only parts them.
             pieces.append(between if between.strip() or not end else "")
-            held.clear()
+            data.clear()
         charset, end = word[1].lower(), word.end()
-        held += data
-    return "".join((*pieces, _text_of(bytes(held), charset), header[end:]))
+        data += word_bytes
+    return "".join((*pieces, _decode_bytes(bytes(data), charset), header[end:]))
 
 
 def _word_bytes(encoding: str, text: str) -> bytes | None:
-    """The bytes of an encoded word; None where it is none."""
+    """Return the bytes of an encoded word; None where it is none."""
     try:
         if encoding in "bB":
             return binascii.a2b_base64(text + "=" * (-len(text) % 4))
@@ -129,33 +134,34 @@ def _word_bytes(encoding: str, text: str) -> bytes | None:
         return None
 
 
-class _Letter:
+class _MessageWriter:
     """Writes one message; attached messages are sections within it."""
 
     def __init__(self, name: str, notes: Notes, lines: PartLines) -> None:
         self._name, self._notes, self._lines = name, notes, lines
 
     def blocks(self, message: Message, path: tuple[str, ...] = ()) -> Iterator[Block]:
+        """Yield headers and body of a message that is attached within those of ``path``."""
         subject = _header(message, "Subject") or "(no subject)"
         path = (*path, subject)
         section = " > ".join(path)
-        named = []
+        headers = []
         for name in _HEADERS:
             values = list(filter(None, _headers(message, name)))
-            named += [(name, self._whole(name, value)) for value in values[:1]]
+            headers += [(name, self._shortened(name, value)) for value in values[:1]]
             if len(values) > 1:
                 why = "a message has one; they may be forged"
                 self._notes.skip(f"more header called {name}", why, len(values) - 1)
-        others = sum(key.lower() not in _READ_HEADERS for key in message.keys())  # noqa: SIM118
-        if others:
-            self._notes.skip("other header", "for mail programs, not the text", others)
-        for number, (name, value) in enumerate(named, 1):
-            end = "\n\n" if number == len(named) else "\n"
+        unread = sum(key.lower() not in _READ_HEADERS for key in message.keys())  # noqa: SIM118
+        if unread:
+            self._notes.skip("other header", "for mail programs, not the text", unread)
+        for number, (name, value) in enumerate(headers, 1):
+            end = "\n\n" if number == len(headers) else "\n"
             line = self._lines.header(message, name)
             yield Block(f"{name}: {value}{end}", section=section, line=line)
         yield from self._part(message, path)
 
-    def _whole(self, name: str, value: str) -> str:
+    def _shortened(self, name: str, value: str) -> str:
         if len(value) > HEADER_CHARACTERS:
             self._notes.skip(f"end of {name}", f"longer than {HEADER_CHARACTERS:,} characters")
         return value[:HEADER_CHARACTERS]
@@ -166,13 +172,13 @@ class _Letter:
             yield from self._attached(part, path)
         elif kind == "multipart/alternative":
             self._note_around(part)
-            chosen = self._preferred(part)
+            preferred = self._preferred(part)
             for form in _parts(part):
-                if form is not chosen:
+                if form is not preferred:
                     why = "the same text is read in another form"
                     self._notes.skip(f"part of type {form.get_content_type()}", why)
-            if chosen is not None:
-                yield from self._part(chosen, path)
+            if preferred is not None:
+                yield from self._part(preferred, path)
         elif part.is_multipart():
             self._note_around(part)
             for inner in _parts(part):
@@ -196,12 +202,14 @@ class _Letter:
             yield from self.blocks(inner, path)
 
     def _preferred(self, part: Message) -> Message | None:
-        """Of the same text in several forms the plain one, unless it is only a stub."""
+        """Of the same text in several forms the plain form, unless it is only a stub."""
         forms = list(_parts(part))
-        plain = [one for one in forms if one.get_content_type() == "text/plain"]
+        plain = [form for form in forms if form.get_content_type() == "text/plain"]
         if plain and _decoded(plain[0]).strip():
             return plain[0]
-        rich = [one for one in forms if one.get_content_type() == "text/html" or one.is_multipart()]
+        rich = [
+            form for form in forms if form.get_content_type() == "text/html" or form.is_multipart()
+        ]
         return next(iter(rich or forms), None)
 
     def _leaf(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
@@ -218,8 +226,8 @@ class _Letter:
             what = f"attachment {name}" if name else f"part of type {kind}"
             self._notes.skip(what, "save it and read it as a document of its own")
             return
-        kept = text.strip("\n")
-        if not kept.strip():
+        body = text.strip("\n")
+        if not body.strip():
             if part.get_payload():
                 self._notes.skip(f"part of type {kind}", "it holds no text that can be decoded")
             return
@@ -227,7 +235,7 @@ class _Letter:
         if name:
             yield Block(f"Attachment {name}:\n\n", section=section, line=self._lines.top(part))
         skipped = len(text) - len(text.lstrip("\n"))
-        yield from _lined(f"{kept}\n\n", None if lines is None else lines[skipped:], section)
+        yield from _lined(f"{body}\n\n", None if lines is None else lines[skipped:], section)
 
     def _html(self, part: Message) -> str:
         data = _decoded(part).encode("utf-8", "replace")
@@ -240,14 +248,14 @@ class _Letter:
 
 
 def _lined(text: str, lines: Sequence[int] | None, section: str) -> Iterator[Block]:
-    """The text in blocks whose lines follow each other in the source as in the text."""
+    """Yield the text in blocks whose lines follow each other in the source as in the text."""
     if lines is None:
         yield Block(text, section=section)
         return
     written = [line + "\n" for line in text.removesuffix("\n").split("\n")]
     first = 0
     for at in range(1, len(written) + 1):
-        # What stands after the source's own lines are the empty ones that end the part.
+        # After the source's own lines come the empty ones that end the part.
         if at < min(len(written), len(lines)) and lines[at] != lines[first] + at - first:
             yield Block("".join(written[first:at]), section=section, line=lines[first])
             first = at
@@ -269,7 +277,7 @@ def _file_name(part: Message) -> str:
 
 
 def _decoded(part: Message) -> str:
-    """A part's text; bytes that its declared encoding does not have become U+FFFD."""
+    """Return a part's text; bytes that its declared encoding does not have become U+FFFD."""
     try:
         data: Any = part.get_payload(decode=True)
         declared = part.get_content_charset()
@@ -277,12 +285,12 @@ def _decoded(part: Message) -> str:
         return ""
     if not isinstance(data, bytes):
         return ""
-    text = _text_of(data, declared)
+    text = _decode_bytes(data, declared)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "")
 
 
-def _text_of(data: bytes, declared: str | None) -> str:
+def _decode_bytes(data: bytes, declared: str | None) -> str:
     """Bytes as UTF-8 where they are that, else in the declared encoding, else in cp1252."""
     codec = codec_name(declared)
     if codec is not None and codec.startswith("iso2022"):  # whose bytes are ASCII, too
@@ -293,7 +301,7 @@ def _text_of(data: bytes, declared: str | None) -> str:
         return data.decode(codec or "cp1252", "replace")
 
 
-def _letters(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
+def _written_messages(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
     parser = BytesParser()
     for first, data in _messages(source, notes):
         try:
@@ -302,11 +310,11 @@ def _letters(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[B
         except _PARSE_ERRORS as error:
             notes.skip("message", f"it is not whole ({type(error).__name__})")
             continue
-        yield message, _Letter(source.name, notes, lines).blocks(message)
+        yield message, _MessageWriter(source.name, notes, lines).blocks(message)
 
 
 def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
-    for _, blocks in _letters(source, notes):
+    for _, blocks in _written_messages(source, notes):
         yield from blocks
 
 
@@ -320,7 +328,7 @@ class MailReader:
         return _HEADER_LINE.match(head) is not None and len(_KNOWING.findall(head)) > 1
 
     def open(self, source: Source) -> OpenDocument:
-        first = next(_letters(source, Notes()), None)
+        first = next(_written_messages(source, Notes()), None)
         if first is None or not any(b.text.strip() for b in _pieces(source, Notes())):
             raise empty(source)
         message, _ = first

@@ -30,7 +30,7 @@ Region = list[Line]
 
 
 def reading_order(lines: Sequence[Line]) -> list[Region]:
-    """The lines in regions to be read one after the other; text up a margin comes last."""
+    """Return the lines in regions to be read one after the other; text up a margin comes last."""
     upright = [line for line in lines if line.upright]
     turned = [line for line in lines if not line.upright]
     regions = _regions(upright, depth=0) if len(upright) <= _MOST_LINES else [upright]
@@ -43,28 +43,34 @@ def _regions(lines: Region, depth: int) -> list[Region]:
         return [_single(lines)]
     regions: list[Region] = []
     for band in _bands(lines, gutter):
-        left = [line for line in band if line.x1 <= gutter]
-        right = [line for line in band if line.x0 >= gutter]
-        if len(left) + len(right) < len(band):
+        left_lines = [line for line in band if line.x1 <= gutter]
+        right_lines = [line for line in band if line.x0 >= gutter]
+        if len(left_lines) + len(right_lines) < len(band):
             regions.append(_single(band))
         else:
-            regions += [r for side in (left, right) if side for r in _regions(side, depth + 1)]
+            regions += [
+                r for side in (left_lines, right_lines) if side for r in _regions(side, depth + 1)
+            ]
     return regions
 
 
 def _gutter(lines: Region) -> float | None:
-    """The x of a gap that few lines cross, with columns of text on both sides; None without."""
-    left, right = min(line.x0 for line in lines), max(line.x1 for line in lines)
-    if not _NARROWEST <= right - left <= _WIDEST:
+    """Return the x of a gap that few lines cross, between columns of text; None without.
+
+    A sweep over the lines' ends: ``covered`` is how many lines are above an x, so that the gap with
+    the fewest, and of these the widest, is found in one pass.
+    """
+    left_edge, right_edge = min(line.x0 for line in lines), max(line.x1 for line in lines)
+    if not _NARROWEST <= right_edge - left_edge <= _WIDEST:
         return None
     steps: dict[int, int] = defaultdict(int)
     for line in lines:
-        steps[int(line.x0 - left)] += 1
-        steps[int(line.x1 - left) + 1] -= 1
+        steps[int(line.x0 - left_edge)] += 1
+        steps[int(line.x1 - left_edge) + 1] -= 1
     best: tuple[int, int, float] | None = None
     covered, since = 0, 0
     for x in sorted(steps):
-        candidate = (covered, since - x, left + (since + x) / 2)
+        candidate = (covered, since - x, left_edge + (since + x) / 2)
         if x - since >= _GUTTER_POINTS and since and (best is None or candidate < best):
             best = candidate
         covered, since = covered + steps[x], x
@@ -82,15 +88,15 @@ def _are_columns(lines: Region, gutter: float) -> bool:
         characters = sum(len(line.text) for line in side)
         if len(side) < _COLUMN_LINES or characters < _COLUMN_CHARACTERS * len(side):
             return False
-    (low, high), (other_low, other_high) = (
+    (left_low, left_high), (right_low, right_high) = (
         (min(line.y0 for line in side), max(line.y1 for line in side)) for side in sides
     )
-    shared = min(high, other_high) - max(low, other_low)
-    return shared >= _OVERLAP_SHARE * min(high - low, other_high - other_low)
+    shared = min(left_high, right_high) - max(left_low, right_low)
+    return shared >= _OVERLAP_SHARE * min(left_high - left_low, right_high - right_low)
 
 
 def _bands(lines: Region, gutter: float) -> Iterable[Region]:
-    """Lines from top to bottom in turns of those that cross the gutter and those that do not."""
+    """Yield lines from top to bottom, in turn those that cross the gutter and those that do not."""
     band: Region = []
     crossing = False
     for line in sorted(lines, key=lambda line: -line.middle):
@@ -105,7 +111,7 @@ def _bands(lines: Region, gutter: float) -> Iterable[Region]:
 
 
 def _single(lines: Region) -> Region:
-    """One column: the order of the content, unless it jumps back to what stands above."""
+    """Return one column in the order of the content, unless that jumps back up the page."""
     runs: list[Region] = []
     for line in sorted(lines, key=lambda line: line.index):
         jumps = not runs or line.middle > runs[-1][-1].middle + line.height
@@ -118,41 +124,41 @@ def _single(lines: Region) -> Region:
 
 
 def separators(region: Region) -> list[str]:
-    """What stands between each line and the next: a space, a line end or an empty line."""
-    gaps = [_gap(one, two) for one, two in pairwise(region)]
-    usual = _usual_gap([gap for gap in gaps if gap > 0], region)
+    """Return what to write between each line and the next: a space, a newline or an empty line."""
+    gaps = [_gap(line, following) for line, following in pairwise(region)]
+    usual = _usual_gap([gap for gap in gaps if gap > 0], region)  # negative: back up the page
     height = median(line.height for line in region) if region else 0.0
     marks = []
-    for at, (one, two) in enumerate(pairwise(region)):
-        if _same_row(one, two):
+    for index, (line, following) in enumerate(pairwise(region)):
+        if _same_row(line, following):
             marks.append(" ")
         else:
-            marks.append("\n\n" if _parted(region, gaps, at, usual, height) else "\n")
+            marks.append("\n\n" if _parted(region, gaps, index, usual, height) else "\n")
     return marks
 
 
-def _parted(region: Region, gaps: list[float], at: int, usual: float, height: float) -> bool:
-    """Whether a paragraph begins after line `at`: behind a wide gap, or where the print changes.
+def _parted(region: Region, gaps: list[float], index: int, usual: float, height: float) -> bool:
+    """Return whether a paragraph begins after a line: a wide gap follows, or the print changes.
 
-    A gap is wide beside the usual one of the region, and beside those before and after it, as
+    A gap is wide beside the usual line of the region, and beside those before and after it, as
     where a table of wider pitch fills most of a page.
     """
-    one, two, gap = region[at], region[at + 1], gaps[at]
-    if gap <= _LARGER * min(usual, height) or _one_heading(one, two, gap, height):
+    line, following, gap = region[index], region[index + 1], gaps[index]
+    if gap <= _LARGER * min(usual, height) or _one_heading(line, following, gap, height):
         return False
     if gap > _PARAGRAPH_GAP * usual:
         return True
-    beside = min((g for g in gaps[max(0, at - 1) : at + 2] if g > 0), default=gap)
+    beside = min((g for g in gaps[max(0, index - 1) : index + 2] if g > 0), default=gap)
     if gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height:
         return True
-    return (one.height > _LARGER * height) != (two.height > _LARGER * height)
+    return (line.height > _LARGER * height) != (following.height > _LARGER * height)
 
 
-def _one_heading(one: Line, two: Line, gap: float, usual: float) -> bool:
-    """Whether two lines in large print are one heading, whose lines are as far apart as it is."""
-    large = min(one.height, two.height) > _LARGER * usual
-    same = abs(one.height - two.height) <= _SAME_SIZE * one.height
-    return large and same and gap <= _HEADING_LEADING * one.height
+def _one_heading(upper: Line, lower: Line, gap: float, usual: float) -> bool:
+    """Return whether two lines in large print are one heading, with the line spacing of one."""
+    large = min(upper.height, lower.height) > _LARGER * usual
+    same = abs(upper.height - lower.height) <= _SAME_SIZE * upper.height
+    return large and same and gap <= _HEADING_LEADING * upper.height
 
 
 def _usual_gap(gaps: list[float], region: Region) -> float:
@@ -164,13 +170,13 @@ def _usual_gap(gaps: list[float], region: Region) -> float:
     return min(median(gaps), _LEADING * median(line.height for line in region))
 
 
-def _same_row(one: Line, two: Line) -> bool:
-    """Whether `two` goes on to the right of `one`, as the cells of a table do."""
-    if not (one.upright and two.upright and two.x0 >= one.x1):
+def _same_row(left: Line, right: Line) -> bool:
+    """Return whether ``right`` is beside ``left`` in the same row, as cells of a table are."""
+    if not (left.upright and right.upright and right.x0 >= left.x1):
         return False
-    return abs(one.middle - two.middle) < 0.3 * min(one.height, two.height)
+    return abs(left.middle - right.middle) < 0.3 * min(left.height, right.height)
 
 
-def _gap(one: Line, two: Line) -> float:
+def _gap(upper: Line, lower: Line) -> float:
     """From line to line, measured at their lower edges; a larger heading counts by its own size."""
-    return min(one.y0 - two.y0, one.y1 - two.y1)
+    return min(upper.y0 - lower.y0, upper.y1 - lower.y1)

@@ -28,7 +28,7 @@ _GAP = 1.6  # in line heights: wider than any space, narrower than any gutter be
 
 @dataclass(slots=True)
 class Line:
-    """A line, or the part of one before or after a wide gap; boxes in points, y upwards."""
+    """A line, or the part of a line before or after a wide gap; boxes in points, y upwards."""
 
     text: str
     index: int  # of the first character in PDFium's list of the page
@@ -49,13 +49,13 @@ class Line:
 
 
 def _is_raised(box: tuple[float, float, float, float], bottom: float, top: float) -> bool:
-    """Whether a character is smaller than its line, and higher than its foot."""
+    """Return whether a character is smaller than its line, and higher than its foot."""
     height = top - bottom
     return box[1] > bottom + _RAISED * height and box[3] - box[1] < height
 
 
 class PageText:
-    """PDFium's text of an open page; `lines` measures only the characters it needs."""
+    """PDFium's text of an open page; ``lines`` measures only the characters it needs."""
 
     def __init__(self, raw: Any, textpage: Any, rotation: int) -> None:
         self._raw, self._page, self._rotation = raw, textpage, rotation
@@ -64,7 +64,7 @@ class PageText:
         self._text, self._units = self._read()
 
     def _read(self) -> tuple[str, list[int] | None]:
-        """The text, and the UTF-16 unit of each character where some take two."""
+        """Return the text, and the UTF-16 unit of each character where some take two."""
         count = self._raw.FPDFText_CountChars(self._page)
         if count <= 0:
             return "", None
@@ -84,16 +84,16 @@ class PageText:
         return text, units
 
     def lines(self) -> list[Line]:
-        """The lines in the order of the page's content, parted at wide gaps."""
+        """Return the lines in the order of the page's content, parted at wide gaps."""
         spans = list(self._spans())
         parted = self._has_gaps(spans)
-        found: list[Line] = []
+        lines: list[Line] = []
         for start, end in spans:
-            found.extend(self._parts(start, end) if parted else [self._line(start, end)])
-        return found
+            lines.extend(self._parts(start, end) if parted else [self._line(start, end)])
+        return lines
 
     def _spans(self) -> Iterator[tuple[int, int]]:
-        """Where each line begins and ends, without white space around it."""
+        """Yield where each line begins and ends, without white space around it."""
         text = self._text
         for match in _LINE.finditer(text):
             start, end = match.span()
@@ -105,14 +105,14 @@ class PageText:
                 yield start, end
 
     def _has_gaps(self, spans: list[tuple[int, int]]) -> bool:
-        """Whether some of the long lines hold a gap; a look at all costs as much as the rest."""
+        """Return whether some of the long lines hold a gap; to look at all would take too long."""
         longest = max((end - start for start, end in spans), default=0)
         long = [span for span in spans if span[1] - span[0] > 0.7 * longest]
         sample = long[:: max(1, len(long) // _SAMPLED_LINES)]
         return any(len(list(self._parts(*span))) > 1 for span in sample)
 
     def _parts(self, start: int, end: int) -> Iterator[Line]:
-        """The line in parts that wide gaps part; a word's box is that of its end characters."""
+        """Yield the parts of a line between wide gaps, measured at the ends of its words."""
         words = [m.span() for m in _WORD.finditer(self._text, start, end)]
         begin, previous = start, None
         for word_start, word_end in words:
@@ -130,8 +130,8 @@ class PageText:
         x0, y0, x1, y1 = self._measure(first)
         if end - start > 1:
             # The mark of a hyphen has no box of its own in some versions.
-            marked = text[-1] in HYPHENS
-            a, b, c, d = self._measure(self._char_index(end - 2) if marked else last)
+            has_hyphen = text[-1] in HYPHENS
+            a, b, c, d = self._measure(self._char_index(end - 2) if has_hyphen else last)
             x0, x1 = min(x0, a), max(x1, c)
             # A raised mark does not make its line higher, as if it were a heading.
             if not (text[-1].isdigit() and _is_raised((a, b, c, d), y0, y1)):
@@ -141,8 +141,8 @@ class PageText:
             indices = tuple(self._char_index(at) for at in range(start, end))
         bold = text[0].isdigit() and _NUMBERED.match(text) is not None and self._is_bold(first)
         line = Line(text, first, x0, x1, y0, y1, indices, bold)
-        marked = end - start <= _LONGEST_MARKED and _MARK.search(text) is not None
-        return self._with_marks(line) if marked else line
+        has_mark = end - start <= _LONGEST_MARKED and _MARK.search(text) is not None
+        return self._with_marks(line) if has_mark else line
 
     def _is_bold(self, index: int) -> bool:
         name, flags = ctypes.create_string_buffer(128), ctypes.c_int()
@@ -150,7 +150,7 @@ class PageText:
         return _BOLD.search(name.value) is not None
 
     def _with_marks(self, line: Line) -> Line:
-        """A line with the raised marks of footnotes in brackets, where they are printed.
+        """Return a line with the raised marks of footnotes in brackets, where they are printed.
 
         PDFium gives a raised mark at a line's end wherever it is in the line.
         """

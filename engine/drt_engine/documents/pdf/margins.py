@@ -17,7 +17,7 @@ NEIGHBOURS = 4  # left and right pages may have headers of their own
 _ZONE = 0.13  # of the page's height, at the top and at the bottom
 _SAME_PLACE = 4.0
 _OTHERS = 2
-_GAP = 1.3  # in heights of a line, between a running line and the text
+_GAP = 1.3  # in heights of a line, between a running_lines line and the text
 _LARGER = 1.15  # a line larger than the text is a heading
 _NUMBER = re.compile(r"\d+|(?<![a-z])[ivxlc]+(?![a-z])")
 _OUTER_NUMBER = re.compile(r"^(\d{1,5})\b|\b(\d{1,5})$")
@@ -26,7 +26,7 @@ _PAGE_NUMBER = re.compile(r"[\W_]*(?:page|seite|p\.)?\s*#(?:\s*(?:of|von|/)\s*#)
 
 @dataclass(slots=True)
 class Edge:
-    """A line that may be a running one; `parts` are all that is beside each other in it."""
+    """A line that may be a running line; ``parts`` are its parts beside each other."""
 
     line: Line
     parts: list[Line]
@@ -64,27 +64,28 @@ def _edges(page: Page) -> list[Edge]:
     upper = _outer(lines, usual, [line.middle > page.top - zone for line in lines])
     lines.reverse()
     lower = _outer(lines, usual, [line.middle < page.bottom + zone for line in lines])
-    found = {id(line): line for line in (*upper, *lower)}
+    candidates = {id(line): line for line in (*upper, *lower)}
     rows: list[list[Line]] = []
-    for line in sorted(found.values(), key=lambda line: (-round(line.middle), line.x0)):
+    for line in sorted(candidates.values(), key=lambda line: (-round(line.middle), line.x0)):
         if rows and abs(rows[-1][-1].middle - line.middle) < 0.3 * line.height:
             rows[-1].append(line)
         else:
             rows.append([line])
-    whole = [_edge(sorted(row, key=lambda line: line.x0), page.number) for row in rows]
-    alone = [_edge([line], page.number) for row in rows if len(row) > 1 for line in row]
-    return [*whole, *alone]
+    # Each row as a whole, and each part of it alone: a title may vary beside a page number.
+    row_edges = [_edge(sorted(row, key=lambda line: line.x0), page.number) for row in rows]
+    part_edges = [_edge([line], page.number) for row in rows if len(row) > 1 for line in row]
+    return [*row_edges, *part_edges]
 
 
 def _outer(lines: Sequence[Line], usual: float, within: Sequence[bool]) -> list[Line]:
-    """Lines from an edge inwards, as long as a gap parts them from the rest."""
+    """Return lines from an edge inwards, as long as a gap parts them from the rest."""
     count = 0
-    for at, (one, two) in enumerate(pairwise(lines)):
-        if not within[at] or one.height > _LARGER * usual:
+    for index, (line, following) in enumerate(pairwise(lines)):
+        if not within[index] or line.height > _LARGER * usual:
             break
-        distance = max(one.y0 - two.y1, two.y0 - one.y1)
-        if distance > (_GAP - 1) * max(one.height, two.height) and distance > 0.3 * usual:
-            count = at + 1
+        distance = max(line.y0 - following.y1, following.y0 - line.y1)
+        if distance > (_GAP - 1) * max(line.height, following.height) and distance > 0.3 * usual:
+            count = index + 1
     if len(lines) == 1 and within[0]:
         count = 1
     return list(lines[:count])
@@ -92,48 +93,55 @@ def _outer(lines: Sequence[Line], usual: float, within: Sequence[bool]) -> list[
 
 def _edge(row: list[Line], page: int) -> Edge:
     text = " ".join(" ".join(line.text for line in row).lower().split())
-    ends = {found[1] or found[2] for found in _OUTER_NUMBER.finditer(text)}
+    ends = {match[1] or match[2] for match in _OUTER_NUMBER.finditer(text)}
     offsets = frozenset(int(number) - page for number in ends)
     pattern = _NUMBER.sub("#", text)
     numbered = _PAGE_NUMBER.fullmatch(pattern) is not None
     return Edge(row[0], row, text, pattern, tuple(_NUMBER.findall(text)), offsets, numbered)
 
 
-def running(page: Page, others: Sequence[Page]) -> set[int]:
-    """The `id` of each of the page's lines that also stand, in their place, on `others`.
+def running_lines(page: Page, neighbours: Sequence[Page]) -> set[int]:
+    """Return the ``id`` of each of the page's lines that ``neighbours`` have in the same place.
 
     A page of nothing else keeps them, but for its number: they are what it says.
     """
-    found = [edge for edge in page.edges if _runs(edge, page, others)]
-    gone = {id(line) for edge in found for line in edge.parts}
-    if len(gone) == len(page.lines):
-        gone = {id(line) for edge in found if edge.numbered for line in edge.parts}
-    return gone
+    edges = [edge for edge in page.edges if _runs(edge, page, neighbours)]
+    ids = {id(line) for edge in edges for line in edge.parts}
+    if len(ids) == len(page.lines):
+        ids = {id(line) for edge in edges if edge.numbered for line in edge.parts}
+    return ids
 
 
-def _runs(edge: Edge, page: Page, others: Sequence[Page]) -> bool:
-    alike = sum(
-        any(_alike(edge, one, other.number - page.number) for one in other.edges)
-        for other in others
+def _runs(edge: Edge, page: Page, neighbours: Sequence[Page]) -> bool:
+    matches = sum(
+        any(
+            _matches(edge, candidate, neighbour.number - page.number)
+            for candidate in neighbour.edges
+        )
+        for neighbour in neighbours
     )
-    return alike >= (1 if edge.numbered else _OTHERS)
+    return matches >= (1 if edge.numbered else _OTHERS)
 
 
-def _alike(edge: Edge, other: Edge, pages: int) -> bool:
-    """Whether a line of another page stands in the same place and says the same, or counts on."""
-    if abs(other.line.middle - edge.line.middle) >= _SAME_PLACE:
+def _matches(edge: Edge, candidate: Edge, pages: int) -> bool:
+    """Return whether a line of another page has the same place and the same text, or counts on."""
+    if abs(candidate.line.middle - edge.line.middle) >= _SAME_PLACE:
         return False
-    if other.text == edge.text or edge.offsets & other.offsets:
+    if candidate.text == edge.text or edge.offsets & candidate.offsets:
         return True
-    return other.pattern == edge.pattern and _in_step(edge, other, pages)
+    return candidate.pattern == edge.pattern and _in_step(edge, candidate, pages)
 
 
-def _in_step(edge: Edge, other: Edge, pages: int) -> bool:
-    """Whether one number goes with the pages and all others stay."""
-    moved = [(one, two) for one, two in zip(edge.numbers, other.numbers, strict=True) if one != two]
-    if len(moved) != 1:
+def _in_step(edge: Edge, candidate: Edge, pages: int) -> bool:
+    """Return whether one number counts with the pages and all others are equal."""
+    changes = [
+        (number, candidate_number)
+        for number, candidate_number in zip(edge.numbers, candidate.numbers, strict=True)
+        if number != candidate_number
+    ]
+    if len(changes) != 1:
         return False
-    one, two = moved[0]
-    if one.isdecimal() and two.isdecimal():
-        return int(two[:9]) - int(one[:9]) == pages
-    return not one.isdecimal() and not two.isdecimal()
+    number, candidate_number = changes[0]
+    if number.isdecimal() and candidate_number.isdecimal():
+        return int(candidate_number[:9]) - int(number[:9]) == pages
+    return not number.isdecimal() and not candidate_number.isdecimal()

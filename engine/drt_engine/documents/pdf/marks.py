@@ -40,7 +40,7 @@ _LABEL_CHARACTERS = 25  # on average; more is a text in a frame
 
 
 def rows_of(lines: Sequence[Line]) -> list[Row]:
-    """The upright lines from top to bottom, those beside each other as one row."""
+    """Return the upright lines from top to bottom, those beside each other as one row."""
     rows: list[Row] = []
     upright = (line for line in lines if line.upright)
     for line in sorted(upright, key=lambda line: (-line.middle, line.x0)):
@@ -71,7 +71,7 @@ class ContentsLines:
         self._last = 0  # the page that its last entry names
 
     def find(self, lines: Sequence[Line]) -> list[Line]:
-        """The lines of this page that belong to one, its heading included."""
+        """Return the lines of this page that belong to a table of contents with its heading."""
         text = "\n".join([line.text for line in lines])
         leads = any(mark in text for mark in _LEADERS)
         if not leads and not self._open and not any(map(_may_head, lines)):
@@ -83,19 +83,19 @@ class ContentsLines:
         if not entries:
             self._open = False
             return []
-        taken = set(entries)
-        for one, two in pairwise(entries):
-            if two - one <= _WRAPPED_ENTRY + 1:
-                taken.update(range(one, two))
+        row_numbers = set(entries)
+        for entry, following in pairwise(entries):
+            if following - entry <= _WRAPPED_ENTRY + 1:
+                row_numbers.update(range(entry, following))
         first = entries[0]
         for above in range(first - 1, max(-1, first - 3), -1):
             if heads_contents(_text(rows[above])):
-                taken.update(range(above, first))
+                row_numbers.update(range(above, first))
         self._open = entries[-1] >= len(rows) - 3
-        return [line for number in sorted(taken) for line in rows[number]]
+        return [line for number in sorted(row_numbers) for line in rows[number]]
 
     def _plain_entries(self, rows: Sequence[Row]) -> list[int]:
-        """Rows under a heading "Contents" that end in page numbers, which do not fall."""
+        """Return rows under a heading "Contents" that end in page numbers, which do not fall."""
         begin = (
             0
             if self._open
@@ -119,9 +119,9 @@ class ContentsLines:
 
 
 def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
-    """The lines without the numbers that a manuscript prints beside each, and how many those are.
+    """Return the lines without the line numbers of a manuscript, and how many numbers there are.
 
-    They are what counts up by one step down the page, at the left or at the right of most lines.
+    They count up by one step down the page, at the left or at the right of most lines.
     """
     for pattern, at_start in ((_FIRST_NUMBER, True), (_LAST_NUMBER, False)):
         end = 0 if at_start else -1
@@ -134,7 +134,7 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
             if (match := pattern.match(line.text) if at_start else pattern.search(line.text))
         ]
         numbers = [int(match[1]) for _, match in matches]
-        steps = [two - one for one, two in pairwise(numbers)]
+        steps = [following - number for number, following in pairwise(numbers)]
         rows = len({round(line.middle) for line in upright})
         if (
             len(numbers) < _FEWEST_NUMBERS
@@ -143,14 +143,14 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
             or not _beside_text([line for line, _ in matches], at_start=at_start)
         ):
             continue
-        gone = {id(line): _cut(line, match, at_start=at_start) for line, match in matches}
-        left = [gone.get(id(line), line) for line in lines]
-        return [line for line in left if line.text], len(numbers)
+        shortened = {id(line): _cut(line, match, at_start=at_start) for line, match in matches}
+        remaining = [shortened.get(id(line), line) for line in lines]
+        return [line for line in remaining if line.text], len(numbers)
     return list(lines), 0
 
 
 def _beside_text(lines: Sequence[Line], *, at_start: bool) -> bool:
-    """Whether numbers are under each other beside a text, and not in the lines of a list or table.
+    """Return whether numbers are in a column beside a text, and not part of a list or table.
 
     They are lines of their own, or else part of lines that are long and of several lengths.
     """
@@ -170,14 +170,14 @@ def _cut(line: Line, match: re.Match[str], *, at_start: bool) -> Line:
 
 
 def replace_text(line: Line, start: int, end: int) -> Line:
-    """The part of a line; its box stays that of the whole."""
+    """Return the part of a line; its box stays that of the whole."""
     indices = line.indices[start:end]
     index = indices[0] if indices else line.index + start
     return replace(line, text=line.text[start:end], index=index, indices=indices)
 
 
 def footnotes(lines: Sequence[Line], usual: float) -> list[Line]:
-    """The lines in small print at the foot of a page, from the first that begins with a mark."""
+    """Return the lines in small print at the foot of a page, from the first with a note's mark."""
     foot: list[Line] = []
     for line in sorted(lines, key=lambda line: line.y0):
         if not line.upright or line.height > _SMALL * usual:
@@ -194,7 +194,7 @@ def footnotes(lines: Sequence[Line], usual: float) -> list[Line]:
 
 
 def _refers(body: str, mark: str) -> bool:
-    """Whether the text has a note's mark behind a word or a sentence."""
+    """Return whether the text has a note's mark behind a word or a sentence."""
     if not mark.isdigit():
         return mark in body
     behind = rf"(?<=[^\W\d_]){mark}\b|(?<=[.,;:)\"\u201d\u2019]){mark}(?!\d)"
@@ -221,18 +221,18 @@ def marked_notes(foot: Sequence[Line]) -> list[Line]:
         elif match.end() == len(line.text):
             mark = line
         else:
-            rest = len(line.text) - len(line.text[match.end() :].lstrip())
-            after = replace_text(line, rest, len(line.text))
+            text_start = len(line.text) - len(line.text[match.end() :].lstrip())
+            after = replace_text(line, text_start, len(line.text))
             notes.append(_marked(replace_text(line, 0, match.end()), after))
     return [*notes, mark] if mark is not None else notes
 
 
 def _marked(mark: Line, note: Line) -> Line:
-    """A note behind its mark; every character with its index in the page."""
-    signs, rest = _indices(mark), _indices(note)
-    indices = (signs[0], *signs, signs[-1], rest[0], *rest)
+    """Return a note behind its mark; every character with its index in the page."""
+    mark_indices, note_indices = _indices(mark), _indices(note)
+    indices = (mark_indices[0], *mark_indices, mark_indices[-1], note_indices[0], *note_indices)
     box = (min(mark.x0, note.x0), note.x1, note.y0, note.y1)
-    return Line(f"[{mark.text}] {note.text}", signs[0], *box, indices)
+    return Line(f"[{mark.text}] {note.text}", mark_indices[0], *box, indices)
 
 
 def _indices(line: Line) -> tuple[int, ...]:
@@ -240,24 +240,24 @@ def _indices(line: Line) -> tuple[int, ...]:
 
 
 def has_caption(lines: Sequence[Line]) -> bool:
-    """Whether a line may be the caption of a figure."""
+    """Return whether a line may be the caption of a figure."""
     return any(_CAPTION.match(line.text) for line in lines if line.text[0] in "FfAaIiPp")
 
 
 def figure_labels(lines: Sequence[Line], drawn: Sequence[Box], page_size: float) -> list[Line]:
-    """The words within a drawing above or below a caption: axes, legends, boxes of a diagram."""
+    """Return the words in a drawing above or below a caption: axes, legends, boxes of a diagram."""
     captions = [line for line in lines if _CAPTION.match(line.text)]
     labels: dict[int, Line] = {}
     for left, bottom, right, top in _clusters(drawn):
         large = (right - left) * (top - bottom) > _LARGEST_FIGURE * page_size
         if large or min(right - left, top - bottom) < _SMALLEST_FIGURE:
             continue
-        near = [
-            one for one in captions
-            if -one.height < bottom - one.y1 < _NEAR_CAPTION
-            or -one.height < one.y0 - top < _NEAR_CAPTION
+        near_captions = [
+            caption for caption in captions
+            if -caption.height < bottom - caption.y1 < _NEAR_CAPTION
+            or -caption.height < caption.y0 - top < _NEAR_CAPTION
         ]  # fmt: skip
-        if not near:
+        if not near_captions:
             continue
         margin = 48  # names of axes are outside of what is drawn
         inside = [
@@ -267,7 +267,9 @@ def figure_labels(lines: Sequence[Line], drawn: Sequence[Box], page_size: float)
             and line.x1 <= right + margin
             and line.y0 >= bottom - margin
             and line.y1 <= top + margin
-            and not any(line.y1 <= one.y1 + 1 and line.y0 >= one.y0 - 1 for one in near)
+            and not any(
+                line.y1 <= caption.y1 + 1 and line.y0 >= caption.y0 - 1 for caption in near_captions
+            )
         ]
         if inside and sum(len(line.text) for line in inside) <= _LABEL_CHARACTERS * len(inside):
             labels.update((id(line), line) for line in inside)
@@ -275,26 +277,26 @@ def figure_labels(lines: Sequence[Line], drawn: Sequence[Box], page_size: float)
 
 
 def _clusters(boxes: Sequence[Box]) -> list[Box]:
-    """Boxes that touch each other as one."""
+    """Return one box for each group of boxes that touch each other."""
     clusters: list[Box] = []
     for box in boxes:
         grown = box
-        apart = []
-        for other in clusters:
-            if _touch(grown, other):
+        separate = []
+        for cluster in clusters:
+            if _touch(grown, cluster):
                 grown = (
-                    min(grown[0], other[0]), min(grown[1], other[1]),
-                    max(grown[2], other[2]), max(grown[3], other[3]),
+                    min(grown[0], cluster[0]), min(grown[1], cluster[1]),
+                    max(grown[2], cluster[2]), max(grown[3], cluster[3]),
                 )  # fmt: skip
             else:
-                apart.append(other)
-        clusters = [*apart, grown]
+                separate.append(cluster)
+        clusters = [*separate, grown]
     return clusters
 
 
-def _touch(one: Box, two: Box) -> bool:
+def _touch(box: Box, cluster: Box) -> bool:
     pad = 6
     return (
-        one[0] <= two[2] + pad and two[0] <= one[2] + pad
-        and one[1] <= two[3] + pad and two[1] <= one[3] + pad
+        box[0] <= cluster[2] + pad and cluster[0] <= box[2] + pad
+        and box[1] <= cluster[3] + pad and cluster[1] <= box[3] + pad
     )  # fmt: skip

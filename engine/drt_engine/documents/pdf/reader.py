@@ -1,4 +1,4 @@
-"""Reads the text of PDF files page by page, through the extra `pdf` (pypdfium2).
+"""Reads the text of PDF files page by page, through the extra ``pdf`` (pypdfium2).
 
 Columns are read one after the other, words joined over line ends; bookmarks, or else headings, are
 sections. Left out are running headers and footers, tables of contents, line numbers and the words
@@ -32,7 +32,7 @@ from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.pdf.layout import reading_order
 from drt_engine.documents.pdf.lines import Line
 from drt_engine.documents.pdf.lines import PageText as RawPage
-from drt_engine.documents.pdf.margins import NEIGHBOURS, Page, running
+from drt_engine.documents.pdf.margins import NEIGHBOURS, Page, running_lines
 from drt_engine.documents.pdf.marks import (
     ContentsLines,
     figure_labels,
@@ -79,8 +79,8 @@ def _load(library: Any, source: Source) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    found = re.search(r"PDFium: ([^).]+)", str(error))
-    return found[1].lower() if found else str(error).rstrip(".")
+    match = re.search(r"PDFium: ([^).]+)", str(error))
+    return match[1].lower() if match else str(error).rstrip(".")
 
 
 class _Document:
@@ -102,12 +102,14 @@ class _Document:
             with closing(self.pdf[index]) as page, closing(page.get_textpage()) as text:
                 rotation = raw.FPDFPage_GetRotation(page)
                 lines = RawPage(raw, text, rotation).lines()
-                left, bottom, right, top = _shown(page.get_bbox(), rotation)
-                found = Page(index + 1, lines, bottom, top, width=right - left)
+                left_edge, bottom, right_edge, top = _shown(page.get_bbox(), rotation)
+                shown_page = Page(index + 1, lines, bottom, top, width=right_edge - left_edge)
                 if has_caption(lines):
                     objects = islice(page.get_objects(_DRAWN_KINDS, max_depth=2), _MOST_DRAWN)
-                    found.drawn = [_shown(one.get_bounds(), rotation) for one in objects]
-                return found
+                    shown_page.drawn = [
+                        _shown(drawing.get_bounds(), rotation) for drawing in objects
+                    ]
+                return shown_page
         except self._library.PdfiumError as error:
             raise UnreadableDocument(
                 f"{self._name} is damaged on page {index + 1} ({_reason(error)}); "
@@ -119,7 +121,7 @@ class _Document:
             yield self.page(index)
 
     def metadata(self) -> Metadata:
-        """What the file says of itself; a file's name in place of the title says nothing."""
+        """Return what the file says of itself; a file's name in place of the title says nothing."""
         title = one_line(_WRITER_PREFIX.sub("", self.pdf.get_metadata_value("Title")))
         if title.lower() in _NO_TITLES or _FILE_NAME.fullmatch(title):
             title = ""
@@ -127,22 +129,22 @@ class _Document:
         return Metadata(title, author, date_of(self.pdf.get_metadata_value("CreationDate")))
 
     def bookmarks(self) -> Bookmarks:
-        found: Bookmarks = {}
+        bookmarks: Bookmarks = {}
         for mark in islice(self.pdf.get_toc(), _BOOKMARKS):
             target = mark.get_dest()
             page = target.get_index() if target is not None else None
             title = one_line(mark.get_title())
             if target is not None and page is not None and title:
                 top = _height_of(*target.get_view())
-                found.setdefault(page, []).append(Bookmark(mark.level + 1, title, top))
-        return found
+                bookmarks.setdefault(page, []).append(Bookmark(mark.level + 1, title, top))
+        return bookmarks
 
 
 _TOP_AT = {1: 1, 3: 0, 5: 3, 7: 0}  # in views of the kinds XYZ, FitH, FitR, FitBH
 
 
 def _height_of(kind: int, view: list[float]) -> float | None:
-    """The height on its page that a bookmark points to, where its view tells one."""
+    """Return the height on its page that a bookmark points to, where its view tells one."""
     at = _TOP_AT.get(kind)
     return view[at] if at is not None and at < len(view) and view[at] > 0 else None
 
@@ -150,7 +152,7 @@ def _height_of(kind: int, view: list[float]) -> float | None:
 def _shown(
     box: tuple[float, float, float, float], rotation: int
 ) -> tuple[float, float, float, float]:
-    """A page's box as it is shown; see `pdf_lines`, which turns characters alike."""
+    """Return a box as the rotated page shows it; ``pdf.lines`` turns characters in the same way."""
     left, bottom, right, top = box
     if rotation == 1:
         return bottom, -right, top, -left
@@ -160,7 +162,7 @@ def _shown(
 
 
 def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Iterator[Page]:
-    """The pages without their running lines, each seen among its neighbours."""
+    """Yield the pages without their running lines, each seen among its neighbours."""
     window: deque[Page] = deque(maxlen=2 * NEIGHBOURS + 1)
     ahead: deque[Page] = deque()
     for page in pages:
@@ -174,12 +176,14 @@ def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Itera
 
 
 def _without_running(page: Page, window: deque[Page], notes: Notes) -> Page:
-    others = [one for one in window if 0 < abs(one.number - page.number) <= NEIGHBOURS]
-    gone = running(page, others)
-    if gone:
-        notes.skip("header or footer line", "running through the pages", len(gone))
-    kept = [line for line in page.lines if id(line) not in gone]
-    return replace(page, lines=kept)
+    neighbours = [
+        neighbour for neighbour in window if 0 < abs(neighbour.number - page.number) <= NEIGHBOURS
+    ]
+    running_ids = running_lines(page, neighbours)
+    if running_ids:
+        notes.skip("header or footer line", "running through the pages", len(running_ids))
+    lines = [line for line in page.lines if id(line) not in running_ids]
+    return replace(page, lines=lines)
 
 
 class _Layout:
@@ -191,7 +195,7 @@ class _Layout:
         self.spellings = Spellings()
 
     def lay_out(self, page: Page) -> tuple[PageText, PageText | None]:
-        """The running text of a page, and its footnotes."""
+        """Return the running text of a page, and its footnotes."""
         lines, numbers = without_line_numbers(page.lines)
         if numbers:
             self._notes.skip("line number", "printed beside the text", numbers)
@@ -206,14 +210,14 @@ class _Layout:
             return text, None
         return text, lay_out(reading_order(marked_notes(foot)), self.spellings)
 
-    def _without(self, lines: list[Line], gone: list[Line], what: str, why: str) -> list[Line]:
-        if gone:
-            self._notes.skip(what, why, len(gone))
-        return _without(lines, gone)
+    def _without(self, lines: list[Line], dropped: list[Line], what: str, why: str) -> list[Line]:
+        if dropped:
+            self._notes.skip(what, why, len(dropped))
+        return _without(lines, dropped)
 
 
-def _without(lines: list[Line], gone: list[Line]) -> list[Line]:
-    ids = {id(line) for line in gone}
+def _without(lines: list[Line], dropped: list[Line]) -> list[Line]:
+    ids = {id(line) for line in dropped}
     return [line for line in lines if id(line) not in ids] if ids else lines
 
 
@@ -243,15 +247,15 @@ def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list
         yield waiting
 
 
-def _blocks_of(page: PageText, found: Page, sections: Sections) -> list[Block]:
-    """A page's text in blocks that are each in one section."""
-    cuts = list(sections.cut(found.number, page, found.usual))
+def _blocks_of(page: PageText, page_lines: Page, sections: Sections) -> list[Block]:
+    """Return a page's text in blocks that are each in one section."""
+    cuts = list(sections.cut(page_lines, page))
     if not page.text.strip():
         return []
     text = page.text + "\n"
     ends = [at for at, _ in cuts[1:]] + [len(text)]
     return [
-        Block(text[a:b], found.number, section, origin=runs_between(page.origin, a, b))
+        Block(text[a:b], page_lines.number, section, origin=runs_between(page.origin, a, b))
         for (start, section), end in zip(cuts, ends, strict=True)
         for a, b in _pieces(start, end)
     ]
@@ -268,18 +272,18 @@ def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block
 
 
 def _after_paragraph(blocks: list[Block], notes: list[Block]) -> list[Block]:
-    """A page's blocks with the footnotes of the page before after its first paragraph."""
+    """Return a page's blocks with the footnotes of the page before after its first paragraph."""
     for number, block in enumerate(blocks):
         end = block.text.find("\n\n") + 1
         if not end and number + 1 < len(blocks) and blocks[number + 1].section == block.section:
             continue
         end = end or len(block.text)
         head = replace(block, text=block.text[:end], origin=runs_between(block.origin, 0, end))
-        rest = block.text[end + 1 :]
-        skipped = end + 1
-        tail = [
-            replace(block, text=rest, origin=runs_between(block.origin, skipped, len(block.text)))
-        ] if rest else []  # fmt: skip
+        tail_start = end + 1  # of the two newlines that end the paragraph the note brings one
+        tail = []
+        if tail_start < len(block.text):
+            origin = runs_between(block.origin, tail_start, len(block.text))
+            tail = [replace(block, text=block.text[tail_start:], origin=origin)]
         return [*blocks[:number], head, *notes, *tail, *blocks[number + 1 :]]
     return [*blocks, *notes]
 
@@ -290,18 +294,18 @@ def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _joined(pages: Iterator[list[Block]]) -> Iterator[Block]:
-    """The blocks of all pages, words joined over the end of a page."""
-    held: Block | None = None
+    """Yield the blocks of all pages, words joined over the end of a page."""
+    last_block: Block | None = None
     for blocks in pages:
-        if held is not None:
-            open_word = held.text.removesuffix("\n")
+        if last_block is not None:
+            open_word = last_block.text.removesuffix("\n")
             if continues(open_word, blocks[0].text):
-                held = replace(held, text=open_word[:-1])
-            yield held
+                last_block = replace(last_block, text=open_word[:-1])
+            yield last_block
         yield from blocks[:-1]
-        held = blocks[-1]
-    if held is not None:
-        yield held
+        last_block = blocks[-1]
+    if last_block is not None:
+        yield last_block
 
 
 def _blocks(library: Any, source: Source, notes: Notes, title: str) -> Iterator[Block]:

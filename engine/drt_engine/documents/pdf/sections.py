@@ -14,6 +14,7 @@ from typing import Protocol
 
 from drt_engine.documents.base import SectionPath, one_line
 from drt_engine.documents.pdf.lines import HYPHENS, Line
+from drt_engine.documents.pdf.margins import Page
 from drt_engine.documents.pdf.text import PageText
 
 _HEADING_EXTRA = 12  # characters that a heading's number may add to its bookmark
@@ -44,8 +45,8 @@ Bookmarks = dict[int, list[Bookmark]]  # by page index
 class Sections(Protocol):
     """Tells where sections begin on a page, the one that goes on first."""
 
-    def cut(self, number: int, page: PageText, usual: float) -> Iterator[tuple[int, str | None]]:
-        """Offsets in the page's text, rising, and the path of the section from there on."""
+    def cut(self, shown: Page, page: PageText) -> Iterator[tuple[int, str | None]]:
+        """Yield offsets in the page's text, rising, and the path of the section from there on."""
 
 
 class BookmarkSections:
@@ -56,24 +57,24 @@ class BookmarkSections:
         self._path = SectionPath()
         self._late: list[Bookmark] = []  # of the last page, without a place on it
 
-    def cut(self, number: int, page: PageText, usual: float) -> Iterator[tuple[int, str | None]]:
-        """Where sections begin; a bookmark without a place counts from the top of its page.
+    def cut(self, shown: Page, page: PageText) -> Iterator[tuple[int, str | None]]:
+        """Yield where sections begin; a bookmark without a place counts from the top of its page.
 
         Of several such on one page the first does, and the others from the next page on.
         """
         for mark in self._late:
             self._path.enter(mark.level, mark.title)
         self._late = []
-        marks = self._bookmarks.get(number - 1, [])
+        marks = self._bookmarks.get(shown.number - 1, [])
         letters = [_letters(line.text) for _, line in page.starts] if marks else []
         places: list[tuple[int, Bookmark, str]] = []
         line = 0
         for mark in marks:
-            found = _place(page, letters, mark, line)
-            if found is None and places:
+            place = _place(page, letters, mark, line)
+            if place is None and places:
                 self._late.append(mark)
                 continue
-            line, title = found or (0, mark.title)
+            line, title = place or (0, mark.title)
             places.append((line, mark, title))
         at = page.starts[places[0][0]][0] if places and page.starts else 0
         if not places or at:
@@ -86,7 +87,7 @@ class BookmarkSections:
 def _place(
     page: PageText, letters: Sequence[str], mark: Bookmark, begin: int
 ) -> tuple[int, str] | None:
-    """The line where a bookmark's section begins, from `begin` on, and the heading's words."""
+    """Return the line from ``begin`` on where a bookmark's section begins, and its heading."""
     matches = _named(letters, mark.title, begin)
     by_height = _at_height(page, mark.top, begin)
     if not matches:
@@ -105,32 +106,35 @@ def _place(
 
 
 def _named(letters: Sequence[str], title: str, begin: int) -> list[int]:
-    """The numbers of the lines that hold a bookmark's title, which may go on over line ends.
+    """Return the numbers of the lines that hold a bookmark's title, which may go on over line ends.
 
-    `letters` are those of each line.
+    ``letters`` are those of each line.
     """
-    wanted = _letters(title)
-    if not wanted:
+    title_letters = _letters(title)
+    if not title_letters:
         return []
     matches = []
     for number in range(begin, len(letters)):
-        found = letters[number]
-        if not found:
+        line_letters = letters[number]
+        if not line_letters:
             continue
         for extra in range(1, _HEADING_LINES):
-            if len(found) >= len(wanted) or number + extra >= len(letters):
+            if len(line_letters) >= len(title_letters) or number + extra >= len(letters):
                 break
-            if found not in wanted and wanted[:8] not in found:
+            if line_letters not in title_letters and title_letters[:8] not in line_letters:
                 break
-            found += letters[number + extra]
-        within = wanted in found and len(found) <= len(wanted) + _HEADING_EXTRA
-        if within or (len(found) > 8 and wanted.startswith(found)):
+            line_letters += letters[number + extra]
+        within = (
+            title_letters in line_letters
+            and len(line_letters) <= len(title_letters) + _HEADING_EXTRA
+        )
+        if within or (len(line_letters) > 8 and title_letters.startswith(line_letters)):
             matches.append(number)
     return matches
 
 
 def _at_height(page: PageText, top: float | None, begin: int) -> int | None:
-    """The first line below the height that a bookmark points to."""
+    """Return the first line below the height that a bookmark points to."""
     if top is None:
         return None
     below = (
@@ -146,19 +150,19 @@ def _letters(text: str) -> str:
 
 
 class HeadingSections:
-    """Cuts pages at what looks like a heading; `title` is the document's, which is none."""
+    """Cuts pages at what looks like a heading; ``title`` is the document's, which is none."""
 
     def __init__(self, title: str) -> None:
         self._path = SectionPath()
         self._title = _letters(title)
         self._sizes: list[float] = []
 
-    def cut(self, number: int, page: PageText, usual: float) -> Iterator[tuple[int, str | None]]:
-        """Where sections begin, the one that goes on first."""
+    def cut(self, shown: Page, page: PageText) -> Iterator[tuple[int, str | None]]:
+        """Yield where sections begin, the one that goes on first."""
         started = False
         at = 0
         while at < len(page.starts):
-            count = _heading_lines(page, at, usual)
+            count = _heading_lines(page, at, shown.usual)
             if not count:
                 at += 1
                 continue
@@ -177,8 +181,8 @@ class HeadingSections:
 
     def _level(self, text: str, line: Line) -> int:
         """Larger print is a higher level; among equals the depth of the number."""
-        near = (size for size in self._sizes if abs(size - line.height) < _SAME_SIZE * size)
-        size = next(near, None)
+        equal_sizes = (size for size in self._sizes if abs(size - line.height) < _SAME_SIZE * size)
+        size = next(equal_sizes, None)
         if size is None:
             size = line.height
             self._sizes.append(size)
@@ -188,7 +192,7 @@ class HeadingSections:
 
 
 def _heading_lines(page: PageText, at: int, usual: float) -> int:
-    """How many lines the heading takes that begins with this line; 0 where none does."""
+    """Return how many lines the heading takes that begins with this line; 0 where none does."""
     offset, line = page.starts[at]
     larger = line.height > _LARGER * usual
     if not larger and not line.bold:
@@ -197,10 +201,10 @@ def _heading_lines(page: PageText, at: int, usual: float) -> int:
         return 0
     count = 1
     while at + count < len(page.starts) and count < _HEADING_LINES:
-        following, other = page.starts[at + count]
-        same = abs(other.height - line.height) <= _SAME_SIZE * line.height
-        apart = page.text[following - 2 : following] == "\n\n"
-        if not same or apart:
+        following, next_line = page.starts[at + count]
+        same = abs(next_line.height - line.height) <= _SAME_SIZE * line.height
+        ends_paragraph = page.text[following - 2 : following] == "\n\n"
+        if not same or ends_paragraph:
             break
         count += 1
     text = _joined([line for _, line in page.starts[at : at + count]])
@@ -220,7 +224,7 @@ def _joined(lines: Sequence[Line]) -> str:
 
 
 def title_of(lines: Sequence[Line], usual: float) -> str:
-    """The lines in the largest print of a first page, where they follow each other; else ""."""
+    """Return the lines in a first page's largest print, where they follow each other; else ""."""
     upright = [line for line in lines if line.upright and any(map(str.isalpha, line.text))]
     if not upright:
         return ""
@@ -231,9 +235,9 @@ def title_of(lines: Sequence[Line], usual: float) -> str:
     while first + count < len(ordered) and ordered[first + count].height >= 0.95 * largest:
         count += 1
     title = one_line(_joined(ordered[first : first + count]))
-    rest = [line.height for line in upright if line.height < 0.95 * largest]
+    smaller_heights = [line.height for line in upright if line.height < 0.95 * largest]
     most = 2 * count > len(upright)  # then it is the text, and what is smaller is a footer
-    if largest < 1.2 * (median(rest) if rest else usual) or count > 4 or most:
+    if largest < 1.2 * (median(smaller_heights) if smaller_heights else usual) or count > 4 or most:
         return ""
     letters = sum(map(str.isalpha, title))
     return title if letters >= 3 and len(title) <= _LONGEST_HEADING else ""

@@ -56,7 +56,7 @@ class Spellings:
         self._words = None
 
     def has_hyphen(self, left: str, right: str) -> bool:
-        """Whether `left` and `right`, parted by a line's end, are written with a hyphen.
+        """Return whether ``left`` and ``right``, parted by a line's end, are written with a hyphen.
 
         So they are where the document writes them that way elsewhere; or where it uses both as
         words, and not what they would be as one.
@@ -72,8 +72,8 @@ class Spellings:
         if self._words is None:
             text = "\n".join("\n".join(lines) for lines in self._pages)
             self._words = frozenset(_WORD.findall(_SPLIT.sub(" ", text.lower())))
-        known = left in self._words or left in _HYPHENATED
-        return known and right in self._words and left + right not in self._words
+        is_word = left in self._words or left in _HYPHENATED
+        return is_word and right in self._words and left + right not in self._words
 
 
 @dataclass
@@ -86,7 +86,7 @@ class PageText:
     spellings: Spellings = field(default_factory=Spellings)
 
     def add(self, line: Line, separator: str) -> None:
-        """Append a line after `separator`, or to the word that the last line left open."""
+        """Append a line after ``separator``, or to the word that the last line left open."""
         piece, runs = _cleaned(line)
         if not piece:
             return
@@ -97,7 +97,10 @@ class PageText:
         self.text += piece
 
     def join(self, following: str) -> bool:
-        """Whether `following` continues the text's last word, whose hyphen then goes or stays."""
+        """Drop or keep the hyphen at the text's end where ``following`` continues its word.
+
+        Return whether it does.
+        """
         if not _ends_open(self.text):
             self.text = self.text.rstrip(HYPHENS)
             return False
@@ -111,7 +114,7 @@ class PageText:
         return True
 
     def _is_compound(self, following: str) -> bool:
-        """Whether the word that `following` completes is written with its hyphen."""
+        """Return whether the word that ``following`` completes is written with its hyphen."""
         left = _FIRST_WORD.match(self.text[-2:-_LONGEST_WORD:-1])
         right = _FIRST_WORD.match(following)
         return bool(left and right and self.spellings.has_hyphen(left[0][::-1], right[0]))
@@ -123,7 +126,7 @@ class PageText:
 
 
 def lay_out(regions: Sequence[Region], spellings: Spellings | None = None) -> PageText:
-    """The text of a page's regions; an empty line parts paragraphs, none parts a sentence."""
+    """Return the text of a page's regions, with empty lines between paragraphs."""
     if spellings is None:
         spellings = Spellings()
         spellings.see([line for region in regions for line in region])
@@ -137,18 +140,18 @@ def lay_out(regions: Sequence[Region], spellings: Spellings | None = None) -> Pa
 
 
 def ends_sentence(text: str) -> bool:
-    """Whether the text ends where a sentence may."""
+    """Return whether the text ends where a sentence may."""
     return _SENTENCE_END.search(text.rstrip()) is not None
 
 
 def _between(text: str, line: Line) -> str:
-    """A paragraph may run on at the top of the next column."""
+    """Return what parts two columns: a paragraph may run on at the top of the next one."""
     runs_on = not _SENTENCE_END.search(text) and line.text[:1].islower()
     return "\n" if runs_on else "\n\n"
 
 
 def _cleaned(line: Line) -> tuple[str, list[tuple[int, int]]]:
-    """A line without stray characters, ligatures spelt out, and its runs."""
+    """Return a line without stray characters, ligatures spelt out, and its runs."""
     text = line.text
     if line.indices or _STRAY.search(text):
         return _character_by_character(line)
@@ -162,21 +165,21 @@ def _character_by_character(line: Line) -> tuple[str, list[tuple[int, int]]]:
         start, first = runs[-1]
         if index - first != len(out) - start:
             runs.append((len(out), index))
-        out += _LIGATURES.get(character) or _kept(character)
+        out += _LIGATURES.get(character) or _replacement(character)
     return out, list(dict(runs).items())  # of two runs at one place the later counts
 
 
-def _kept(character: str) -> str:
+def _replacement(character: str) -> str:
     if "\ud800" <= character <= "\udfff":
         return "\ufffd"
     return character if character in HYPHENS or not _STRAY.match(character) else ""
 
 
 def _ends_open(text: str) -> bool:
-    """Whether a hyphen after a letter ends the text."""
+    """Return whether a hyphen after a letter ends the text."""
     return text[-1:] != "" and text[-1] in _REAL_HYPHENS + HYPHENS and text[-2:-1].isalpha()
 
 
-def continues(one: str, two: str) -> bool:
-    """Whether the last word of a page goes on in the next, its hyphen being the line's."""
-    return _ends_open(one) and two[:1].islower()
+def continues(page_end: str, following: str) -> bool:
+    """Return whether the last word of a page goes on in the next, its hyphen being the line's."""
+    return _ends_open(page_end) and following[:1].islower()

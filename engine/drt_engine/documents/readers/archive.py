@@ -1,4 +1,4 @@
-"""Lists archives and gives their members one by one, inside the child process of `sandbox`.
+"""Lists archives and sends their members one by one, in the child process of ``sandbox``.
 
 Writes nothing to disk; knows nothing of what the members are.
 """
@@ -26,7 +26,7 @@ Send = Callable[..., None]
 
 @dataclass(frozen=True)
 class _Entry:
-    """A member before its bytes are read; `why` says why they will not be."""
+    """A member before its bytes are read; ``why`` says why they will not be."""
 
     name: str
     why: str
@@ -34,10 +34,10 @@ class _Entry:
 
 
 def send_members(source: Source, send: Send) -> None:
-    """Send every member: its name, its bytes in pieces, an empty piece; "" for `why` is success."""
+    """Send every member: name, bytes in pieces, an empty piece; ``why`` is "" on success."""
     seen: set[str] = set()
     for entry in _entries(source):
-        # Systems differ in which of two they would unpack, so the second has to be told.
+        # Programs differ in which of two they would unpack, so the second is reported.
         why = entry.why or _unsafe(entry.name) or ("its name occurs twice" * (entry.name in seen))
         seen.add(entry.name)
         send(member=entry.name, why=why)
@@ -59,7 +59,7 @@ def _send_data(entry: _Entry, send: Send) -> None:
 
 
 def _unsafe(name: str) -> str:
-    """Why a member's path is refused; hidden files are passed over as they are in folders."""
+    """Return why a member's path is refused; hidden files are left out as they are in folders."""
     path = PurePosixPath(name.replace("\\", "/"))
     if path.is_absolute() or ".." in path.parts or ":" in name[:2] or "\0" in name:
         return "its path leads out of the archive"
@@ -100,7 +100,7 @@ def _tar_entries(source: Source) -> Iterator[_Entry]:
 
 
 def _first_line(error: Exception) -> str:
-    """What the library says; its tries at one compression after the other are not repeated."""
+    """Return the first line of an error: ``tarfile`` adds one for each compression it tried."""
     return one_line(str(error).partition("\n")[0]).lower() or type(error).__name__
 
 
@@ -112,7 +112,7 @@ def _tar_pieces(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[b
 
 @dataclass(frozen=True)
 class ArchiveReader:
-    """Knows archives by their content; `expand_paths` reads their members."""
+    """Knows archives by their content; ``expand_paths`` reads their members."""
 
     def recognises(self, head: bytes) -> bool:
         compressed = head.startswith((b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0"))

@@ -17,8 +17,8 @@ from drt_engine.documents.encodings import characters, find_encoding, split_line
 
 _PYTHON = words(".py .pyi .pyx")
 # Beyond, a file is data that happens to be code.
-_LONGEST_PYTHON = 4 << 20
-_LONGEST_DEFINITION = 300
+_MAX_PYTHON_BYTES = 4 << 20
+_MAX_DEFINITION = 300
 _NAME = r"([A-Za-z_$~][\w$:.~]*)"
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|final|abstract|async|override|"
@@ -58,7 +58,7 @@ class _Definition:
 
 
 def _statements(text: str) -> Iterator[list[tokenize.TokenInfo]]:
-    """The logical lines of Python code up to where it stops being Python."""
+    """Yield the logical lines of Python code up to where it stops being Python."""
     passed = (tokenize.COMMENT, tokenize.NL, tokenize.INDENT, tokenize.DEDENT)
     tokens: list[tokenize.TokenInfo] = []
     try:
@@ -69,21 +69,21 @@ def _statements(text: str) -> Iterator[list[tokenize.TokenInfo]]:
             elif token.type not in passed:
                 tokens.append(token)
     except (tokenize.TokenError, SyntaxError):
-        return  # what came before it stands
+        return  # the statements before are read all the same
 
 
 def _structure(text: str) -> tuple[dict[int, _Definition], set[int]]:
-    """The definitions by their first line, and the lines whose depth says nothing.
+    """Return the definitions by their first line, and the lines whose depth says nothing.
 
-    Decorators belong to what they stand above; within a string or bracket of several lines there
-    is no depth.
+    Decorators belong to the definition below them; within a string or bracket of several lines
+    there is no depth.
     """
     definitions: dict[int, _Definition] = {}
-    inside: set[int] = set()
+    no_depth: set[int] = set()
     decorated = 0
     for tokens in _statements(text):
         first, last = tokens[0].start[0], tokens[-1].start[0]
-        inside.update(range(first + 1, last + 1))
+        no_depth.update(range(first + 1, last + 1))
         strings = [token.string for token in tokens[:3]]
         if strings[0] == "@":
             decorated = decorated or first
@@ -91,15 +91,15 @@ def _structure(text: str) -> tuple[dict[int, _Definition], set[int]]:
         strings = strings[1:] if strings[0] == "async" else strings
         if strings[0] in ("def", "class") and len(strings) > 1:
             line = decorated or first
-            inside.update(range(line + 1, last + 1))
+            no_depth.update(range(line + 1, last + 1))
             definitions[line] = _Definition(line, tokens[0].start[1], strings[1])
         decorated = 0
-    return definitions, inside
+    return definitions, no_depth
 
 
 def _definition(line: str, number: int, suffix: str) -> _Definition | None:
-    """The definition that a line of another language opens, by its look."""
-    if len(line) > _LONGEST_DEFINITION:
+    """Return the definition that a line of another language opens, by its look."""
+    if len(line) > _MAX_DEFINITION:
         return None
     match = _DEFINITION.match(line.rstrip("\n"))
     if match is None:
@@ -111,12 +111,12 @@ def _definition(line: str, number: int, suffix: str) -> _Definition | None:
             return None
         name = _declared_name(declared, line)
     elif match["type"] and suffix in _C_STYLE and _MEMBER.search(line):
-        return None  # `struct name *member;`
+        return None  # ``struct name *member;``
     return _Definition(number, len(match["indent"].expandtabs(4)), name.strip("$:"))
 
 
 def _declaration(line: str, number: int) -> _Definition | None:
-    """The function that a line of a header declares at the left margin."""
+    """Return the function that a line of a header declares at the left margin."""
     match = _DECLARED.match(line.rstrip("\n"))
     declared = match["c"].split() if match else []
     if len(declared) < 2 or _NOT_DEFINED & set(declared):
@@ -125,7 +125,7 @@ def _declaration(line: str, number: int) -> _Definition | None:
 
 
 def _declared_name(declared: list[str], line: str) -> str:
-    """The last word, or the one before a macro around the parameters: `int read OF((int n));`."""
+    """Return the last word, or the one before a macro as in ``int read OF((int n));``."""
     macro = declared[-1].isupper() and len(declared) > 2 and f"{declared[-1]}((" in line
     return declared[-2 if macro else -1].lstrip("*&")
 
@@ -137,16 +137,16 @@ class _Comments:
         self._open = False
 
     def take(self, line: str) -> bool:
-        """Whether the line begins within a comment."""
-        inside, at = self._open, 0
+        """Return whether the line begins within a comment."""
+        inside, index = self._open, 0
         while True:
-            at = line.find("*/" if self._open else "/*", at)
-            if at < 0:
+            index = line.find("*/" if self._open else "/*", index)
+            if index < 0:
                 return inside
-            if not self._open and (line.count('"', 0, at) % 2 or line.count("'", 0, at) % 2):
-                at += 2  # in a string
+            if not self._open and (line.count('"', 0, index) % 2 or line.count("'", 0, index) % 2):
+                index += 2  # in a string
                 continue
-            self._open, at = not self._open, at + 2
+            self._open, index = not self._open, index + 2
 
 
 class _Sections:
@@ -156,7 +156,7 @@ class _Sections:
         self._open: list[_Definition] = []
 
     def at(self, line: str, definition: _Definition | None) -> str | None:
-        """The path at a line, which may open a definition."""
+        """Return the path at a line, which may open a definition."""
         bare = line.strip()
         if definition is not None:
             self._close(definition.column)
@@ -164,7 +164,7 @@ class _Sections:
         elif bare and not bare.startswith(("}", ")", "]", "end", "#", "{", "//", "*", "/*")):
             column = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
             self._close(column)
-        return ".".join(one.name for one in self._open) or None
+        return ".".join(opened.name for opened in self._open) or None
 
     def _close(self, column: int) -> None:
         while self._open and self._open[-1].column >= column:
@@ -173,29 +173,29 @@ class _Sections:
 
 def _other_places(lines: Iterator[str], suffix: str) -> Iterator[Block]:
     sections, comments = _Sections(), _Comments()
-    whole = True
+    at_line_start = True
     section: str | None = None
     for number, line in enumerate(lines, 1):
         if not (suffix in _SLASH_COMMENTS and comments.take(line)):
-            definition = _definition(line, number, suffix) if whole else None
+            definition = _definition(line, number, suffix) if at_line_start else None
             section = sections.at(line, definition)
         yield Block(line, section=section)
-        whole = line.endswith("\n")
+        at_line_start = line.endswith("\n")
 
 
 def _python_places(text: str) -> Iterator[Block]:
-    """A definition goes on to the next line at its depth that is code."""
-    definitions, inside = _structure(text)
+    """Yield a definition goes on to the next line at its depth that is code."""
+    definitions, no_depth = _structure(text)
     sections = _Sections()
     section: str | None = None
     for number, line in enumerate(io.StringIO(text), 1):
-        if number not in inside:
+        if number not in no_depth:
             section = sections.at(line, definitions.get(number))
         yield Block(line, section=section)
 
 
 def _blocks(source: Source, encoding: str) -> Iterator[Block]:
-    if source.suffix in _PYTHON and source.size <= _LONGEST_PYTHON:
+    if source.suffix in _PYTHON and source.size <= _MAX_PYTHON_BYTES:
         pieces = _python_places("".join(characters(source, encoding)))
     else:
         pieces = _other_places(split_lines(characters(source, encoding)), source.suffix)

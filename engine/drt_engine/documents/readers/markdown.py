@@ -18,6 +18,7 @@ from drt_engine.documents.base import (
     PassedOver,
     SectionPath,
     Source,
+    SuffixOnly,
     one_line,
     regroup,
 )
@@ -45,7 +46,7 @@ _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def plain_heading(text: str) -> str:
-    """A heading without the marks of links, emphasis, code and attributes."""
+    """Return a heading without the marks of links, emphasis, code and attributes."""
     text = _ATTRIBUTES.sub("", _CLOSING_HASHES.sub("", text))
     text = _LINK.sub(lambda m: m[1] or m[2] or "", text)
     return _ESCAPE.sub(r"\1", _EMPHASIS.sub("", text)).strip()
@@ -59,7 +60,7 @@ class _Literal:
         self._fence: str | None = None
 
     def takes(self, line: str) -> bool:
-        """Whether `line` belongs to a literal part, its first and last line included."""
+        """Return whether ``line`` belongs to a literal part, its first and last line included."""
         if self._front_lines:
             self._front_lines -= 1
             return True
@@ -75,34 +76,36 @@ class _Literal:
 
 
 class _Sections:
-    """Gives every line its section; holds a short paragraph back until it is no heading.
+    """Gives every line its section.
 
-    Comments and the fences of directives are passed over, since no reader of the page sees them.
+    A paragraph of up to ``_HEADING_LINES`` lines is kept back, since a line of ``===`` below would
+    make it a heading. Comments and the fences of directives are left out, since no reader of the
+    page sees them.
     """
 
     def __init__(self, path: SectionPath, front_lines: int, notes: Notes) -> None:
         self._path, self._notes = path, notes
         self._literal = _Literal(front_lines)
-        self._held: list[str] = []
-        self._run = 0  # lines of the paragraph so far
+        self._paragraph_lines: list[str] = []
+        self._paragraph_length = 0  # lines of the paragraph so far
         self._comment: list[str] = []  # lines of a comment that has not ended yet
 
     def places(self, lines: Iterable[str]) -> Iterator[Block]:
-        whole = True
+        at_line_start = True
         for line in lines:
             if self._comment:
                 yield from self._in_comment(line)
-            elif whole and len(line) <= _HEADING_CHARACTERS:
+            elif at_line_start and len(line) <= _HEADING_CHARACTERS:
                 yield from self._line(line)
             else:
                 yield from self._plain(line)
-                self._run = _HEADING_LINES
-            whole = line.endswith("\n")
+                self._paragraph_length = _HEADING_LINES
+            at_line_start = line.endswith("\n")
         yield from self._end_comment(hidden=False)
         yield from self._release()
 
     def _in_comment(self, line: str) -> Iterator[Block]:
-        """Hold a comment back until its end; one that never ends, or ends in text, is text."""
+        """Keep a comment back until its end; one that never ends, or ends in text, is text."""
         self._comment.append(line)
         if (end := line.find("-->")) >= 0:
             yield from self._end_comment(hidden=not line[end + 3 :].strip())
@@ -121,62 +124,62 @@ class _Sections:
 
     def _line(self, line: str) -> Iterator[Block]:
         bare = line.rstrip("\n")
-        underline = _SETEXT.match(bare) if self._held else None
+        underline = _SETEXT.match(bare) if self._paragraph_lines else None
         if underline:
-            yield self._heading(1 if underline[1] else 2, "".join(self._held), line)
+            yield self._heading(1 if underline[1] else 2, "".join(self._paragraph_lines), line)
         elif self._literal.takes(bare):
             yield from self._plain(line)
         elif bare.lstrip().startswith("<!--"):
             yield from self._release()
-            self._run = 0
+            self._paragraph_length = 0
             yield from self._in_comment(line)
         elif _DIRECTIVE.match(bare):
             yield from self._release()
-            self._run = 0
+            self._paragraph_length = 0
             self._notes.skip("fence of a directive", "a mark for the page's layout")
             yield PassedOver(line)
         elif atx := _ATX.match(bare):
             yield from self._release()
             yield self._heading(len(atx[1]), atx[2] or "", line)
-        elif _NOT_PARAGRAPH.match(bare) or (not self._run and _INDENTED.match(bare)):
+        elif _NOT_PARAGRAPH.match(bare) or (not self._paragraph_length and _INDENTED.match(bare)):
             yield from self._plain(line)
         else:
             yield from self._paragraph(line)
 
     def _paragraph(self, line: str) -> Iterator[Block]:
-        self._run += 1
-        if self._run <= _HEADING_LINES:
-            self._held.append(line)
+        self._paragraph_length += 1
+        if self._paragraph_length <= _HEADING_LINES:
+            self._paragraph_lines.append(line)
             return
         yield from self._release()
         yield Block(line, section=self._path.text)
 
     def _heading(self, level: int, heading: str, line: str) -> Block:
         self._path.enter(level, plain_heading(heading))
-        text = "".join(self._held) + line
-        self._held, self._run = [], 0
+        text = "".join(self._paragraph_lines) + line
+        self._paragraph_lines, self._paragraph_length = [], 0
         return Block(text, section=self._path.text)
 
     def _plain(self, line: str) -> Iterator[Block]:
         yield from self._release()
-        self._run = 0
+        self._paragraph_length = 0
         yield Block(line, section=self._path.text)
 
     def _release(self) -> Iterator[Block]:
-        if self._held:
-            yield Block("".join(self._held), section=self._path.text)
-        self._held = []
+        if self._paragraph_lines:
+            yield Block("".join(self._paragraph_lines), section=self._path.text)
+        self._paragraph_lines = []
 
 
 def sections(
     lines: Iterable[str], front_lines: int = 0, notes: Notes | None = None
 ) -> Iterator[Block]:
-    """Lines of Markdown with the sections that their headings make."""
+    """Return lines of Markdown with the sections that their headings make."""
     return _Sections(SectionPath(), front_lines, notes or Notes()).places(lines)
 
 
 def _front_matter(source: Source, encoding: str) -> tuple[int, Metadata]:
-    """How many lines the front matter takes, and what it says; 0 where there is none."""
+    """Return how many lines the front matter takes, and what it says; 0 where there is none."""
     head = "".join(islice(characters(source, encoding), 1))
     match = _FRONT_MATTER.match(head)
     if not match or not _KEY.search(match[1]):
@@ -199,13 +202,11 @@ def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> It
 
 
 @dataclass(frozen=True)
-class MarkdownReader:
+class MarkdownReader(SuffixOnly):
     """Markdown, kept as it is written so that quotes are verbatim."""
 
-    def recognises(self, head: bytes) -> bool:
-        return False  # nothing tells Markdown from plain text but its suffix
-
     def open(self, source: Source) -> OpenDocument:
+        """Open the document; the title is that of the front matter, else the first heading."""
         encoding = find_encoding(source)
         front_lines, about = _front_matter(source, encoding)
         title = about.title or _first_heading(source, encoding, front_lines)

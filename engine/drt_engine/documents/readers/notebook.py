@@ -1,6 +1,6 @@
 """Reads Jupyter notebooks: prose, code and printed results in order, headings as sections.
 
-Knows the notebook's JSON; headings are `markdown`'s.
+Knows the notebook's JSON; headings are found by ``markdown``.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _listed(value: object) -> list[Any]:
 
 
 def _text(value: object) -> str:
-    """A multi-line string, which notebooks write as one or as a list of lines."""
+    """Return a multi-line string, which notebooks write as one or as a list of lines."""
     if isinstance(value, list):
         value = "".join(part for part in value if isinstance(part, str))
     text = value if isinstance(value, str) else ""
@@ -80,8 +80,8 @@ def _text(value: object) -> str:
 
 
 def _fenced(text: str, language: str = "") -> str:
-    """A literal block with a fence longer than any in it."""
-    longest = max((len(found) for found in _FENCE.findall(text)), default=2)
+    """Return a literal block with a fence longer than any in it."""
+    longest = max((len(run) for run in _FENCE.findall(text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.rstrip()}\n{fence}\n\n"
 
@@ -94,7 +94,7 @@ def _language(notebook: dict[str, Any]) -> str:
 
 
 def _markdown(notebook: dict[str, Any], source: Source, notes: Notes) -> Iterator[str]:
-    """The notebook as Markdown, cell by cell."""
+    """Yield the notebook as Markdown, cell by cell."""
     language = _language(notebook)
     for cell in _cells(notebook, source):
         text = _text(cell.get("source", cell.get("input")))
@@ -115,7 +115,7 @@ def _markdown(notebook: dict[str, Any], source: Source, notes: Notes) -> Iterato
 
 
 def _without_tags(text: str, notes: Notes) -> str:
-    """Markdown without the HTML that only lays it out; tables of it as rows, code as it is."""
+    """Return Markdown without the HTML that only lays it out; tables as rows, code as it is."""
 
     def plain(match: re.Match[str]) -> str:
         if match["code"]:
@@ -131,7 +131,7 @@ def _without_tags(text: str, notes: Notes) -> str:
 
 
 def _html_text(html: str) -> str:
-    """The text of a piece of HTML; "" where it has none."""
+    """Return the text of a piece of HTML; "" where it has none."""
     source = Source.from_bytes(html.encode("utf-8", "replace"), "HTML")
     try:
         with HtmlReader().open(source) as document:
@@ -160,7 +160,7 @@ def _output(output: object, notes: Notes) -> Iterator[str]:
 
 
 def _result(data: dict[str, Any]) -> str:
-    """A result in the form that says most: a table, prose, a formula, else what Python prints."""
+    """Return a result in its best form: a table, prose, a formula, else what Python prints."""
     printed = _text(data.get("text/plain"))
     if prose := _text(data.get("text/markdown")):
         return prose
@@ -205,11 +205,11 @@ class NotebookReader:
 
     def open(self, source: Source) -> OpenDocument:
         encoding = find_encoding(source)
-        title, found = "", False
+        title, has_text = "", False
         for block in _blocks(source, encoding, Notes()):
-            found = found or not block.text.isspace()
+            has_text = has_text or not block.text.isspace()
             title = title or (block.section or "").partition(" > ")[0]
-        if not found:
+        if not has_text:
             raise empty(source)
         notes, about = Notes(), _metadata(_load(source, encoding))
         return OpenDocument(

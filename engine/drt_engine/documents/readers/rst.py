@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from drt_engine.documents.base import Block, OpenDocument, SectionPath, Source, one_line, regroup
+from drt_engine.documents.base import (
+    Block,
+    OpenDocument,
+    SectionPath,
+    Source,
+    SuffixOnly,
+    one_line,
+    regroup,
+)
 from drt_engine.documents.encodings import characters, find_encoding, split_lines
 from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
 
@@ -23,9 +31,9 @@ _HEAD_LINES = 60
 
 
 def plain_title(text: str) -> str:
-    """A title without the marks of roles, links and emphasis."""
-    text = _ROLE.sub(lambda found: next(part for part in found.groups() if part is not None), text)
-    return _EMPHASIS.sub(lambda found: found[1] or found[2], text).strip()
+    """Return a title without the marks of roles, links and emphasis."""
+    text = _ROLE.sub(lambda match: next(part for part in match.groups() if part is not None), text)
+    return _EMPHASIS.sub(lambda match: match[1] or match[2], text).strip()
 
 
 class _Titles:
@@ -34,29 +42,29 @@ class _Titles:
     def __init__(self) -> None:
         self.path = SectionPath()
         self._styles: list[tuple[str, bool]] = []
-        self._held: list[str] = []  # at most a blank, an overline and a title
-        self._blank = True  # whether the line before the held ones is empty
+        self._pending: list[str] = []  # at most a blank, an overline and a title
+        self._blank = True  # whether the line before the pending ones is empty
 
     def places(self, lines: Iterable[str]) -> Iterator[Block]:
         for line in lines:
-            self._held.append(line)
+            self._pending.append(line)
             yield from self._settle()
-        yield from self._release(len(self._held))
+        yield from self._release(len(self._pending))
 
     def _settle(self) -> Iterator[Block]:
         """Release what can no longer be part of a title."""
-        held = self._held
-        if len(held) == 3:
-            if self._blank and self._is_title(held[1], held[2], over=held[0]):
+        pending = self._pending
+        if len(pending) == 3:
+            if self._blank and self._is_title(pending[1], pending[2], over=pending[0]):
                 yield from self._heading(3)
                 return
             yield from self._release(1)
-        if len(held) >= 2 and self._blank and not _adorns(held[0]):
-            if self._is_title(held[0], held[1]):
+        if len(pending) >= 2 and self._blank and not _adorns(pending[0]):
+            if self._is_title(pending[0], pending[1]):
                 yield from self._heading(2)
             else:
                 yield from self._release(1)
-        elif len(held) >= 2 and not (self._blank and _adorns(held[0])):
+        elif len(pending) >= 2 and not (self._blank and _adorns(pending[0])):
             yield from self._release(1)
 
     def _is_title(self, title: str, under: str, over: str | None = None) -> bool:
@@ -70,7 +78,7 @@ class _Titles:
         return over.rstrip() == rule and len(rule) >= len(bare)
 
     def _heading(self, count: int) -> Iterator[Block]:
-        lines, self._held = self._held[:count], self._held[count:]
+        lines, self._pending = self._pending[:count], self._pending[count:]
         style = (lines[-1][0], count == 3)
         if style not in self._styles:
             self._styles.append(style)
@@ -80,7 +88,7 @@ class _Titles:
 
     def _release(self, count: int) -> Iterator[Block]:
         for _ in range(count):
-            line = self._held.pop(0)
+            line = self._pending.pop(0)
             self._blank = not line.strip()
             yield Block(line, section=self.path.text)
 
@@ -98,7 +106,7 @@ def _title(source: Source, encoding: str) -> str:
 
 
 def _metadata(source: Source, encoding: str) -> Metadata:
-    """What the field list says that the file begins with, alone or below its title."""
+    """Return what the field list says that the file begins with, alone or below its title."""
     lines = list(islice(split_lines(characters(source, encoding)), _HEAD_LINES))
     for number, line in enumerate(lines):
         below_title = number and (_adorns(lines[number - 1]) or not lines[number - 1].strip())
@@ -116,13 +124,11 @@ def _blocks(source: Source, encoding: str) -> Iterator[Block]:
 
 
 @dataclass(frozen=True)
-class RstReader:
+class RstReader(SuffixOnly):
     """reStructuredText, kept as it is written so that quotes are verbatim."""
 
-    def recognises(self, head: bytes) -> bool:
-        return False  # nothing tells it from plain text but its suffix
-
     def open(self, source: Source) -> OpenDocument:
+        """Open the document; the title is that of its field list, else its first heading."""
         encoding = find_encoding(source)
         about = _metadata(source, encoding)
         title = about.title or one_line(_title(source, encoding)) or one_line(source.file_name)

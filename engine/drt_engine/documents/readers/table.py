@@ -19,6 +19,7 @@ from drt_engine.documents.base import (
     OpenDocument,
     Origin,
     Source,
+    SuffixOnly,
     one_line,
     regroup,
 )
@@ -38,11 +39,11 @@ Fields = Sequence[tuple[str, str]]
 
 
 def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -> Iterator[Block]:
-    """A row on one line; on several when it is long, each of which begins with the row's key.
+    """Yield a row on one line; on several when it is long, each of which begins with the row's key.
 
     So no part of a row is read without what it is about. A field with lines of its own keeps them.
     Each block is one line, since all of them are on the same line of the source: the one where the
-    row begins. `span` is the row's place in the source, in characters.
+    row begins. ``span`` is the row's place in the source, in characters.
     """
     origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
@@ -54,7 +55,7 @@ def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -
 
 
 def _parted(parts: Sequence[str]) -> list[str]:
-    """Fields in lines of at most `_LONGEST_ROW` characters where they fit, the first repeated."""
+    """Split a row into lines of at most ``_LONGEST_ROW`` characters, the first field repeated."""
     key = parts[0] if len(parts[0]) <= _LONGEST_KEY and "\n" not in parts[0] else ""
     lines: list[str] = []
     line = key
@@ -68,7 +69,7 @@ def _parted(parts: Sequence[str]) -> list[str]:
 
 
 class _Lines:
-    """The lines of a table; `position` is where the next one begins, in characters.
+    """The lines of a table; ``position`` is where the next one begins, in characters.
 
     Raises UnreadableDocument for a line that no table has.
     """
@@ -97,7 +98,7 @@ class _Lines:
 
 
 def _delimiter(lines: Sequence[str], suffix: str) -> str:
-    """The delimiter that stands equally often on most lines; a comma where none does."""
+    """Return the delimiter that stands equally often on most lines; a comma where none does."""
     if suffix in (".tsv", ".tab"):
         return "\t"
     best, best_score = ",", 0
@@ -110,7 +111,7 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str:
 
 
 def _is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns: short, all different, no numbers, rows follow."""
+    """Return whether the first row names columns: short, all different, no numbers, rows follow."""
     if len(rows) < 2 or not rows[0]:
         return False
     first = [cell.strip() for cell in rows[0]]
@@ -158,13 +159,14 @@ def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
 
 
 @dataclass(frozen=True)
-class CsvReader:
-    """A table; every row says its column names, so that each can be read alone."""
+class CsvReader(SuffixOnly):
+    """A table; every row says its column names, so that each can be read alone.
 
-    def recognises(self, head: bytes) -> bool:
-        return False  # too much of what is text looks like a table
+    Only the suffix tells: too much of what is text looks like a table.
+    """
 
     def open(self, source: Source) -> OpenDocument:
+        """Open the table, whose delimiter and header are told by its first lines."""
         encoding = find_encoding(source)
         media = "text/tab-separated-values" if source.suffix in (".tsv", ".tab") else "text/csv"
         blocks = regroup(_csv_rows(source, encoding))
@@ -172,7 +174,7 @@ class CsvReader:
 
 
 def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """The fields of a record, those of records in it under their path; lists of values joined."""
+    """Yield the fields of a record, those of inner records under their path; join plain lists."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from _flat(inner, f"{name}.{key}" if name else str(key))
@@ -221,13 +223,11 @@ def _record(line: str, number: int, position: int, notes: Notes) -> Iterator[Blo
 
 
 @dataclass(frozen=True)
-class JsonLinesReader:
-    """A record on each line."""
-
-    def recognises(self, head: bytes) -> bool:
-        return False  # a single JSON file reads well enough as text
+class JsonLinesReader(SuffixOnly):
+    """A record on each line; a single JSON value is read as text."""
 
     def open(self, source: Source) -> OpenDocument:
+        """Open the records; a line that is no JSON is text."""
         encoding = find_encoding(source)
         notes = Notes()
         blocks = regroup(_json_rows(source, encoding, notes))

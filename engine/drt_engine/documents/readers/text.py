@@ -1,4 +1,4 @@
-"""Reads plain text; headings are told by `text_headings`."""
+"""Reads plain text; headings are told by ``text_headings``."""
 
 from __future__ import annotations
 

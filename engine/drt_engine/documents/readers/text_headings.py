@@ -34,7 +34,7 @@ _PART, _CHAPTERS, _UNDERLINED, _NUMBERS = 1, 2, 10, 20  # levels, outermost firs
 class TextSections:
     """Gives every line of a plain text its section, and passes tables of contents over.
 
-    `marked` says that stars or equals signs before a line make it a heading.
+    ``marked`` says that stars or equals signs before a line make it a heading.
     """
 
     def __init__(self, notes: Notes, *, marked: bool = False) -> None:
@@ -87,8 +87,8 @@ class TextSections:
             return _UNDERLINED + self._styles.index(underline[1]), bare
         if self._marked and (marked := _MARKED.fullmatch(line.rstrip())):
             return _UNDERLINED + len(marked["mark"]), one_line(marked["name"])
-        alone = not following.strip()
-        if not alone and not (_is_capitals(bare) and following[:1] in " \t"):
+        is_alone = not following.strip()
+        if not is_alone and not (_is_capitals(bare) and following[:1] in " \t"):
             return None
         if chapter := _CHAPTER.fullmatch(bare):
             if chapter["name"].endswith((",", ";")) or len(chapter["name"]) > 80:
@@ -108,7 +108,7 @@ class TextSections:
 
 
 def _is_capitals(text: str) -> bool:
-    """Whether a line is words in capitals, and not an abbreviation, a number or a formula."""
+    """Return whether a line is words in capitals, no abbreviation, number or formula."""
     letters = [c for c in text if c.isalpha()]
     return len(letters) > 3 and len(letters) > 0.6 * len(text) and not any(map(str.islower, text))
 
@@ -116,7 +116,7 @@ def _is_capitals(text: str) -> bool:
 def metadata_of_head(lines: Sequence[str]) -> Metadata:
     """Title, author and date of the lines that a text begins with.
 
-    They are in fields of their own lines, `Title: ...`; else the first line is the title where it
+    They are in fields of their own lines, ``Title: ...``; else the first line is the title where it
     is in capitals, or in the middle, with an empty line below.
     """
     fields: dict[str, str] = {}

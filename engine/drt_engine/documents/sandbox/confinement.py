@@ -1,7 +1,7 @@
 """Takes from a process what reading one document does not need: files, network, other processes.
 
 Knows the kernel's ways to confine a process (limits, no new privileges, Landlock, seccomp) and
-nothing of documents. What a system lacks is left out; `Confinement` says what is in force.
+nothing of documents. What a system lacks is left out; ``Confinement`` says what is in force.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _OPEN_FILES = 64
 class Confinement:
     """What holds in the process that reads documents of complex formats.
 
-    `limits` are the resources that are limited. `no_new_privileges` says that no program could
-    give it more rights, `landlock` is the version of Landlock that keeps it from files, network and
-    signals (0: none), `seccomp` whether the kernel refuses all system calls but a few.
+    ``limits`` are the resources that are limited. ``no_new_privileges`` says that no program could
+    give it more rights, ``landlock`` is the version of Landlock that keeps it from files, network
+    and signals (0: none), ``seccomp`` whether the kernel refuses all system calls but a few.
     """
 
     limits: tuple[str, ...] = ()
@@ -48,8 +48,8 @@ class Confinement:
 
 
 def limit_resources(*, cpu_seconds: int, memory_bytes: int) -> tuple[str, ...]:
-    """Set the limits of this process; return the names of those that hold."""
-    wanted = {
+    """Set the names of this process; return the names of those that hold."""
+    limit_values = {
         # At the first a signal says why the process ends; at the second it is killed.
         "CPU": (cpu_seconds, cpu_seconds + 2),
         "AS": (memory_bytes, memory_bytes),
@@ -58,8 +58,8 @@ def limit_resources(*, cpu_seconds: int, memory_bytes: int) -> tuple[str, ...]:
         "NOFILE": (_OPEN_FILES, _OPEN_FILES),
         "NPROC": (0, 0),
     }
-    limits = []
-    for name, (soft, hard) in wanted.items():
+    names = []
+    for name, (soft, hard) in limit_values.items():
         kind = getattr(resource, f"RLIMIT_{name}")
         ceiling = resource.getrlimit(kind)[1]
         if ceiling != resource.RLIM_INFINITY:
@@ -71,16 +71,17 @@ def limit_resources(*, cpu_seconds: int, memory_bytes: int) -> tuple[str, ...]:
             if kind != resource.RLIMIT_AS or sys.platform != "darwin":
                 raise
         else:
-            limits.append(name)
-    return tuple(limits)
+            names.append(name)
+    return tuple(names)
 
 
 def confine(readable: Sequence[str] = (), *, before_seccomp: Callable[[], None]) -> Confinement:
     """Take files, network and other processes from this process, as far as the kernel can.
 
-    With `readable` files below these folders may still be read, in its readers of plug-ins that
-    import modules late; else no file can be opened at all. `before_seccomp` starts the threads that
-    the process needs: later ones are refused, and Landlock holds only in threads started after it.
+    With ``readable`` files below these folders may still be read, in its readers of plug-ins that
+    import modules late; else no file can be opened at all. ``before_seccomp`` starts the threads
+    that the process needs: later ones are refused, and Landlock holds only in threads started
+    after it.
     """
     if not sys.platform.startswith("linux"):
         before_seccomp()
@@ -101,7 +102,9 @@ def confine(readable: Sequence[str] = (), *, before_seccomp: Callable[[], None])
 def _call(libc: ctypes.CDLL, number: int, *arguments: int | bytes | None) -> int:
     """Return the result of a system call that the C library has no function for."""
     # A plain int would be passed as 32 bits, the other half of its register being undefined.
-    passed = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
+    passed = [
+        ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments
+    ]
     return int(libc.syscall(ctypes.c_long(number), *passed))
 
 
@@ -237,7 +240,7 @@ def _step(code: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
 def filter_program(machine: Machine, *, opens: bool) -> bytes:
     """Return the seccomp filter: a few calls are allowed, all others fail with EACCES.
 
-    With `opens` files may be looked at and opened to be read.
+    With ``opens`` files may be looked at and opened to be read.
     """
     numbers = machine.numbers
     program = [
@@ -268,7 +271,7 @@ def filter_program(machine: Machine, *, opens: bool) -> bytes:
 def _allowed_with(
     number: int, argument: int, values: Sequence[int], mask: int = 0xFFFF_FFFF
 ) -> list[bytes]:
-    """Steps that allow a call where the low half of an argument is one of `values`."""
+    """Return steps that allow a call where the low half of an argument is one of ``values``."""
     choices = []
     for value in values:
         choices += [_step(_EQUAL, value, 0, 1), _step(_RETURN, _ALLOW)]

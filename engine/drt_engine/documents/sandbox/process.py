@@ -1,10 +1,10 @@
 """Reads documents of complex formats in a child process that a hostile file cannot get out of.
 
-The parent's half: starts `worker`, checks every frame it sends, and ends it when it takes too
-long, says too much, or is no longer wanted. A crash, a hang or a memory blow-up of the child is a
-sentence here. Frames are 8 hexadecimal digits of length and a line of JSON; nothing is unpickled.
-The document goes in as an open descriptor, text comes out through a pipe; what `confinement` takes
-from the child, and where a system lacks it, is in docs/explanation.
+The parent's half: starts ``worker``, checks every frame it sends, and ends it when it takes too
+long, sends too much, or is no longer needed. A crash, a hang or a memory blow-up of the child
+becomes an error here. Frames are 8 hexadecimal digits of length and a line of JSON; nothing is
+unpickled. The document goes in as an open descriptor, text comes out through a pipe; what
+``confinement`` takes from the child, and where a system lacks it, is in docs/explanation.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ from drt_engine.documents.sandbox.confinement import Confinement
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 FRAME_BYTES = 1 << 22
-_MOST_NOTES = 100
-_MOST = 1 << 60  # of lines and characters of a source
-_KEPT_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
+_MAX_NOTES = 100
+_MAX_PLACE = 1 << 60  # of lines and characters of a source
+_PASSED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
 
 
 class Child:
-    """A running worker; `frame` gives what it says, `close` ends it whatever it does."""
+    """A running worker; ``frame`` returns its next frame, ``close`` ends it whatever it does."""
 
     def __init__(self, request: dict[str, Any], source: Source | None, limits: Limits) -> None:
-        """Start a worker for a request; `source` is the document that it is given to read."""
+        """Start a worker for a request; ``source`` is the document that it is given to read."""
         self._source, self._limits = source, limits
         self._name = "the document" if source is None else source.name
         self._buffer = bytearray()
@@ -82,10 +82,10 @@ class Child:
         self._poll.register(self._output, select.POLLIN)
 
     def frame(self) -> dict[str, Any]:
-        """The next frame; raises DocumentError for what the child reports or dies of."""
+        """Return the next frame; raises DocumentError for what the child reports or dies of."""
         value = self._frame()
         if self._start is None and "ready" in value:
-            # Sent before the document was looked at, so that it can be believed.
+            # Sent before the worker looked at the document, so that it can be trusted.
             self._start = float(value["ready"])
             limits = tuple(value["confinement"].pop("limits"))
             self.confinement = Confinement(limits, **value["confinement"])
@@ -118,9 +118,9 @@ class Child:
             if not data:
                 raise self.refuse(self._cause_of_death())
             self._buffer += data
-        taken = bytes(self._buffer[:count])
+        message = bytes(self._buffer[:count])
         del self._buffer[:count]
-        return taken
+        return message
 
     def _cause_of_death(self) -> str:
         deadline = time.monotonic() + 10
@@ -165,7 +165,7 @@ class Child:
 
 
 def _error_of(frame: dict[str, Any]) -> DocumentError:
-    """The error a child reports, of the kind that it names when there is such a kind."""
+    """Return the error a child reports, of the kind that it names when there is such a kind."""
     kind = getattr(errors, str(frame["error"]), None)
     if not (isinstance(kind, type) and issubclass(kind, DocumentError)):
         kind = UnreadableDocument
@@ -173,10 +173,10 @@ def _error_of(frame: dict[str, Any]) -> DocumentError:
 
 
 def _environment() -> dict[str, str]:
-    """What the child needs to import the same modules; no keys or tokens of the parent's."""
-    kept = {name: os.environ[name] for name in _KEPT_VARIABLES if name in os.environ}
+    """Return what the child needs to import the same modules; no keys or tokens of the parent's."""
+    variables = {name: os.environ[name] for name in _PASSED_VARIABLES if name in os.environ}
     path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
-    return kept | {"PYTHONPATH": path, "PYTHONUTF8": "1"}
+    return variables | {"PYTHONPATH": path, "PYTHONUTF8": "1"}
 
 
 class _Blocks(Iterator[Block]):
@@ -216,7 +216,7 @@ class _Blocks(Iterator[Block]):
 
 
 def block_of(frame: dict[str, Any]) -> Block:
-    """The block of a frame; raises ValueError for what is none."""
+    """Return the block of a frame; raises ValueError for what is none."""
     text, page, section = frame.get("text"), frame.get("page"), frame.get("section")
     line, origin = frame.get("line"), frame.get("origin", [])
     sound = (
@@ -224,10 +224,10 @@ def block_of(frame: dict[str, Any]) -> Block:
         and 0 < len(text) <= BLOCK_CHARACTERS
         and (page is None or isinstance(page, int))
         and (section is None or isinstance(section, str))
-        and (line is None or (isinstance(line, int) and 0 < line < _MOST))
+        and (line is None or (isinstance(line, int) and 0 < line < _MAX_PLACE))
         and isinstance(origin, list)
         and all(map(_is_run, origin))
-        and all(one[0] <= two[0] for one, two in pairwise(origin))
+        and all(run[0] <= following[0] for run, following in pairwise(origin))
     )
     if not sound:
         raise ValueError("something that is no text")
@@ -237,25 +237,27 @@ def block_of(frame: dict[str, Any]) -> Block:
 def _is_run(run: object) -> bool:
     if not isinstance(run, list) or len(run) not in (2, 3):
         return False
-    counts = all(type(n) is int and 0 <= n < _MOST for n in run)
+    counts = all(type(n) is int and 0 <= n < _MAX_PLACE for n in run)
     return counts and (len(run) == 2 or run[1] <= run[2])
 
 
 def skipped_of(frame: dict[str, Any]) -> list[str]:
-    """What the last frame says was skipped; raises ValueError for what says nothing."""
-    said = frame["skipped"]
-    if not isinstance(said, list) or len(said) > _MOST_NOTES:
+    """Return what the last frame says was skipped; raises ValueError for what says nothing."""
+    phrases = frame["skipped"]
+    if not isinstance(phrases, list) or len(phrases) > _MAX_NOTES:
         raise ValueError("no list of what it skipped")
-    return [str(one) for one in said]
+    return [str(phrase) for phrase in phrases]
 
 
-def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) -> OpenDocument:
-    """Open a document with `chosen`'s reader in a child process.
+def read_isolated(
+    document_format: Format, source: Source, limits: Limits | None = None
+) -> OpenDocument:
+    """Open a document with ``document_format``'s reader in a child process.
 
     Raises DocumentError for what the reader says or dies of, OSError where no process can start.
     """
     limits = limits or _limits(source)
-    child = Child(_request(source, chosen.name), source, limits)
+    child = Child(_request(source, document_format.name), source, limits)
     try:
         opened = child.frame()
         notes = Notes()
@@ -269,14 +271,14 @@ def read_isolated(chosen: Format, source: Source, limits: Limits | None = None) 
 
 
 def _limits(source: Source) -> Limits:
-    """The limits of a document, within what is left to the archive that it is in."""
+    """Return the limits of a document, within what is left to the archive that it is in."""
     limits = Limits.for_size(source.size)
     return limits if source.budget is None else source.budget.limits(limits)
 
 
-def _request(source: Source, format: str) -> dict[str, Any]:
+def _request(source: Source, format_name: str) -> dict[str, Any]:
     path = None if source.path is None else os.fspath(source.path)
-    return {"path": path, "name": source.name, "format": format}
+    return {"path": path, "name": source.name, "format": format_name}
 
 
 def confinement() -> Confinement:
@@ -294,9 +296,9 @@ def confinement() -> Confinement:
 
 @dataclass(frozen=True)
 class Member:
-    """A file in an archive; `skipped` is why it was passed over, else "".
+    """A file in an archive; ``skipped`` is why it was passed over, else "".
 
-    `data` gives its bytes once, and raises UnreadableDocument where they end too early.
+    ``data`` gives its bytes once, and raises UnreadableDocument where they end too early.
     """
 
     name: str
@@ -305,7 +307,7 @@ class Member:
 
 
 def archive_members(source: Source, limits: Limits | None = None) -> Iterator[Member]:
-    """The members of an archive in its order; the bytes of each must be read before the next.
+    """Yield the members of an archive in its order; the bytes of each must be read before the next.
 
     Raises DocumentError where the archive cannot be opened or read on.
     """

@@ -1,6 +1,6 @@
-"""The child process of `sandbox`: confines itself, reads one document, and says it in frames.
+"""The child process of ``sandbox``: confines itself, reads one document, and sends it in frames.
 
-Started as `python -m drt_engine.documents.sandbox.worker REQUEST`, a JSON object that names the
+Started as ``python -m drt_engine.documents.sandbox.worker REQUEST``, a JSON object that names the
 open descriptor of the document; the end of standard input means that the parent is gone. All that
 reading needs is imported before its reader looks at the first byte of the document.
 """
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from drt_engine.documents.base import Block, Source
-from drt_engine.documents.base.unnamed_file import HeldFile
+from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
 from drt_engine.documents.formats import format_named
 from drt_engine.documents.opening import load_reader, open_with
@@ -56,7 +56,7 @@ def watch_parent() -> None:
 
 
 def block_frame(block: Block) -> dict[str, Any]:
-    """A block's fields that are set."""
+    """Return a block's fields that are set."""
     fields: dict[str, Any] = {"text": block.text, "page": block.page, "section": block.section}
     if block.line is not None:
         fields["line"] = block.line
@@ -70,10 +70,10 @@ def read(request: dict[str, Any], output: Output) -> None:
     if request["format"] is None:  # asked only what confines this process
         confine_reader(request, output)
         return
-    path, file = request["path"], HeldFile(request["descriptor"])
+    path, file = request["path"], UnnamedFile(request["descriptor"])
     source = Source.from_file(file, request["name"], None if path is None else Path(path))
-    chosen = format_named(request["format"])
-    if chosen.archive:
+    document_format = format_named(request["format"])
+    if document_format.archive:
         from drt_engine.documents.readers.archive import send_members
 
         load_codecs(_CODECS)
@@ -81,14 +81,16 @@ def read(request: dict[str, Any], output: Output) -> None:
         output.send(title=source.name, media_type="archive")
         send_members(source, output.send)
         return
-    reader = load_reader(chosen, source)
-    for module in _IMPORTED_LATE.get(chosen.name, ()):
+    reader = load_reader(document_format, source)
+    for module in _IMPORTED_LATE.get(document_format.name, ()):
         importlib.import_module(module)
     load_codecs(_CODECS)
-    if chosen.name in _ANY_CODEC:
-        load_codecs(_BOOK_CODECS if chosen.name == "epub" else ())
+    if document_format.name in _ANY_CODEC:
+        load_codecs(_BOOK_CODECS if document_format.name == "epub" else ())
         load_codecs_of(source)
-    confine_reader(request, output, readable=() if chosen.distribution is None else module_files())
+    confine_reader(
+        request, output, readable=() if document_format.distribution is None else module_files()
+    )
     document = open_with(reader, source)
     output.send(
         title=document.title,
@@ -145,7 +147,7 @@ def load_codecs(names: Iterable[str]) -> None:
 
 def load_codecs_of(source: Source) -> None:
     """Import every codec that a document names, or that finding its encoding takes."""
-    decoder, utf8, rest = codecs.getincrementaldecoder("utf-8")(), True, b""
+    decoder, utf8, tail = codecs.getincrementaldecoder("utf-8")(), True, b""
     names: set[bytes] = set()
     with source.open() as file:
         for data in read_bytes(file):
@@ -155,8 +157,11 @@ def load_codecs_of(source: Source) -> None:
                 except UnicodeDecodeError:
                     utf8 = False
             if len(names) < _MOST_CODECS:
-                names.update(one or two for one, two in _DECLARED.findall(rest + data))
-            rest = data[-128:]
+                names.update(
+                    equals_name or word_name
+                    for equals_name, word_name in _DECLARED.findall(tail + data)
+                )
+            tail = data[-128:]
     for name in sorted(names)[:_MOST_CODECS]:
         codec_name(name.decode("ascii", "replace"))
     if not utf8:
@@ -165,7 +170,7 @@ def load_codecs_of(source: Source) -> None:
 
 
 def module_files() -> list[str]:
-    """The folders and files that an import by a plug-in may read."""
+    """Return the folders and files that an import by a plug-in may read."""
     system = ("/usr/lib", "/usr/lib64", "/lib", "/lib64", "/etc/ld.so.cache")
     return [*filter(None, sys.path), sys.prefix, sys.base_prefix, *system]
 
