@@ -21,7 +21,7 @@ from drt_engine.answer.session import SessionState
 from drt_engine.errors import CorruptStore, EngineError, SessionError
 from drt_engine.results import Citation
 from drt_engine.store import SessionRow, Store
-from drt_engine.store.catalogue.row_values import session_seal
+from drt_engine.store.catalogue.row_values import session_checksum
 from drt_engine.store.turns import expect_turns
 from tests.model_folder import MANUAL, library, read_text, runtime
 
@@ -329,7 +329,7 @@ class Mutant:
             "INSERT OR REPLACE INTO sessions"
             " (name, turns, created, updated, meta, transcript, state, seal)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (*values, session_seal(values)),
+            (*values, session_checksum(values)),
         )
 
 
