@@ -240,9 +240,9 @@ def time_step(loop: Any, *, most: float) -> float:
     clock: list[float] = []
     seeds = [f"timing {number}" for number in range(TIMED + FIRST)]
     for number, seed in enumerate(seeds):
-        drawn = loop.ahead.draw(seed, seeds[number + 1 :][: loop.ahead.depth])
+        drawn = loop.prefetcher.draw(seed, seeds[number + 1 :][: loop.prefetcher.depth])
         with torch.autocast(loop.device.type, torch.bfloat16, enabled=loop.config.run.bf16):
-            loss, _ = loop.tasks.loss_of(loop.model, drawn)
+            loss, _ = loop.tasks.loss(loop.model, drawn)
         loss.backward()
         loop.optimizer.zero_grad(set_to_none=True)
         if loop.device.type == "cuda":
@@ -250,7 +250,7 @@ def time_step(loop: Any, *, most: float) -> float:
         clock.append(time.monotonic())
         if number >= FIRST and clock[-1] - clock[0] > most:
             break
-    loop.ahead.close()
+    loop.prefetcher.close()
     taken = clock[FIRST - 1 :]
     return (taken[-1] - taken[0]) / (len(taken) - 1) * loop.config.optim.accumulate
 

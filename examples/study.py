@@ -14,6 +14,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -23,9 +24,12 @@ from drt_engine.config.load import load_config
 from drt_engine.config.train import QuestionsConfig, TrainConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import load_model
-from drt_engine.train.answering import PromptPass, encode_pool, span_loss
-from drt_engine.train.questions import QuestionBatch, QuestionSource
+from drt_engine.train.answering.batch import QuestionBatch
+from drt_engine.train.answering.losses import span_loss
+from drt_engine.train.answering.prompt_pass import PromptPass, encode_pool
 from drt_engine.train.run import start, train
+from drt_engine.train.tasks.base import TaskSetup
+from drt_engine.train.tasks.questions import QuestionsTask
 
 CONFIG = Path(__file__).parent / "configs" / "study.toml"
 RUNS = Path("runs/study")
@@ -107,13 +111,11 @@ def batches(model: DRT, config: QuestionsConfig) -> Iterator[QuestionBatch]:
     assert config.qa is not None and config.docs is not None
     qa, docs = (p.with_name(p.name.replace("train", "valid")) for p in (config.qa, config.docs))
     _, tokenizer = start(load_config(TrainConfig, CONFIG))
-    source = QuestionSource(
-        qa, docs, tokenizer=tokenizer, config=model.config, weights=config.weights
-    )
+    changes = {"share": 1.0, "questions": 8, "more": 0, "hidden": 0.0, "read": True}
+    validation = TrainConfig(questions=replace(config, qa=qa, docs=docs, **changes))
+    task = QuestionsTask(TaskSetup(validation, model.config, tokenizer))
     for number in range(BATCHES):
-        yield source.batch(
-            random.Random(number), questions=8, window=config.window, pool=config.pool
-        )
+        yield task.draw(random.Random(number))
 
 
 @torch.no_grad()
@@ -122,11 +124,13 @@ def measure(model: DRT, config: QuestionsConfig) -> dict[str, float]:
     sums: dict[str, float] = {}
     for batch in batches(model, config):
         run = PromptPass(model, batch, encode_pool(model, batch), count=READ, generator=None)
-        _, _, logits, slots = run.run(reread=True)
-        values = {"re-reading loss": span_loss(logits, slots, batch).item()}
-        values["re-read spans right"] = _right(logits.start, logits.end, slots, batch)
-        _, _, logits, slots = run.run(reread=False)
-        values["stored loss"] = span_loss(logits, slots, batch).item()
+        reread = run.run(reread=True)
+        values = {"re-reading loss": span_loss(reread.logits, reread.slots, batch).item()}
+        values["re-read spans right"] = _right(
+            reread.logits.start, reread.logits.end, reread.slots, batch
+        )
+        stored = run.run(reread=False)
+        values["stored loss"] = span_loss(stored.logits, stored.slots, batch).item()
         for key, scores in (("top 1", run.scores[0]), ("top 1, landmarks", run.scores[1])):
             best = batch.gold.gather(1, scores.argmax(dim=1, keepdim=True))[:, 0]
             values[key] = best[batch.gold.any(dim=1)].float().mean().item()

@@ -29,22 +29,22 @@ class Record:
         return ConfigError(f"{self.path}, line {self.line}: {sentence}")
 
     def value(self, name: str) -> object:
-        """Return a field; raises ConfigError where it is missing."""
+        """Return a field; raises ``ConfigError`` where it is missing."""
         if name not in self.fields:
-            found = ", ".join(self.fields) or "no field at all"
-            raise self.fault(f"the field '{name}' is missing, found {found}")
+            names = ", ".join(self.fields) or "no field at all"
+            raise self.fault(f"the field '{name}' is missing, found {names}")
         return self.fields[name]
 
     def string(self, name: str, *, empty: bool = False) -> str:
-        """Return a field that holds text, which may be ``empty``; raises ConfigError."""
+        """Return a field that holds text, which may be ``empty``; raises ``ConfigError``."""
         return self._checked_string(name, self.value(name), empty=empty)
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """Return a field that holds a list of texts; raises ConfigError."""
+        """Return a field that holds a list of texts; raises ``ConfigError``."""
         return tuple(self._checked_string(name, text, empty=False) for text in self._list(name))
 
     def spans(self, name: str) -> tuple[Span, ...]:
-        """Return a field that holds pairs of character offsets; raises ConfigError."""
+        """Return a field that holds pairs of character offsets; raises ``ConfigError``."""
         return tuple(self._checked_span(name, span) for span in self._list(name))
 
     def _list(self, name: str) -> list[object]:
@@ -77,7 +77,7 @@ class Record:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Yield the objects of a .jsonl or .jsonl.xz file; raises ConfigError naming the line."""
+    """Yield the objects of a .jsonl or .jsonl.xz file; raises ``ConfigError`` naming the line."""
     for number, raw in _lines(path):
         try:
             value = json.loads(raw.decode("utf-8-sig" if number == 1 else "utf-8"))

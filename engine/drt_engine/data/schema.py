@@ -1,13 +1,14 @@
-"""Reads evaluation files: questions, their documents, summaries and corpora (data/README.md).
+"""Readers of the project's data files: questions, their documents, summaries and corpora.
 
-JSON lines, plain or xz, one record at a time; every record is checked and a wrong one is named
-by file and line. Knows nothing of models or metrics.
+JSON lines, plain or xz, one record at a time. Training and evaluation read the same files with the
+same functions; every record is checked, and a wrong one is named by file and line. Knows nothing
+of models or metrics.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -23,9 +24,10 @@ _PLAIN_SUFFIXES = (".md", ".txt")
 
 @dataclass(frozen=True)
 class Question:
-    """A question on one document; `evidence` are character spans of the document's text.
+    """A question on one document; ``evidence`` are character spans of the document's text.
 
-    `type` is what kind of answer it expects, empty where the data does not tell.
+    ``type`` is the kind of answer it expects and ``yes_no`` the answer of a yes-or-no question;
+    both are empty where the data does not tell.
     """
 
     id: str
@@ -37,6 +39,7 @@ class Question:
     evidence: tuple[Span, ...]
     kind: Kind
     type: str = ""
+    yes_no: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,16 +74,26 @@ class CorpusDocument:
     text: str
 
 
+@dataclass(frozen=True)
+class FileQuestion:
+    """A question about a file; ``pattern`` matches a right answer, ``None``: the file has none."""
+
+    file: str
+    type: str
+    question: str
+    pattern: re.Pattern[str] | None
+
+
 def read_questions(path: Path) -> Iterator[Question]:
-    """Yield the questions of a file. Raises ConfigError naming file, line and fault."""
+    """Yield the questions of a file. Raises ``ConfigError`` naming file, line and fault."""
     return (_question(record) for record in read_records(path))
 
 
 def read_documents(path: Path) -> Iterator[QADocument]:
     """Yield the documents of a file, or the one document that a .md or .txt file is.
 
-    A plain file's doc_id and title are its name without the suffix; in a corpus file the doc_id is
-    called id. Raises ConfigError.
+    A plain file's ``doc_id`` and title are its name without the suffix; in a corpus file the
+    ``doc_id`` is called ``id``. Raises ``ConfigError``.
     """
     if path.suffix.lower() in _PLAIN_SUFFIXES:
         yield _plain_document(path)
@@ -88,13 +101,13 @@ def read_documents(path: Path) -> Iterator[QADocument]:
     for record in read_records(path):
         yield QADocument(
             doc_id=record.string("id" if "doc_id" not in record.fields else "doc_id"),
-            title=record.string("title", empty=True),
+            title=_optional(record, "title"),
             text=record.string("text"),
         )
 
 
 def read_summaries(path: Path) -> Iterator[SummaryItem]:
-    """Yield the summaries of a file. Raises ConfigError naming file, line and fault."""
+    """Yield the summaries of a file. Raises ``ConfigError`` naming file, line and fault."""
     for record in read_records(path):
         yield SummaryItem(
             id=record.string("id"),
@@ -107,7 +120,7 @@ def read_summaries(path: Path) -> Iterator[SummaryItem]:
 
 
 def read_corpus(path: Path) -> Iterator[CorpusDocument]:
-    """Yield the documents of a corpus file. Raises ConfigError naming file, line and fault."""
+    """Yield the documents of a corpus file. Raises ``ConfigError`` naming file, line and fault."""
     for record in read_records(path):
         yield CorpusDocument(
             id=record.string("id"),
@@ -118,21 +131,20 @@ def read_corpus(path: Path) -> Iterator[CorpusDocument]:
         )
 
 
-@dataclass(frozen=True)
-class FileQuestion:
-    """A question about a file; ``pattern`` is what a right answer matches, None where the file has
-    none.
-    """
+def read_texts(corpus: Sequence[Path]) -> Iterator[str]:
+    """Yield only the texts of corpus files, empty ones too. Raises ``ConfigError``.
 
-    file: str
-    type: str
-    question: str
-    pattern: re.Pattern[str] | None
+    Training reads them so: rows of tokens need no id or title.
+    """
+    for path in corpus:
+        for record in read_records(path):
+            yield record.string("text", empty=True)
 
 
 def read_file_questions(path: Path) -> Iterator[FileQuestion]:
-    """Yield the questions about files of a file: ``file``, ``type``, ``question`` and ``answer``, a
-    regular expression or null. Raises ConfigError naming file, line and fault.
+    """Yield questions about files: ``file``, ``type``, ``question`` and ``answer``.
+
+    An answer is a regular expression or null. Raises ``ConfigError`` naming file, line and fault.
     """
     for record in read_records(path):
         answer = record.fields.get("answer")
@@ -149,27 +161,32 @@ def read_file_questions(path: Path) -> Iterator[FileQuestion]:
         )
 
 
-def load_qa(questions: Path, documents: Path) -> tuple[list[Question], dict[str, QADocument]]:
-    """Read a pair of files whole and check each question against its document.
+def load_qa(
+    question_files: Sequence[Path], document_files: Sequence[Path]
+) -> tuple[list[Question], dict[str, QADocument]]:
+    """Read questions and their documents whole and check each question against its document.
 
-    Returns the questions in file order and the documents they refer to, by doc_id. Raises
-    ConfigError where a document is absent or given twice, or evidence is not what it should be.
+    A document may be in any of the document files. Returns the questions in the order of the files
+    and the documents they refer to, by ``doc_id``. Raises ``ConfigError`` where a document is
+    absent or given twice, or evidence is not what it should be.
     """
-    by_id: dict[str, QADocument] = {}
-    for document in read_documents(documents):
-        if document.doc_id in by_id:
-            raise ConfigError(
-                f"{documents}: the document '{document.doc_id}' is given twice, "
-                "expected each doc_id once"
-            )
-        by_id[document.doc_id] = document
-    kept: list[Question] = []
-    for record in read_records(questions):
-        question = _question(record)
-        _check_pair(record, question, by_id)
-        kept.append(question)
-    used = {question.doc_id for question in kept}
-    return kept, {doc_id: document for doc_id, document in by_id.items() if doc_id in used}
+    documents_by_id: dict[str, QADocument] = {}
+    for path in document_files:
+        for document in read_documents(path):
+            if document.doc_id in documents_by_id:
+                raise ConfigError(
+                    f"{path}: the document '{document.doc_id}' is given twice, "
+                    "expected each doc_id once"
+                )
+            documents_by_id[document.doc_id] = document
+    questions: list[Question] = []
+    for path in question_files:
+        for record in read_records(path):
+            question = _question(record)
+            _check_pair(record, question, documents_by_id)
+            questions.append(question)
+    used_ids = {question.doc_id for question in questions}
+    return questions, {i: d for i, d in documents_by_id.items() if i in used_ids}
 
 
 def _question(record: Record) -> Question:
@@ -185,13 +202,18 @@ def _question(record: Record) -> Question:
         answers=record.strings("answers"),
         evidence=record.spans("evidence"),
         kind=kind,
-        type=record.string("type", empty=True) if "type" in record.fields else "",
+        type=_optional(record, "type"),
+        yes_no=_optional(record, "yes_no"),
     )
     if kind == "unanswerable" and (question.answers or question.evidence):
         raise record.fault("an unanswerable question has answers or evidence, expected neither")
     if kind != "unanswerable" and not question.answers:
         raise record.fault(f"the list 'answers' is empty, expected an answer as it is {kind}")
     return question
+
+
+def _optional(record: Record, name: str) -> str:
+    return record.string(name, empty=True) if name in record.fields else ""
 
 
 def _check_pair(record: Record, question: Question, documents: Mapping[str, QADocument]) -> None:

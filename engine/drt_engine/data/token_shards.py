@@ -24,10 +24,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.data.json_lines import read_records
+from drt_engine.data.durable import sync
+from drt_engine.data.schema import read_texts
 from drt_engine.errors import ConfigError
 from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.train.state import sync
 
 INDEX = "index.json"
 SHARD_TOKENS = 1 << 26  # 128 or 256 MiB a file; a document is never cut
@@ -115,7 +115,8 @@ def _write_shards(
     part = folder.with_name(folder.name + ".part")
     shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
     part.mkdir()
-    print(f"tokenising {', '.join(map(str, corpus))} into {folder}", flush=True)
+    names = ", ".join(map(str, corpus))
+    print(f"tokenising {names} into {folder}", file=sys.stderr, flush=True)
     width = 2 if tokenizer.vocab_size <= 1 << 16 else 4
     documents = _documents(corpus, tokenizer)
     try:
@@ -165,14 +166,12 @@ def _documents(corpus: Sequence[Path], tokenizer: Tokenizer) -> Iterator[list[in
 def _batches(corpus: Sequence[Path]) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
-    for path in corpus:
-        for record in read_records(path):
-            text = record.string("text", empty=True)
-            batch.append(text)
-            characters += len(text)
-            if characters >= _BATCH_CHARACTERS:
-                yield batch
-                batch, characters = [], 0
+    for text in read_texts(corpus):
+        batch.append(text)
+        characters += len(text)
+        if characters >= _BATCH_CHARACTERS:
+            yield batch
+            batch, characters = [], 0
     if batch:
         yield batch
 

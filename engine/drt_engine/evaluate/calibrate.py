@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
-from drt_engine.data.evaluation import Question, load_qa
+from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import by_document, chosen, library_of, progress
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
@@ -79,9 +79,9 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     """
     started = time.monotonic()
     check_quoting(runtime, reread=False)
-    questions, documents = load_qa(options.qa, options.docs)
+    questions, documents = load_qa([options.qa], [options.docs])
     for qa, docs in options.also:
-        more_questions, more_documents = load_qa(qa, docs)
+        more_questions, more_documents = load_qa([qa], [docs])
         questions, documents = questions + more_questions, documents | more_documents
     asked = _chosen(questions, options)
     modes = {"stored": False}

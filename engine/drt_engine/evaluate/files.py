@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.data.evaluation import FileQuestion, read_file_questions
+from drt_engine.data.schema import FileQuestion, read_file_questions
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
 from drt_engine.evaluate.library import ALL, mean, open_library, progress, sample, temporary_folder

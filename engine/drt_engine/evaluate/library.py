@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tqdm import tqdm
 
-from drt_engine.data.evaluation import Question
+from drt_engine.data.schema import Question
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.pipeline import ingest_source

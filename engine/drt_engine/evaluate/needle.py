@@ -15,7 +15,6 @@ from pathlib import Path
 from zlib import crc32
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
-from drt_engine.data.evaluation import read_corpus
 from drt_engine.data.needles import (
     NeedleCase,
     NeedleOptions,
@@ -23,6 +22,7 @@ from drt_engine.data.needles import (
     make_needle,
     proper_names,
 )
+from drt_engine.data.schema import read_corpus
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import library_of, mean, overlaps, progress
 from drt_engine.evaluate.metrics.qa_f1 import normalize_answer

@@ -17,7 +17,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drt_engine.data.evaluation import read_corpus
+from drt_engine.data.schema import read_corpus
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import ALL, progress
 from drt_engine.evaluate.report import EvalReport, Groups

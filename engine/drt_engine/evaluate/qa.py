@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from drt_engine.answer.ask import AnswerResult, AskOptions, ask
-from drt_engine.data.evaluation import QADocument, Question, load_qa
+from drt_engine.data.schema import QADocument, Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
     ALL,
@@ -82,7 +82,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
     """Ask every question; raises ConfigError for a model that cannot be asked so."""
     started = time.monotonic()
     check_quoting(runtime, reread=options.both)
-    questions, documents = load_qa(options.qa, options.docs)
+    questions, documents = load_qa([options.qa], [options.docs])
     asked = chosen(questions, lambda q: q.source, source=options.source, limit=options.limit)
     judged: dict[str, list[Judged]] = {name: [] for name in _systems(options)}
     for doc_id, some in progress(list(by_document(asked).items()), "documents"):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.answer.ask import question_ids
-from drt_engine.data.evaluation import Question, load_qa
+from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
     by_document,
@@ -62,7 +62,7 @@ class _Case:
 def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalReport:
     """Ask every question that has evidence; raises ConfigError for files without any."""
     started = time.monotonic()
-    questions, documents = load_qa(options.qa, options.docs)
+    questions, documents = load_qa([options.qa], [options.docs])
     asked = chosen(
         [q for q in questions if q.evidence],
         lambda q: q.source,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from drt_engine.data.evaluation import SummaryItem, read_summaries
+from drt_engine.data.schema import SummaryItem, read_summaries
 from drt_engine.errors import ConfigError, EmptyDocument
 from drt_engine.evaluate.library import chosen, grouped, library_of, progress
 from drt_engine.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge

@@ -44,8 +44,9 @@ class Tokenizer:
         self._inner = inner
         inner.no_padding()
         inner.no_truncation()
-        ids = [inner.token_to_id(token) for token in SPECIAL_TOKENS]
-        missing = [t for t, i in zip(SPECIAL_TOKENS, ids, strict=True) if i is None]
+        ids_by_token = {token: inner.token_to_id(token) for token in SPECIAL_TOKENS}
+        ids = [token_id for token_id in ids_by_token.values() if token_id is not None]
+        missing = [token for token, token_id in ids_by_token.items() if token_id is None]
         if missing:
             raise TokenizerError(
                 f"the tokenizer lacks {', '.join(missing)}; make one with `drt train tokenizer`"

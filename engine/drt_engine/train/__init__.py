@@ -1,1 +1,1 @@
-"""Training: one loop for every model, its data and its state."""
+"""Training of DRT: one loop for all tasks, their data and the state of a run."""

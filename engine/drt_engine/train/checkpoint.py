@@ -8,7 +8,6 @@ that an interrupted save leaves the last one.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +18,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from drt_engine.data.durable import sync
 from drt_engine.errors import ConfigError
 
 TENSORS, COUNTERS = "state.safetensors", "state.json"
@@ -98,8 +98,9 @@ def find_state(run: Path) -> Path | None:
 
 
 def moments_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str, Tensor]:
-    """Return AdamW's moments as ``<moment>.<parameter name>``; a parameter that never had a
-    gradient has none.
+    """Return AdamW's moments as ``<moment>.<parameter name>``.
+
+    A parameter that never had a gradient has none.
     """
     numbers = _numbers_by_name(model, optimizer)
     state = optimizer.state_dict()["state"]
@@ -142,15 +143,6 @@ def restore_moments(
             raise ConfigError(f"{folder} lacks moments of {name}; train into another folder")
     # Learning rates and decay stay those of the optimiser: they come from the configuration.
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
-
-
-def sync(path: Path) -> None:
-    """Flush a file, or the names in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

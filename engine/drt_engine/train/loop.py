@@ -1,4 +1,4 @@
-"""The training loop, once for all tasks: sample, loss, step, log, checkpoint, resume.
+"""The training loop of DRT, once for all tasks: sample, loss, step, log, checkpoint, resume.
 
 A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very
 next one.
@@ -7,6 +7,7 @@ next one.
 from __future__ import annotations
 
 import math
+import sys
 import time
 from typing import Any
 
@@ -17,12 +18,12 @@ from drt_engine.config.train import TrainConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import save_model
 from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.train.ahead import Ahead
+from drt_engine.train.checkpoint import find_state, load_state, read_extra, save_state
 from drt_engine.train.metrics import Metrics, plot
+from drt_engine.train.mixture import TaskMixture
 from drt_engine.train.optim import clip, make_optimizer, set_rate
+from drt_engine.train.prefetch import Prefetcher
 from drt_engine.train.resume import expect_resumable, settings_of
-from drt_engine.train.state import find_state, load_state, read_extra, save_state
-from drt_engine.train.tasks import Tasks
 
 
 class Loop:
@@ -36,8 +37,8 @@ class Loop:
         if state is not None:
             expect_resumable(state, read_extra(state).get("settings", {}), self._settings())
         self.optimizer = make_optimizer(model, config.optim)
-        self.tasks = Tasks(config, model.config, tokenizer, device=self.device)
-        self.ahead = Ahead(self.tasks, config.run.workers)
+        self.tasks = TaskMixture(config, model.config, tokenizer, device=self.device)
+        self.prefetcher = Prefetcher(self.tasks, config.run.workers)
         self.metrics = Metrics(self.folder)
         self.step = 0
         if state is not None:
@@ -49,8 +50,10 @@ class Loop:
         (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
 
     def run(self, *, until: int | None = None) -> list[float]:
-        """Train to the last step (or ``until``, or the limit in minutes), checkpointing as it goes;
-        return the losses of these steps.
+        """Train to the last step, to ``until`` or to the limit in minutes, with checkpoints.
+
+        Returns the losses of these steps. What was measured since is a line on stderr every
+        ``run.log_every`` steps.
         """
         last = min(until or self.config.optim.steps, self.config.optim.steps)
         limit = self.config.run.limit_minutes
@@ -63,12 +66,13 @@ class Loop:
                 losses.append(self._one_step())
                 if self.step % self.config.run.log_every == 0:
                     row = self.metrics.write(self.step, lr=self.rate)
-                    print(" ".join(f"{k}={v:.4g}" for k, v in row.items()), flush=True)
+                    line = " ".join(f"{k}={v:.4g}" for k, v in row.items())
+                    print(line, file=sys.stderr, flush=True)
                 if time.monotonic() - saved > self.config.run.minutes * 60:
                     self.save()
                     saved = time.monotonic()
         finally:
-            self.ahead.close()
+            self.prefetcher.close()
             self.save()
         return losses
 
@@ -87,19 +91,20 @@ class Loop:
         return settings | settings_of(self.model.config, "model.")
 
     def _one_step(self) -> float:
+        """Take a step on the mean gradient of ``optim.accumulate`` batches; return their loss."""
         config = self.config.optim
         self.rate = set_rate(self.optimizer, config, self.step)
         total = 0.0
         for part in range(config.accumulate):
             seeds = self._seeds(self.step * config.accumulate + part)
-            drawn = self.ahead.draw(seeds[0], seeds[1:])
+            drawn = self.prefetcher.draw(seeds[0], seeds[1:])
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.run.bf16):
-                loss, values = self.tasks.loss_of(self.model, drawn)
+                loss, values = self.tasks.loss(self.model, drawn)
             (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
             self.metrics.add(**values)
             total += float(loss.detach()) / config.accumulate
         norm = clip(self.optimizer, config.clip)
-        if math.isfinite(norm):
+        if math.isfinite(norm):  # else the step is left out, and the norm in the log says so
             self.optimizer.step()
         self.metrics.add(norm=norm)
         self.optimizer.zero_grad(set_to_none=True)
@@ -107,8 +112,8 @@ class Loop:
         return total
 
     def _seeds(self, first: int) -> list[str]:
-        """Seeds of batch number ``first`` of the stage and of those to make ahead."""
+        """Return the seeds of batch number ``first`` of the stage and of those to make ahead."""
         parts = self.config.optim.accumulate
-        last = min(first + self.ahead.depth + 1, self.config.optim.steps * parts)
+        last = min(first + self.prefetcher.depth + 1, self.config.optim.steps * parts)
         numbers = range(first, max(last, first + 1))
         return [f"{self.config.run.seed}/{n // parts}/{n % parts}" for n in numbers]

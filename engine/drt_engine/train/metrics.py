@@ -56,9 +56,7 @@ def read_metrics(path: Path) -> list[dict[str, float]]:
 
 
 def plot(run: Path) -> Path | None:
-    """Draw the losses of a run to ``loss.png``; returns ``None`` when matplotlib (extra ``plot``)
-    is missing.
-    """
+    """Draw the losses of a run to ``loss.png``; ``None`` where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

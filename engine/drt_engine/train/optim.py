@@ -49,20 +49,18 @@ def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
 
 
 def clip(optimizer: torch.optim.Optimizer, most: float) -> float:
-    """Scale the gradients of each parameter group down to a norm of ``most``; return the norm of
-    all before that.
+    """Scale the gradients of each parameter group down to a norm of ``most``.
 
-    Each group by itself: the gradients of a lower stack that writes into small embeddings are ten
-    times those of everything else, and would set the scale for all.
+    Returns the norm of all gradients before that. Each group is scaled by itself: the gradients of
+    a lower stack that writes into small embeddings are ten times those of everything else, and
+    would set the scale for all.
     """
     norms = [torch.nn.utils.clip_grad_norm_(g["params"], most) for g in optimizer.param_groups]
     return float(torch.stack(norms).norm())
 
 
 def rate(config: OptimConfig, step: int) -> float:
-    """Return the share of the full learning rate at ``step``: linear warm-up, then cosine to
-    ``floor``.
-    """
+    """Return the share of the full learning rate: linear warm-up, then cosine to ``floor``."""
     warm = max(1, round(config.warm_up * config.steps))
     if step < warm:
         return (step + 1) / warm

@@ -1,7 +1,7 @@
-"""Batches made ahead by other processes, while this one computes.
+"""Makes training batches in worker processes while this process computes.
 
-A batch depends on its seed alone, so it does not matter who makes it. Those of the stream, whose
-state moves on with each, are made here.
+A batch depends on its seed alone, so it does not matter which process makes it. Those of stateful
+tasks, as the stream, are made here.
 """
 
 from __future__ import annotations
@@ -9,46 +9,57 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import fields
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from drt_engine.train.questions import QuestionBatch
-from drt_engine.train.tasks import Drawn, Tasks
+from drt_engine.train.mixture import Drawn, TaskMixture
 
-# A batch as it travels: task, seed of the noise, tensors, the rest.
-Packed = tuple[str, int | None, bytes, dict[str, Any]]
-
-_tasks: Tasks | None = None  # what a forked process finds here
+_tasks: TaskMixture | None = None  # what a forked process finds here
 
 
-class Ahead:
-    """Draws batches by their seeds; ``workers`` processes make those that follow meanwhile."""
+@dataclass(frozen=True)
+class PackedBatch:
+    """A batch between processes: tensors as safetensors, other fields and classes as they are.
 
-    def __init__(self, tasks: Tasks, workers: int) -> None:
+    Names are dotted where a batch holds another dataclass. Not PyTorch's own way, which shares
+    memory through open files and runs out of them.
+    """
+
+    task: str
+    noise: int | None
+    kinds: dict[str, type]
+    tensors: bytes
+    values: dict[str, Any]
+
+
+class Prefetcher:
+    """Draws batches by their seeds; ``workers`` processes make the following ones meanwhile."""
+
+    def __init__(self, tasks: TaskMixture, workers: int) -> None:
         self._tasks, self._workers = tasks, workers
         self._pool: ProcessPoolExecutor | None = None
-        self._waiting: dict[str, Future[Packed | None]] = {}
+        self._waiting: dict[str, Future[PackedBatch | None]] = {}
 
     @property
     def depth(self) -> int:
-        """How many batches to ask for ahead."""
+        """Return how many batches to ask for ahead."""
         return 2 * self._workers
 
     def draw(self, seed: str, following: Sequence[str] = ()) -> Drawn:
         """Return the batch of ``seed``, and have those of ``following`` made."""
         if not self._workers:
             return self._tasks.draw(random.Random(seed))
-        for each in (seed, *following):
-            if each not in self._waiting:
-                self._waiting[each] = self._started().submit(_make, each)
-        packed = self._waiting.pop(seed).result()
-        return self._tasks.draw(random.Random(seed)) if packed is None else unpacked(packed)
+        for next_seed in (seed, *following):
+            if next_seed not in self._waiting:
+                self._waiting[next_seed] = self._started().submit(_make, next_seed)
+        batch = self._waiting.pop(seed).result()
+        return self._tasks.draw(random.Random(seed)) if batch is None else unpack(batch)
 
     def close(self) -> None:
         """End the processes; the next ``draw`` starts others."""
@@ -72,25 +83,40 @@ def _begin() -> None:
     torch.set_num_threads(1)
 
 
-def _make(seed: str) -> Packed | None:
-    """Make the batch of a seed, or ``None`` where it is the stream's."""
+def _make(seed: str) -> PackedBatch | None:
+    """Make the batch of a seed, or ``None`` where it is a stateful task's."""
     assert _tasks is not None
     rng = random.Random(seed)
-    task = _tasks.choose(rng)
-    return None if task == "stream" else packed(_tasks.make(task, rng))
+    name = _tasks.choose(rng)
+    return None if _tasks.tasks[name].stateful else pack(_tasks.make(name, rng))
 
 
-def packed(drawn: Drawn) -> Packed:
-    """A batch of questions as bytes and plain lists."""
-    batch = drawn.batch
-    assert isinstance(batch, QuestionBatch)
-    values = {f.name: getattr(batch, f.name) for f in fields(batch)}
-    tensors = {k: v.contiguous() for k, v in values.items() if isinstance(v, Tensor)}
-    rest = {k: v for k, v in values.items() if k not in tensors}
-    return drawn.task, drawn.noise, save(tensors), rest
+def pack(drawn: Drawn) -> PackedBatch:
+    """Take a batch, a dataclass, apart."""
+    kinds: dict[str, type] = {}
+    values = dict(_leaves("", drawn.batch, kinds))
+    tensors = {name: v.contiguous() for name, v in values.items() if isinstance(v, Tensor)}
+    plain = {name: v for name, v in values.items() if name not in tensors}
+    return PackedBatch(drawn.task, drawn.noise, kinds, save(tensors), plain)
 
 
-def unpacked(made: Packed) -> Drawn:
-    """What ``packed`` was given."""
-    task, noise, tensors, rest = made
-    return Drawn(task, QuestionBatch(**(load(tensors) | rest)), noise)
+def unpack(batch: PackedBatch) -> Drawn:
+    """Return what ``pack`` was given."""
+    values = {**load(batch.tensors), **batch.values}
+    # The innermost dataclasses have the longest names, and the batch itself the empty one.
+    for prefix in sorted(batch.kinds, key=len, reverse=True):
+        names = [field.name for field in fields(batch.kinds[prefix])]
+        parts = {name: values.pop(f"{prefix}{name}") for name in names}
+        values[prefix.removesuffix(".")] = batch.kinds[prefix](**parts)
+    return Drawn(batch.task, values[""], batch.noise)
+
+
+def _leaves(prefix: str, part: Any, kinds: dict[str, type]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a dataclass, and of those in it, by dotted names; note their classes."""
+    kinds[prefix] = type(part)
+    for field in fields(part):
+        value = getattr(part, field.name)
+        if is_dataclass(value):
+            yield from _leaves(f"{prefix}{field.name}.", value, kinds)
+        else:
+            yield f"{prefix}{field.name}", value

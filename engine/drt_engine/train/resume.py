@@ -60,8 +60,7 @@ def expect_resumable(
     current: Mapping[str, Any],
     changeable: Collection[str] = CHANGEABLE,
 ) -> None:
-    """Raise ``ConfigError`` naming every key whose value is not that of the checkpoint ``state``,
-    but for those that may change.
+    """Raise ``ConfigError`` naming every key that may not change and is not the checkpoint's.
 
     A key that the checkpoint does not have is of a newer version of drt and is not compared.
     """

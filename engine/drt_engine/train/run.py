@@ -17,16 +17,16 @@ from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_re
 from drt_engine.model.weights import load_model
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
+from drt_engine.train.checkpoint import find_state, read_extra
 from drt_engine.train.loop import Loop
-from drt_engine.train.state import find_state, read_extra
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
-    """Train the stage of a TOML file, or the stages of a folder of such files in the order of their
-    names; return the run folder of the last.
+    """Train the stage of a TOML file, or the stages of a folder in the order of the files' names.
 
-    A stage resumes what its run folder holds, and is passed over where that is finished. Raises
-    ``ConfigError`` for any file of the folder before the first stage begins.
+    Returns the run folder of the last. A stage resumes what its run folder holds, and is passed
+    over where that is finished. Raises ``ConfigError`` for any file of the folder before the first
+    stage begins.
     """
     paths = sorted(config_path.glob("*.toml")) if config_path.is_dir() else [config_path]
     if not paths:
@@ -46,9 +46,9 @@ def _finished(config: TrainConfig) -> bool:
 def _train_stage(config: TrainConfig) -> None:
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
-    place = device(config.run)
+    target = device(config.run)
     model, tokenizer = start(config)
-    Loop(config, model.to(place), tokenizer).run()
+    Loop(config, model.to(target), tokenizer).run()
 
 
 def device(config: RunConfig) -> torch.device:
@@ -102,25 +102,27 @@ def _tokenizer(config: StartConfig) -> Tokenizer:
 
 
 def _copy_model(model: DRT, folder: Path, without: tuple[str, ...] = ()) -> None:
-    """Copy parameters of the same name but for those whose names begin as ``without`` says; parts
-    that the older stage did not have keep their fresh start.
+    """Copy the parameters of a model folder, but for names that begin as ``without`` says.
+
+    Parts that the earlier stage did not have keep their fresh start.
     """
-    older, _ = load_model(folder)
-    own = model.state_dict()
-    for name, tensor in older.state_dict().items():
+    earlier, _ = load_model(folder)
+    parameters = model.state_dict()
+    for name, tensor in earlier.state_dict().items():
         if name.startswith(without):
             continue
-        if name not in own or own[name].shape != tensor.shape:
+        if name not in parameters or parameters[name].shape != tensor.shape:
             raise ConfigError(
                 f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not"
             )
-        own[name].copy_(tensor)
-    if older.reader is None:
+        parameters[name].copy_(tensor)
+    if earlier.reader is None:
         _start_reader(model)
 
 
 def _start_reader(model: DRT) -> None:
-    """Let the layers that re-reading has of its own start as the encoder's."""
-    own = list(model.reader or ())
-    for block, source in zip(own, model.encoder.blocks[-len(own) :], strict=bool(own)):
+    """Copy the encoder's last layers to the layers that only the reader pass has."""
+    blocks = list(model.reader or ())
+    sources = model.encoder.blocks[-len(blocks) :]
+    for block, source in zip(blocks, sources, strict=bool(blocks)):
         block.load_state_dict(source.state_dict())

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drt_engine.data.evaluation import (
+from drt_engine.data.schema import (
     CorpusDocument,
     QADocument,
     Question,
@@ -60,7 +60,7 @@ def _question(**changes: object) -> dict[str, Any]:
 def test_questions_and_documents_plain_and_xz(tmp_path: Path, name: str) -> None:
     questions = _write(tmp_path / name, _QUESTION, _question(**_UNANSWERABLE))
     documents = _write(tmp_path / f"docs-{name}", _DOCUMENT, {**_DOCUMENT, "doc_id": "other"})
-    found, by_id = load_qa(questions, documents)
+    found, by_id = load_qa([questions], [documents])
     assert found[0] == Question(
         id="q1",
         source="Own",
@@ -130,7 +130,7 @@ def test_wrong_questions_are_named(
     questions = _write(tmp_path / "q.jsonl", _QUESTION, _question(**changes))
     documents = _write(tmp_path / "d.jsonl", _DOCUMENT)
     with pytest.raises(ConfigError, match=r"q\.jsonl, line 2: .*" + message):
-        load_qa(questions, documents)
+        load_qa([questions], [documents])
 
 
 def test_missing_fields_and_wrong_objects_are_named(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_missing_fields_and_wrong_objects_are_named(tmp_path: Path) -> None:
         list(read_corpus(_write(tmp_path / "c.jsonl", [1])))
     doubled = _write(tmp_path / "twice.jsonl", _DOCUMENT, _DOCUMENT)
     with pytest.raises(ConfigError, match="'d/1' is given twice"):
-        load_qa(_write(tmp_path / "q.jsonl", _QUESTION), doubled)
+        load_qa([_write(tmp_path / "q.jsonl", _QUESTION)], [doubled])
 
 
 def _truncated_xz(path: Path) -> None:

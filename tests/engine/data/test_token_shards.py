@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from drt_engine.data import token_shards
+from drt_engine.data.token_shards import TokenShards, corpus_name, open_shards
 from drt_engine.errors import ConfigError
 from drt_engine.text.tokenizer import Encoding
-from drt_engine.train import shards as shards_module
-from drt_engine.train.shards import TokenShards, corpus_name, open_shards
 from tests.engine.train.corpora import write_corpus
 from tests.fakes import byte_tokenizer
 
@@ -183,7 +183,7 @@ def test_a_document_that_is_none_is_named_by_its_line(corpus: list[Path], tmp_pa
 def test_tokenising_holds_a_batch_in_memory_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shards_module, "_BATCH_CHARACTERS", 10_000)
+    monkeypatch.setattr(token_shards, "_BATCH_CHARACTERS", 10_000)
     corpus = write_corpus(tmp_path, *["a" * 2_000] * 200)
     tracemalloc.start()
     try:

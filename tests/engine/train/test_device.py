@@ -22,13 +22,13 @@ from drt_engine.config.train import (
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.train.loop import Loop
+from drt_engine.train.mixture import TaskMixture
 from drt_engine.train.run import device
-from drt_engine.train.tasks import Tasks
+from tests.engine.data.test_clozes import TEXT
 from tests.engine.model.factories import make_model
 from tests.engine.model.test_warm_start import bert_tensors, config, folder
 from tests.engine.train.corpora import write_corpus, write_questions
 from tests.engine.train.far import FAR, Far, far_device, sent
-from tests.engine.train.test_cloze import TEXT
 from tests.fakes import wordpiece_tokenizer
 
 TASKS = ("questions", "needles", "cloze", "stream")
@@ -78,16 +78,16 @@ def root(tmp_path: Path) -> Path:
 def test_no_tensor_stays_behind(root: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
     here, there = model(), model()
     tokenizer, made = wordpiece_tokenizer(root), stage(root, task)
-    near = Tasks(made, here.config, tokenizer)
-    wanted, values = near.loss(here, random.Random(1))
+    near = TaskMixture(made, here.config, tokenizer)
+    wanted, values = near.loss(here, near.draw(random.Random(1)))
     wanted.backward()  # type: ignore[no-untyped-call]
-    far = Tasks(made, here.config, tokenizer)
+    far = TaskMixture(made, here.config, tokenizer)
     far.device = FAR
     with far_device(monkeypatch):
         sent(there)
         if far.teacher is not None:
             sent(far.teacher.model)
-        loss, again = far.loss(there, random.Random(1))
+        loss, again = far.loss(there, far.draw(random.Random(1)))
         loss.backward()  # type: ignore[no-untyped-call]
     assert isinstance(loss, Far)
     torch.testing.assert_close(loss.inner, wanted)

@@ -22,12 +22,12 @@ from drt_engine.config.train import (
 )
 from drt_engine.errors import ConfigError, EngineError
 from drt_engine.model.weights import load_model, save_model
-from drt_engine.train import state as state_module
+from drt_engine.train import checkpoint
+from drt_engine.train.checkpoint import find_state, load_state, save_state
 from drt_engine.train.loop import Loop
 from drt_engine.train.metrics import Metrics, plot, read_metrics
 from drt_engine.train.optim import make_optimizer, rate, set_rate
 from drt_engine.train.run import start, train
-from drt_engine.train.state import find_state, load_state, save_state
 from tests.engine.model.factories import fresh_model, make_model, small_like, tiny
 from tests.engine.train.corpora import ARTICLE, write_corpus, write_questions
 from tests.fakes import byte_tokenizer
@@ -97,7 +97,7 @@ def test_batches_made_ahead_are_the_same(tmp_path: Path) -> None:
     ahead = replace(config, run=replace(config.run, out=tmp_path / "ahead", workers=2))
     run = loop(ahead)
     assert run.run(until=2) + loop(ahead).run() == wanted
-    assert run.ahead._pool is None  # nothing is left behind
+    assert run.prefetcher._pool is None  # nothing is left behind
     with pytest.raises(ConfigError, match=r"run\.workers is -1, expected 0 or more"):
         RunConfig(workers=-1)
 
@@ -197,7 +197,7 @@ def test_an_interrupted_save_leaves_a_state(
 
     with monkeypatch.context() as patch, pytest.raises(Interrupted):
         if at == "write":
-            patch.setattr(state_module, "save_file", stop)
+            patch.setattr(checkpoint, "save_file", stop)
         else:
             patch.setattr(Path, "rename", rename)
         save_state(folder, model, optimizer, {"step": 2})
@@ -335,7 +335,9 @@ log_every = 1
     train(file, ["optim.steps=3"])
     lines = (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()
     assert [json.loads(line)["step"] for line in lines] == [1, 2, 3]
-    assert "step=3" in "".join(capsys.readouterr())
+    captured = capsys.readouterr()
+    assert captured.out == ""  # progress is no result
+    assert "step=3" in captured.err and "tokenising" in captured.err
 
 
 def test_a_stage_starts_from_a_model(tmp_path: Path) -> None:

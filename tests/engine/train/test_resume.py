@@ -23,10 +23,10 @@ from drt_engine.config.train import (
     TrainConfig,
 )
 from drt_engine.errors import ConfigError
+from drt_engine.train.checkpoint import find_state, load_state, moments_by_name, save_state
 from drt_engine.train.loop import Loop
 from drt_engine.train.optim import make_optimizer
 from drt_engine.train.resume import CHANGEABLE, settings_of
-from drt_engine.train.state import find_state, load_state, moments_by_name, save_state
 from tests.engine.model.factories import fresh_model, make_model, small_like
 from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer

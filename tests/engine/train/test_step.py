@@ -20,7 +20,7 @@ from drt_engine.model import selection
 from drt_engine.model.selection import Selection
 from drt_engine.train.loop import Loop
 from drt_engine.train.metrics import read_metrics
-from drt_engine.train.tasks import Drawn
+from drt_engine.train.mixture import Drawn
 from tests.engine.model.factories import fresh_model, make_model, small_like
 from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
@@ -91,7 +91,7 @@ def chosen(config: TrainConfig, noise: int | None, monkeypatch: pytest.MonkeyPat
     rows = made.tasks.make("stream", random.Random(0)).batch
     with monkeypatch.context() as patch, torch.no_grad():
         patch.setattr(model_module, "select", select)
-        made.tasks.loss_of(make_model(MODEL), Drawn("stream", rows, noise))
+        made.tasks.loss(make_model(MODEL), Drawn("stream", rows, noise))
     return choices
 
 
@@ -143,7 +143,7 @@ def test_gradients_of_a_step_are_the_mean_of_its_batches(
     expected = 0.0
     for part in range(2):
         drawn = by_hand.tasks.draw(random.Random(f"{config.run.seed}/0/{part}"))
-        loss, _ = by_hand.tasks.loss_of(by_hand.model, drawn)
+        loss, _ = by_hand.tasks.loss(by_hand.model, drawn)
         (loss / 2).backward()  # type: ignore[no-untyped-call]
         expected += float(loss.detach()) / 2
     assert losses == [pytest.approx(expected)]

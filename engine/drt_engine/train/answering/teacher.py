@@ -1,5 +1,4 @@
-"""Landmarks of the warm start's own model, which ours are held near while the encoder learns to
-read.
+"""Landmarks of the warm start's own model, which ours are held near while the encoder learns.
 
 Training for reading moves the encoder's states, and few questions teach retrieval in general:
 without this, landmarks of unseen documents get worse while the losses fall (examples/LOG.md).
@@ -30,28 +29,28 @@ class LandmarkTeacher:
 
     @torch.no_grad()
     def landmarks(self, ids: Tensor, valid: Tensor) -> Tensor:
-        """Token ids and which exist [N, S] -> mean encoder states [N, E], fp32."""
+        """Return mean encoder states [N, E], fp32, of token ids and which exist [N, S]."""
         # The warm start put [CLS] into the answer token and [SEP] into the landmark.
         first = torch.full_like(ids[:, :1], self.config.answer_id)
         last = torch.full_like(ids[:, :1], self.config.landmark_id)
         ids = torch.cat([first, ids, last], dim=1)
         valid = F.pad(valid, (1, 1), value=True)
-        states = self.model.encoder(self.model.embed(ids), valid)
+        states: Tensor = self.model.encoder(self.model.embed(ids), valid)  # [N, S + 2, E]
         weight = valid[..., None].float()
         return (states.float() * weight).sum(dim=1) / weight.sum(dim=1)
 
     def questions(self, questions: Sequence[Sequence[int]]) -> Tensor:
-        """The same for questions of token ids, [N, E]."""
+        """Return the same for questions of token ids, [N, E]."""
         longest = max(len(q) for q in questions)
         ids = torch.full((len(questions), longest), self.config.pad_id)
         for row, question in enumerate(questions):
             ids[row, : len(question)] = torch.tensor(list(question))
         lengths = torch.tensor([len(q) for q in questions])
         valid = torch.arange(longest)[None] < lengths[:, None]
-        place = self.model.embedding.weight.device
-        return self.landmarks(ids.to(place), valid.to(place))
+        device = self.model.embedding.weight.device
+        return self.landmarks(ids.to(device), valid.to(device))
 
 
-def distance(landmarks: Tensor, wanted: Tensor) -> Tensor:
-    """Mean of ``1 - cosine`` between landmarks [N, E] and those of the teacher."""
-    return 1 - F.cosine_similarity(landmarks.float(), wanted, dim=-1).mean()
+def distance(landmarks: Tensor, targets: Tensor) -> Tensor:
+    """Return the mean of ``1 - cosine`` between landmarks and the teacher's, both [N, E]."""
+    return 1 - F.cosine_similarity(landmarks.float(), targets, dim=-1).mean()

@@ -1,67 +1,67 @@
-"""Batches of needle questions: facts planted in pieces of corpus text, in the phrasings kept for
-training.
-"""
+"""Needle questions: facts planted in pieces of corpus text, in the phrasings kept for training."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from pathlib import Path
 
-from drt_engine.config.model import ModelConfig
+import torch
+from torch import Tensor
+
 from drt_engine.data.needles import NeedleCase, NeedleOptions, make_needle
 from drt_engine.model.chunking import chunk_count
-from drt_engine.text.tokenizer import Tokenizer
-from drt_engine.train.questions import (
-    BatchBuilder,
-    Item,
+from drt_engine.model.drt import DRT
+from drt_engine.train.answering.batch import (
     QuestionBatch,
+    QuestionItem,
     TokenDocument,
-    read_texts,
-    token_span,
+    fit_prompt,
+    load_texts,
+    token_spans,
 )
+from drt_engine.train.answering.builder import BatchBuilder
+from drt_engine.train.tasks.base import Task, TaskSetup, named
 
 _CHARACTERS_PER_TOKEN = 4.2
+_LOGGED = ("reread", "hit")
 
 
-class NeedleSource:
-    """Corpus texts that needles are planted in."""
+class NeedlesTask(Task[QuestionBatch]):
+    """Needles in pieces of corpus text, each asked for like a question (``config.needles``)."""
 
-    def __init__(
-        self, corpus: Sequence[Path], *, tokenizer: Tokenizer, config: ModelConfig
-    ) -> None:
-        self.tokenizer, self.config = tokenizer, config
-        self.texts = read_texts(corpus, "needles")
+    def __init__(self, setup: TaskSetup) -> None:
+        self.setup, self.config = setup, setup.config.needles
+        self.share = self.config.share
+        setup.expect_reader_pass()
+        self.texts = load_texts(self.config.corpus, "needles")
 
-    def batch(
-        self,
-        rng: random.Random,
-        *,
-        needles: int,
-        window: int,
-        distractors: int,
-        two_hops: float = 0.0,
-    ) -> QuestionBatch:
-        """Return ``needles`` questions, each on a piece of its own of about ``window`` chunks;
-        a share of ``two_hops`` needs two statements.
-        """
-        builder = BatchBuilder(self.config, rng)
-        while len(builder.items) < needles:
-            hops = 2 if two_hops and rng.random() < two_hops else 1
-            case = self._case(rng, window, rng.randint(0, distractors), hops=hops)
-            document = self._document(case)
+    def draw(self, rng: random.Random) -> QuestionBatch:
+        """Draw ``config.needles`` questions, each on a piece of about ``config.window`` chunks."""
+        config, builder = self.config, BatchBuilder(self.setup.model, rng)
+        while builder.num_readers < config.needles:
+            hops = 2 if config.two_hops and rng.random() < config.two_hops else 1
+            document = self._document(self._case(rng, hops=hops))
             if document is not None:
                 # Both statements of two hops must be there, however many tokens the text has.
-                whole = chunk_count(len(document.encoding), self.config.chunk)
-                builder.add(document, document.items, window + 1 if hops == 1 else whole)
+                whole = chunk_count(len(document.encoding), self.setup.model.chunk)
+                builder.add(document, document.items, config.window + 1 if hops == 1 else whole)
         return builder.build()
 
-    def _case(self, rng: random.Random, window: int, distractors: int, *, hops: int) -> NeedleCase:
+    def loss(
+        self, model: DRT, batch: QuestionBatch, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the answer loss, and the parts that say whether needles are found."""
+        loss, values = self.setup.answer_loss(
+            model, batch, count=self.config.retrieved, generator=generator
+        )
+        return loss, named("needle", values, _LOGGED)
+
+    def _case(self, rng: random.Random, *, hops: int) -> NeedleCase:
+        distractors = rng.randint(0, self.config.distractors)
         # Short of the window, so that the needle is never cut off.
-        tokens = int(self.config.chunk * window * 0.8)
+        tokens = int(self.setup.model.chunk * self.config.window * 0.8)
         text = rng.choice(self.texts)
         size = int(tokens * _CHARACTERS_PER_TOKEN * 1.5)
-        at = rng.randrange(max(1, len(text) - size))
+        start = rng.randrange(max(1, len(text) - size))
         options = NeedleOptions(
             tokens=tokens,
             depth=rng.random(),
@@ -70,17 +70,20 @@ class NeedleSource:
             distractors=distractors,
             characters_per_token=_CHARACTERS_PER_TOKEN,
         )
-        return make_needle(text[at : at + size], options, seed=rng.getrandbits(32))
+        return make_needle(text[start : start + size], options, seed=rng.getrandbits(32))
 
     def _document(self, case: NeedleCase) -> TokenDocument | None:
-        encoding = self.tokenizer.encode(case.text)
-        spans = [token_span(encoding, a, b) for a, b in case.evidence]
-        question = self.tokenizer.encode(case.question).ids[: self.config.chunk - 2]
-        answer = self.tokenizer.encode(case.answer).ids[: self.config.chunk - 2 - len(question)]
-        known = [s for s in spans if s is not None]
-        if not known or not question:
+        """Tokenise a case; ``None`` where its evidence or its question has no tokens."""
+        tokenizer = self.setup.tokenizer
+        encoding = tokenizer.encode(case.text)
+        spans = token_spans(encoding, case.evidence)
+        question, answer = fit_prompt(
+            tokenizer.encode(case.question).ids,
+            tokenizer.encode(case.answer).ids,
+            self.setup.model.chunk,
+        )
+        if not spans or not question:
             return None
-        bridges = [token_span(encoding, a, b) for a, b in case.needles[:-1]]
-        support = [s for s in bridges if s is not None]
-        item = Item(case.question, question, answer, known, "extractive", support)
+        bridges = token_spans(encoding, case.needles[:-1])
+        item = QuestionItem(case.question, question, answer, spans, "extractive", bridges)
         return TokenDocument(encoding, case.text, "needle", [item])

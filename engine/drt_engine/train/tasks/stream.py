@@ -1,4 +1,4 @@
-"""Rows of a tokenised corpus in shuffled order, with a state that resumes at the very next row.
+"""Language modelling on rows of a tokenised corpus, with a state that resumes at the next row.
 
 An epoch cuts the corpus, from a place of its own on, into pieces as long as a row and takes each
 once, shuffled. Place and order depend on the seed and the number of the epoch alone.
@@ -7,13 +7,52 @@ once, shuffled. Place and order depend on the seed and the number of the epoch a
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from drt_engine.data.token_shards import TokenShards, open_shards
 from drt_engine.errors import ConfigError
-from drt_engine.train.shards import TokenShards
+from drt_engine.model.chunking import to_chunks
+from drt_engine.model.drt import DRT
+from drt_engine.train.tasks.base import Task, TaskSetup
+
+
+class StreamTask(Task[Tensor]):
+    """The next token of rows of a corpus (``config.stream``); a batch is token ids [B, T]."""
+
+    stateful = True
+
+    def __init__(self, setup: TaskSetup) -> None:
+        self.setup, self.config = setup, setup.config.stream
+        self.share = self.config.share
+        run = setup.config.run
+        tokens = self.config.tokens or run.out / "tokens"
+        shards = open_shards(tokens, self.config.corpus, setup.tokenizer)
+        length = self.config.chunks * setup.model.chunk
+        self.stream = TokenStream(shards, length, seed=run.seed)
+
+    def draw(self, rng: random.Random) -> Tensor:  # noqa: ARG002  the order is the stream's own
+        """Take the next ``config.batch`` rows of the stream."""
+        return self.stream.take(self.config.batch)
+
+    def loss(
+        self, model: DRT, batch: Tensor, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the next-token loss at the weight of streams, and without it as ``lm``."""
+        chunks, valid = to_chunks(batch, self.setup.model.chunk, self.setup.model.pad_id)
+        losses, _ = model.stream_loss(chunks, valid, generator=generator)
+        return self.config.loss * losses.mean(), {"lm": float(losses.detach().mean())}
+
+    def state(self) -> dict[str, Any]:
+        """Return where the stream is."""
+        return asdict(self.stream.state)
+
+    def load(self, state: dict[str, Any]) -> None:
+        """Continue the stream from there."""
+        self.stream.resume(StreamState(**state))
 
 
 @dataclass(frozen=True)

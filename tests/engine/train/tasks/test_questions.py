@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.config.train import QuestionsConfig, TrainConfig
 from drt_engine.errors import ConfigError
-from drt_engine.train.questions import QuestionBatch, QuestionSource, chunk_texts, token_span
+from drt_engine.train.answering.batch import QuestionBatch, chunk_texts, token_span
+from drt_engine.train.tasks.base import TaskSetup
+from drt_engine.train.tasks.questions import QuestionsTask
 from tests.engine.model.factories import small_like
 from tests.engine.train.corpora import ARTICLE, QUESTIONS, SHORT, write_questions
 from tests.fakes import byte_tokenizer
@@ -20,15 +24,18 @@ TOKENIZER = byte_tokenizer()
 CONFIG: ModelConfig = small_like(chunk=32)
 
 
-def source(folder: Path, **changes: object) -> QuestionSource:
-    qa, docs = write_questions(folder)
-    return QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG, **changes)  # type: ignore
+def make_task(qa: Path, docs: Path, model: ModelConfig = CONFIG, **changes: Any) -> QuestionsTask:
+    options = {"share": 1.0, "questions": 4, "window": 3, "pool": 8, **changes}
+    config = TrainConfig(questions=QuestionsConfig(qa=qa, docs=docs, **options))
+    return QuestionsTask(TaskSetup(config, model, TOKENIZER))
 
 
-def batches(questions: QuestionSource, count: int = 20) -> list[QuestionBatch]:
-    return [
-        questions.batch(random.Random(seed), questions=4, window=3, pool=8) for seed in range(count)
-    ]
+def task(folder: Path, **changes: Any) -> QuestionsTask:
+    return make_task(*write_questions(folder), **changes)
+
+
+def batches(questions: QuestionsTask, count: int = 20) -> list[QuestionBatch]:
+    return [questions.draw(random.Random(seed)) for seed in range(count)]
 
 
 def text_of(batch: QuestionBatch, first: int, last: int) -> str:
@@ -37,7 +44,7 @@ def text_of(batch: QuestionBatch, first: int, last: int) -> str:
 
 def test_spans_of_a_batch_are_the_evidence(tmp_path: Path) -> None:
     seen = set()
-    for batch in batches(source(tmp_path)):
+    for batch in batches(task(tmp_path)):
         for question, spans, kind in zip(
             batch.questions, batch.spans, batch.answerable, strict=True
         ):
@@ -57,7 +64,7 @@ def test_spans_of_a_batch_are_the_evidence(tmp_path: Path) -> None:
 
 
 def test_gold_chunks_hold_the_evidence(tmp_path: Path) -> None:
-    for batch in batches(source(tmp_path)):
+    for batch in batches(task(tmp_path)):
         size = batch.ids.shape[1]
         for gold, spans in zip(batch.gold, batch.spans, strict=True):
             kept = [(a // size, max(a, b) // size) for a, b in spans.tolist() if a >= 0]
@@ -67,7 +74,7 @@ def test_gold_chunks_hold_the_evidence(tmp_path: Path) -> None:
 
 def test_windows_are_consecutive_chunks_of_one_document(tmp_path: Path) -> None:
     whole = torch.tensor(TOKENIZER.encode(ARTICLE).ids)
-    for batch in batches(source(tmp_path)):
+    for batch in batches(task(tmp_path)):
         assert sum(n for _, n in batch.windows) == len(batch.ids)
         for number, (at, count) in enumerate(batch.windows):
             rows = slice(at, at + count)
@@ -79,30 +86,28 @@ def test_windows_are_consecutive_chunks_of_one_document(tmp_path: Path) -> None:
 
 
 def test_lexical_scores_are_shares(tmp_path: Path) -> None:
-    for batch in batches(source(tmp_path)):
+    for batch in batches(task(tmp_path)):
         assert batch.lexical.shape == batch.gold.shape
         assert batch.lexical.min() >= 0
         assert set(batch.lexical.amax(1).tolist()) <= {0.0, 1.0}
 
 
 def test_a_question_and_its_answer_fit_one_chunk(tmp_path: Path) -> None:
-    for batch in batches(source(tmp_path)):
+    for batch in batches(task(tmp_path)):
         for question, answer in zip(batch.questions, batch.answers, strict=True):
             assert 1 <= len(question) <= CONFIG.chunk - 2
             assert len(question) + 1 + len(answer) < CONFIG.chunk
 
 
 def test_a_batch_depends_only_on_its_seed(tmp_path: Path) -> None:
-    questions = source(tmp_path)
-    one, other = (
-        questions.batch(random.Random("7/3"), questions=4, window=3, pool=8) for _ in range(2)
-    )
-    assert one.questions == other.questions
-    assert torch.equal(one.ids, other.ids) and torch.equal(one.spans, other.spans)
+    questions = task(tmp_path)
+    first, second = (questions.draw(random.Random("7/3")) for _ in range(2))
+    assert first.questions == second.questions
+    assert torch.equal(first.ids, second.ids) and torch.equal(first.spans, second.spans)
 
 
 def test_sources_are_weighted(tmp_path: Path) -> None:
-    only = source(tmp_path, weights={"short": 0.0})
+    only = task(tmp_path, weights={"short": 0.0})
     texts = {TOKENIZER.decode(q) for b in batches(only, 30) for q in b.questions}
     assert not any("short" in t for t in texts)
 
@@ -113,7 +118,7 @@ def test_questions_without_a_document_or_evidence_are_left_out(tmp_path: Path, k
     rows = [json.loads(line) for line in qa.read_text().splitlines()][:2]
     rows[1] |= {"evidence": []} if kept == "none" else {"doc_id": "lost"}
     qa.write_text("".join(json.dumps(r) + "\n" for r in rows))
-    questions = QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)
+    questions = make_task(qa, docs)
     assert [len(d.items) for d in questions.documents] == [1]
 
 
@@ -133,9 +138,8 @@ def test_chunk_texts_partition_the_text() -> None:
 
 
 def test_a_neighbour_of_a_chunk_with_the_words_gets_a_part_of_its_share(tmp_path: Path) -> None:
-    with_part = source(tmp_path)
-    without = source(tmp_path)
-    without.config = small_like(chunk=32, lexical_neighbours=0.0)
+    with_part = task(tmp_path)
+    without = task(tmp_path, model=small_like(chunk=32, lexical_neighbours=0.0))
     moved = 0
     for one, two in zip(batches(with_part), batches(without), strict=True):
         for at, count in one.windows:
@@ -151,10 +155,10 @@ def test_a_neighbour_of_a_chunk_with_the_words_gets_a_part_of_its_share(tmp_path
 
 
 def test_questions_that_only_retrieve_come_after_the_others(tmp_path: Path) -> None:
-    made = source(tmp_path)
+    made = task(tmp_path, questions=1, pool=3, more=2)
     seen = 0
     for seed in range(10):
-        batch = made.batch(random.Random(seed), questions=1, window=3, pool=3, more=2)
+        batch = made.draw(random.Random(seed))
         assert batch.readers == 1
         rest = batch.rows(1, len(batch.questions))
         assert len(rest.questions) <= 2
@@ -173,6 +177,8 @@ def test_questions_that_only_retrieve_come_after_the_others(tmp_path: Path) -> N
         ({"answers": "yes"}, "the field 'answers' is a string, expected a list"),
         ({"doc_id": 3}, "the field 'doc_id' holds the number 3, expected a string"),
         ({"kind": None}, "the field 'kind' holds null"),
+        ({"kind": "odd"}, "the kind is 'odd', expected one of"),
+        ({"answers": []}, "the list 'answers' is empty"),
     ],
 )
 def test_a_question_that_is_none_is_named_by_its_line(
@@ -183,11 +189,11 @@ def test_a_question_that_is_none_is_named_by_its_line(
     lines[2] = json.dumps({**json.loads(lines[2]), **change})
     qa.write_text("\n".join(lines))
     with pytest.raises(ConfigError, match=rf"qa\.jsonl, line 3: {message}"):
-        QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)
+        make_task(qa, docs)
 
 
 def test_a_line_that_is_no_json_is_named(tmp_path: Path) -> None:
     qa, docs = write_questions(tmp_path)
     docs.write_text(docs.read_text() + '{"doc_id": \n')
     with pytest.raises(ConfigError, match=r"docs\.jsonl, line 4: is not JSON"):
-        QuestionSource(qa, docs, tokenizer=TOKENIZER, config=CONFIG)
+        make_task(qa, docs)

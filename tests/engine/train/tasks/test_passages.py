@@ -12,13 +12,16 @@ from typing import Any
 import pytest
 import torch
 
-from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
+from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
 from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.reader import PairLogits
+from drt_engine.train.answering.passage_loss import passage_loss
+from drt_engine.train.answering.passages import PassageBatch
 from drt_engine.train.loop import Loop
-from drt_engine.train.passages import PassageBatch, PassageSource, passage_loss
 from drt_engine.train.run import start
+from drt_engine.train.tasks.base import TaskSetup
+from drt_engine.train.tasks.passages import PassagesTask
 from tests.engine.model.factories import fresh_model, small_like
 from tests.engine.train.corpora import QUESTIONS, write_questions
 from tests.fakes import byte_tokenizer
@@ -53,9 +56,13 @@ def config(folder: Path, **changes: Any) -> PassagesConfig:
     return PassagesConfig(**{**values, **changes})
 
 
+def task(settings: PassagesConfig, model: ModelConfig = MODEL) -> PassagesTask:
+    return PassagesTask(TaskSetup(TrainConfig(passages=settings), model, TOKENIZER))
+
+
 def batches(folder: Path, count: int = 12, **changes: Any) -> list[PassageBatch]:
-    source = PassageSource(config(folder, **changes), MODEL, TOKENIZER)
-    return [source.batch(random.Random(seed)) for seed in range(count)]
+    made = task(config(folder, **changes))
+    return [made.draw(random.Random(seed)) for seed in range(count)]
 
 
 def question_of(batch: PassageBatch, row: int) -> str:
@@ -100,12 +107,11 @@ def test_every_question_has_a_passage_and_is_answered_unless_hidden(tmp_path: Pa
 
 
 def test_short_documents_are_searched_together(tmp_path: Path) -> None:
-    apart = PassageSource(config(tmp_path, collection=1), MODEL, TOKENIZER)
-    joined = PassageSource(config(tmp_path, collection=100), MODEL, TOKENIZER)
-    assert len(apart.collections) == 2 and len(joined.collections) == 1
+    apart, joined = (task(config(tmp_path, collection=size)) for size in (1, 100))
+    assert len(apart.data.collections) == 2 and len(joined.data.collections) == 1
     texts = [
         " ".join(passage_of(b, r) for r in range(len(b.question)))
-        for b in [joined.batch(random.Random(s)) for s in range(8)]
+        for b in [joined.draw(random.Random(s)) for s in range(8)]
     ]
     assert any("short note" in text and "notice" in text for text in texts)
 
@@ -178,13 +184,13 @@ def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
 
 def test_what_cannot_be_taught_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a model with"):
-        PassageSource(config(tmp_path), replace(MODEL, reader=None), TOKENIZER)
+        task(config(tmp_path), replace(MODEL, reader=None))
     with pytest.raises(ConfigError, match=r"passages\.passages"):
         PassagesConfig(passages=())
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
     with pytest.raises(ConfigError, match=r"passages\.qa holds no question"):
-        PassageSource(config(tmp_path, qa=(empty,)), MODEL, TOKENIZER)
+        task(config(tmp_path, qa=(empty,)))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +208,7 @@ def test_a_bad_question_is_named_by_its_line(
     with settings.qa[0].open("a") as file:
         file.write(json.dumps({**QUESTIONS[0], **change}) + "\n")
     with pytest.raises(ConfigError, match=message):
-        PassageSource(settings, MODEL, TOKENIZER)
+        task(settings)
 
 
 def test_a_stage_starts_from_a_model_without_some_of_its_parts(tmp_path: Path) -> None:

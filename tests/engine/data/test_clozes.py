@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import random
-from pathlib import Path
 
 import pytest
-import torch
 
-from drt_engine.errors import ConfigError
-from drt_engine.train.cloze import ClozeSource, make_clozes
-from tests.engine.model.factories import small_like
-from tests.fakes import byte_tokenizer
+from drt_engine.data.clozes import make_clozes
 
 TEXT = """# The lighthouse
 
@@ -77,42 +71,3 @@ def test_the_same_seed_asks_the_same() -> None:
 @pytest.mark.parametrize("text", ["", "Too short.", "# Only a heading\n\n" * 5])
 def test_a_text_without_sentences_asks_nothing(text: str) -> None:
     assert make_clozes(text, random.Random(0), count=4, recurring=0.5) == (text, [])
-
-
-def source(folder: Path) -> ClozeSource:
-    path = folder / "corpus.jsonl"
-    rows = [{"id": str(i), "title": "t", "text": TEXT * 3} for i in range(3)]
-    path.write_text("\n".join(json.dumps(row) for row in rows), encoding="utf-8")
-    return ClozeSource([path], tokenizer=byte_tokenizer(), config=small_like(chunk=64))
-
-
-def test_a_batch_reads_for_some_and_only_retrieves_for_others(tmp_path: Path) -> None:
-    batch = source(tmp_path).batch(
-        random.Random(1), questions=4, more=6, windows=2, window=12, recurring=0.5
-    )
-    assert batch.readers == 4 < len(batch.questions)
-    assert batch.gold.any(dim=1).all()
-    assert (batch.answerable == 1).all()
-    tokens = batch.ids.view(-1)
-    tokenizer = byte_tokenizer()
-    for question, answer, spans in zip(
-        batch.questions, batch.answers, batch.spans.tolist(), strict=True
-    ):
-        wanted = tokenizer.decode(answer).lower()
-        for first, last in spans:
-            if first >= 0 and last >= 0 and len(question) + len(answer) < 62:
-                assert tokenizer.decode(tokens[first : last + 1].tolist()).lower() == wanted
-
-
-def test_a_batch_depends_on_the_seed_alone(tmp_path: Path) -> None:
-    made = source(tmp_path)
-    options = {"questions": 2, "more": 2, "windows": 1, "window": 12, "recurring": 0.5}
-    one, two = (made.batch(random.Random(5), **options) for _ in range(2))  # type: ignore[arg-type]
-    assert torch.equal(one.ids, two.ids)
-    assert one.questions == two.questions
-
-
-def test_an_empty_corpus_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "none.jsonl").write_text("")
-    with pytest.raises(ConfigError, match=r"cloze\.corpus holds no documents"):
-        ClozeSource([tmp_path / "none.jsonl"], tokenizer=byte_tokenizer(), config=small_like())

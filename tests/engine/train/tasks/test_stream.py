@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from drt_engine.data.token_shards import open_shards
 from drt_engine.errors import ConfigError
-from drt_engine.train.shards import open_shards
-from drt_engine.train.stream import StreamState, TokenStream
+from drt_engine.train.tasks.stream import StreamState, TokenStream
 from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
 

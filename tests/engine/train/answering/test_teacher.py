@@ -6,11 +6,11 @@ from pathlib import Path
 
 import torch
 
-from drt_engine.train.answering import answer_losses
-from drt_engine.train.teacher import LandmarkTeacher, distance
+from drt_engine.train.answering.losses import answer_losses
+from drt_engine.train.answering.teacher import LandmarkTeacher, distance
 from tests.engine.model.factories import make_model, small_like
 from tests.engine.model.test_warm_start import bert, bert_tensors, config, folder
-from tests.engine.train.batches import make_batch
+from tests.engine.train.answering.batches import make_batch
 
 CLS, SEP = 101, 102
 

@@ -7,8 +7,15 @@ from dataclasses import replace
 import torch
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.train.questions import QuestionBatch
-from tests.engine.model.factories import random_ids
+from drt_engine.train.answering.batch import QuestionBatch
+from tests.engine.model.factories import random_ids, small_like
+
+CONFIGS = {
+    "small": small_like(),
+    "two-groups": small_like(groups=2),
+    "mlp": small_like(gca_output="mlp", question_states=False, landmark_query="state"),
+    "no-lower": small_like(lower_layers=0),
+}
 
 
 def make_batch(config: ModelConfig, lengths: tuple[int, ...] = (3, 6, 1)) -> QuestionBatch:

@@ -4,32 +4,45 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from drt_engine.config.train import NeedlesConfig
+from drt_engine.config.train import NeedlesConfig, TrainConfig
 from drt_engine.errors import ConfigError
-from drt_engine.train.needles import NeedleSource
-from drt_engine.train.questions import QuestionBatch, hide_evidence
+from drt_engine.train.answering.batch import QuestionBatch
+from drt_engine.train.tasks.base import TaskSetup
+from drt_engine.train.tasks.needles import NeedlesTask
+from drt_engine.train.tasks.questions import hide_evidence
 from tests.engine.model.factories import small_like
-from tests.engine.train.batches import make_batch
+from tests.engine.train.answering.batches import make_batch
 from tests.fakes import byte_tokenizer
 
 CONFIG = small_like(chunk=64)
 PROSE = "The tide turns at noon. A boat leaves the pier and the gulls follow it. Rain is near. "
 
 
+Draw = Callable[..., QuestionBatch]
+
+
+def make_task(corpus: Path, **changes: Any) -> NeedlesTask:
+    config = TrainConfig(needles=NeedlesConfig(1.0, (corpus,), **changes))
+    return NeedlesTask(TaskSetup(config, CONFIG, byte_tokenizer()))
+
+
 @pytest.fixture
-def source(tmp_path: Path) -> NeedleSource:
+def draw(tmp_path: Path) -> Draw:
+    """Draw the batch of a seed."""
     file = tmp_path / "corpus.jsonl"
     file.write_text(json.dumps({"text": PROSE * 80}) + "\n")
-    return NeedleSource([file], tokenizer=byte_tokenizer(), config=CONFIG)
+    return lambda seed, **changes: make_task(file, **changes).draw(random.Random(seed))
 
 
-def test_the_evidence_of_a_needle_is_its_answer(source: NeedleSource) -> None:
-    batch = source.batch(random.Random(1), needles=4, window=12, distractors=1)
+def test_the_evidence_of_a_needle_is_its_answer(draw: Draw) -> None:
+    batch = draw(1, needles=4, window=12, distractors=1)
     assert len(batch.questions) == 4 and len(batch.windows) == 4
     for row, answer in enumerate(batch.answers):
         first, last = batch.spans[row, 0].tolist()
@@ -39,21 +52,19 @@ def test_the_evidence_of_a_needle_is_its_answer(source: NeedleSource) -> None:
     assert (batch.answerable == 1).all()
 
 
-def test_needles_depend_on_the_seed_alone(source: NeedleSource) -> None:
-    one, same, other = (
-        source.batch(random.Random(seed), needles=2, window=8, distractors=1) for seed in (3, 3, 4)
-    )
-    assert torch.equal(one.ids, same.ids) and one.questions == same.questions
-    assert one.questions != other.questions
+def test_needles_depend_on_the_seed_alone(draw: Draw) -> None:
+    first, same, different = (draw(seed, needles=2, window=8, distractors=1) for seed in (3, 3, 4))
+    assert torch.equal(first.ids, same.ids) and first.questions == same.questions
+    assert first.questions != different.questions
 
 
 def decoded(batch: QuestionBatch, chunks: list[int]) -> str:
     return byte_tokenizer().decode(batch.ids[chunks][batch.valid[chunks]].tolist())
 
 
-def test_both_statements_of_two_hops_must_be_retrieved(source: NeedleSource) -> None:
+def test_both_statements_of_two_hops_must_be_retrieved(draw: Draw) -> None:
     size, seen, named = CONFIG.chunk, 0, 0
-    batch = source.batch(random.Random(2), needles=6, window=6, distractors=0, two_hops=1.0)
+    batch = draw(2, needles=6, window=6, distractors=0, two_hops=1.0)
     assert batch.support is not None
     for row, (at, count) in enumerate(batch.windows):
         chunks = torch.nonzero(batch.support[row]).flatten().tolist()
@@ -69,10 +80,10 @@ def test_both_statements_of_two_hops_must_be_retrieved(source: NeedleSource) -> 
     assert seen >= 4 and named >= 2  # as a rule
 
 
-def test_no_needle_of_one_hop_needs_support(source: NeedleSource) -> None:
-    one = source.batch(random.Random(3), needles=2, window=6, distractors=1)
+def test_no_needle_of_one_hop_needs_support(draw: Draw) -> None:
+    one = draw(3, needles=2, window=6, distractors=1)
     assert one.support is None
-    some = source.batch(random.Random(3), needles=8, window=6, distractors=0, two_hops=0.5)
+    some = draw(3, needles=8, window=6, distractors=0, two_hops=0.5)
     assert some.support is not None
     assert 0 < int(some.support.any(dim=1).sum()) < 8
     assert torch.equal(some.rows(1, 4).support, some.support[1:4])  # type: ignore[arg-type]
@@ -84,7 +95,7 @@ def test_an_empty_corpus_is_a_sentence(tmp_path: Path) -> None:
     file = tmp_path / "empty.jsonl"
     file.write_text("")
     with pytest.raises(ConfigError, match="holds no documents"):
-        NeedleSource([file], tokenizer=byte_tokenizer(), config=CONFIG)
+        make_task(file)
 
 
 def test_hidden_evidence_cannot_be_retrieved() -> None:

@@ -1,0 +1,1 @@
+"""Batches of questions over a pool of chunks, the model's pass over them, and their losses."""

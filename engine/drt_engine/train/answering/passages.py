@@ -1,0 +1,216 @@
+"""Questions and documents of files for the reader, tokenised and grouped for search.
+
+Short documents are searched together, so that a question has hard negatives even where its own
+document is a single chunk.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from drt_engine.config.model import ANSWER_TYPES
+from drt_engine.config.train import PassagesConfig
+from drt_engine.data.schema import QADocument, Question, read_documents, read_questions
+from drt_engine.errors import ConfigError
+from drt_engine.model.reader import PairTokens
+from drt_engine.text.lexical import LexicalIndex
+from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.train.answering.batch import chunk_texts, token_spans
+
+IGNORED = -100  # a label that is not known
+_BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
+
+
+@dataclass(frozen=True)
+class PassageQuestion:
+    """A question with its evidence as token spans (first, last) of its document.
+
+    Where ``region`` is true, the evidence supports the answer without being it: it says which
+    passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for
+    no, 1 for yes; -100: not known. ``weight``: how often it is drawn, relative to others.
+    """
+
+    text: str
+    ids: list[int]
+    document: int
+    spans: list[tuple[int, int]]
+    answer: str
+    region: bool
+    answer_type: int
+    verdict: int
+    weight: float
+
+
+@dataclass
+class PassageDocument:
+    """Token ids [n] of a document and its chunks' texts; ``collection`` numbers its index."""
+
+    ids: Tensor
+    chunks: list[str]
+    collection: int = 0
+
+
+@dataclass
+class Collection:
+    """Documents that are searched together: a long one by itself, or several short ones."""
+
+    documents: list[int] = field(default_factory=list)
+    starts: list[int] = field(default_factory=list)  # the number of each document's first chunk
+    num_chunks: int = 0
+    index: LexicalIndex | None = None
+
+    def place(self, number: int) -> tuple[int, int]:
+        """Return the document and the chunk in it of a chunk of the collection."""
+        position = bisect_right(self.starts, number) - 1
+        return self.documents[position], number - self.starts[position]
+
+
+@dataclass(frozen=True)
+class PassageBatch:
+    """P pairs of N questions, padded to T tokens.
+
+    ``question`` [P] numbers the questions; ``starts``, ``ends`` [P, T]: where spans start and end;
+    ``answered`` [N]: whether a passage holds the answer; labels ``answer_type``, ``verdict`` [N].
+    """
+
+    pairs: PairTokens
+    question: Tensor
+    starts: Tensor
+    ends: Tensor
+    answered: Tensor
+    answer_type: Tensor
+    verdict: Tensor
+
+    def to(self, device: torch.device) -> PassageBatch:
+        """Return the batch on ``device``."""
+        return PassageBatch(*(value.to(device) for value in vars(self).values()))
+
+
+class PassageData:
+    """The questions of ``config.qa`` that can be asked of the documents of ``config.docs``."""
+
+    def __init__(
+        self, config: PassagesConfig, tokenizer: Tokenizer, *, chunk: int, longest_question: int
+    ) -> None:
+        self.config, self.tokenizer = config, tokenizer
+        self.chunk, self.longest_question = chunk, longest_question
+        self.documents: list[PassageDocument] = []
+        numbers: dict[str, int] = {}  # of the documents, by id
+        spans: dict[int, list[tuple[int, int]]] = {}  # of the evidence in tokens, by question
+        questions = [question for path in config.qa for question in read_questions(path)]
+        questions_of: dict[str, list[int]] = defaultdict(list)
+        for number, question in enumerate(questions):
+            questions_of[question.doc_id].append(number)
+        # Documents come one group after the other: only their token ids and chunks are kept.
+        documents = (document for path in config.docs for document in read_documents(path))
+        for group in _groups(d for d in documents if d.doc_id in questions_of):
+            encodings = tokenizer.encode_batch([document.text for document in group])
+            for document, encoding in zip(group, encodings, strict=True):
+                if not len(encoding) or document.doc_id in numbers:
+                    continue
+                numbers[document.doc_id] = len(self.documents)
+                ids = torch.tensor(encoding.ids, dtype=torch.int32)
+                chunks = chunk_texts(encoding, document.text, chunk)
+                self.documents.append(PassageDocument(ids, chunks))
+                for number in questions_of[document.doc_id]:
+                    spans[number] = token_spans(encoding, questions[number].evidence)
+        self.collections = _collect(self.documents, config.collection)
+        askable = [number for number, q in enumerate(questions) if q.doc_id in numbers]
+        question_ids = self.encode([questions[number].question for number in askable])
+        self.questions = [
+            self._question(questions[number], ids, numbers, spans[number])
+            for number, ids in zip(askable, question_ids, strict=True)
+            if ids and (questions[number].kind == "unanswerable" or spans[number])
+        ]
+        if not self.questions:
+            raise ConfigError("passages.qa holds no question with evidence in passages.docs")
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of questions, the last ones of those that are too long."""
+        room = self.longest_question
+        return [encoding.ids[-room:] for encoding in self.tokenizer.encode_batch(texts)]
+
+    def search(self, question: PassageQuestion) -> Iterator[tuple[int, int]]:
+        """Yield documents and chunks of the question's collection, best first by BM25."""
+        collection = self.collections[self.documents[question.document].collection]
+        if collection.index is None:
+            texts = [c for d in collection.documents for c in self.documents[d].chunks]
+            collection.index = LexicalIndex(texts)
+        # Twice the candidates, since evidence and passages with the answer are left out of them.
+        for number, _ in collection.index.search(question.text, 2 * self.config.candidates):
+            yield collection.place(number)
+
+    def evidence_chunks(self, question: PassageQuestion) -> set[int]:
+        """Return the chunks of the question's document that its evidence touches."""
+        size = self.chunk
+        return {c for a, b in question.spans for c in range(a // size, b // size + 1)}
+
+    def _question(
+        self,
+        question: Question,
+        ids: list[int],
+        numbers: dict[str, int],
+        spans: list[tuple[int, int]],
+    ) -> PassageQuestion:
+        answer = question.answers[0].lower() if question.answers else ""
+        # The answers of BoolQ are the words yes and no themselves.
+        answer_type = "yesno" if question.source == "BoolQ" else question.type
+        yes_no = (question.yes_no or answer) if answer_type == "yesno" else ""
+        is_long = any(last - first >= self.config.longest for first, last in spans)
+        region = is_long or question.kind == "abstractive"
+        return PassageQuestion(
+            text=question.question,
+            ids=ids,
+            document=numbers[question.doc_id],
+            spans=spans,
+            answer="" if region else answer,
+            region=region,
+            answer_type=ANSWER_TYPES.index(answer_type) if answer_type in ANSWER_TYPES else IGNORED,
+            verdict={"no": 0, "yes": 1}.get(yes_no, IGNORED),
+            weight=_weight(self.config.weights, question, answer_type),
+        )
+
+
+def _groups(documents: Iterable[QADocument]) -> Iterator[list[QADocument]]:
+    """Collect documents until their texts are long enough to be tokenised together."""
+    group: list[QADocument] = []
+    for document in documents:
+        group.append(document)
+        if sum(len(d.text) for d in group) >= _BATCH_CHARACTERS:
+            yield group
+            group = []
+    if group:
+        yield group
+
+
+def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection]:
+    """Group documents in order until each group has ``size`` chunks or more."""
+    collections: list[Collection] = []
+    current = Collection()
+    for number, document in enumerate(documents):
+        target = Collection() if len(document.chunks) >= size else current
+        target.documents.append(number)
+        target.starts.append(target.num_chunks)
+        target.num_chunks += len(document.chunks)
+        if target.num_chunks >= size:
+            collections.append(target)
+            current = Collection() if target is current else current
+    if current.documents:
+        collections.append(current)
+    for place, collection in enumerate(collections):
+        for number in collection.documents:
+            documents[number].collection = place
+    return collections
+
+
+def _weight(weights: dict[str, float], question: Question, answer_type: str) -> float:
+    """Return the weight of a source and answer type or kind, else of the source, else 1."""
+    source = question.source
+    keys = (f"{source}/{answer_type}", f"{source}/{question.kind}", source)
+    return next((weights[key] for key in keys if key in weights), 1.0)

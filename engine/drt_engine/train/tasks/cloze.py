@@ -1,0 +1,83 @@
+"""Cloze questions that are made from corpus text while training runs."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+from torch import Tensor
+
+from drt_engine.data.clozes import make_clozes
+from drt_engine.model.drt import DRT
+from drt_engine.train.answering.batch import (
+    QuestionBatch,
+    QuestionItem,
+    TokenDocument,
+    fit_prompt,
+    load_texts,
+    token_spans,
+)
+from drt_engine.train.answering.builder import BatchBuilder
+from drt_engine.train.tasks.base import Task, TaskSetup, named
+
+_CHARACTERS_PER_TOKEN = 4.3
+_MOST_COUNTED = 200_000  # characters of a text by which it is drawn: books would crowd out others
+_LOGGED = ("reread", "stored", "retrieval", "hit")
+
+
+class ClozeTask(Task[QuestionBatch]):
+    """Cloze questions on pieces of corpus text (``config.cloze``)."""
+
+    def __init__(self, setup: TaskSetup) -> None:
+        self.setup, self.config = setup, setup.config.cloze
+        self.share = self.config.share
+        setup.expect_reader_pass()
+        self.texts = load_texts(self.config.corpus, "cloze")
+        self._weights = [min(len(text), _MOST_COUNTED) for text in self.texts]
+
+    def draw(self, rng: random.Random) -> QuestionBatch:
+        """Draw ``config.windows`` pieces of text with questions on each.
+
+        ``config.questions`` of a batch are read for, and ``config.more`` only retrieve.
+        """
+        config, builder = self.config, BatchBuilder(self.setup.model, rng)
+        num_questions = -(-(config.questions + config.more) // config.windows)  # a window
+        num_readers = -(-config.questions // config.windows)
+        while len(builder.windows) < config.windows:
+            document = self._document(rng, num_questions)
+            if document is not None:
+                readers, more = document.items[:num_readers], document.items[num_readers:]
+                builder.add(document, readers, config.window, more=more)
+        return builder.build()
+
+    def loss(
+        self, model: DRT, batch: QuestionBatch, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the answer loss at the weight of clozes, and its main parts."""
+        loss, values = self.setup.answer_loss(
+            model, batch, count=self.config.retrieved, generator=generator
+        )
+        return self.config.loss * loss, named("cloze", values, _LOGGED)
+
+    def _document(self, rng: random.Random, count: int) -> TokenDocument | None:
+        """Draw a piece of text with up to ``count`` questions; ``None`` where none can be made."""
+        chunk, tokenizer = self.setup.model.chunk, self.setup.tokenizer
+        text = rng.choices(self.texts, self._weights)[0]
+        size = int(self.config.window * chunk * _CHARACTERS_PER_TOKEN)
+        start = rng.randrange(max(1, len(text) - size))
+        piece, clozes = make_clozes(
+            text[start : start + size], rng, count=count, recurring=self.config.recurring
+        )
+        rng.shuffle(clozes)
+        if not clozes:
+            return None
+        encoding = tokenizer.encode(piece)
+        questions = tokenizer.encode_batch([cloze.question for cloze in clozes])
+        answers = tokenizer.encode_batch([cloze.answer for cloze in clozes])
+        items = []
+        for cloze, question, answer in zip(clozes, questions, answers, strict=True):
+            spans = token_spans(encoding, cloze.evidence)
+            ids, answer_ids = fit_prompt(question.ids, answer.ids, chunk)
+            if spans and ids:
+                items.append(QuestionItem(cloze.question, ids, answer_ids, spans, "extractive"))
+        return TokenDocument(encoding, piece, "cloze", items) if items else None

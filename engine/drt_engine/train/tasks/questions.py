@@ -1,0 +1,131 @@
+"""Questions of files, on windows of their documents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from drt_engine.data.schema import read_documents, read_questions
+from drt_engine.errors import ConfigError
+from drt_engine.model.drt import DRT
+from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.train.answering.batch import (
+    QuestionBatch,
+    QuestionItem,
+    TokenDocument,
+    fit_prompt,
+    token_spans,
+)
+from drt_engine.train.answering.builder import BatchBuilder
+from drt_engine.train.tasks.base import Task, TaskSetup
+
+# A document is drawn by the number of its questions up to this many, so that a few long articles
+# do not crowd out the others.
+_MOST_COUNTED = 40
+
+
+class QuestionsTask(Task[QuestionBatch]):
+    """Questions with evidence from a pair of files (``config.questions``)."""
+
+    def __init__(self, setup: TaskSetup) -> None:
+        self.setup, self.config = setup, setup.config.questions
+        self.share = self.config.share
+        setup.expect_reader_pass()
+        if self.config.qa is None or self.config.docs is None:
+            raise ConfigError("questions.qa and questions.docs must name files")
+        self.documents = load_documents(
+            self.config.qa, self.config.docs, setup.tokenizer, setup.model.chunk
+        )
+        self._weights = [
+            min(len(d.items), _MOST_COUNTED) * self.config.weights.get(d.source, 1.0)
+            for d in self.documents
+        ]
+
+    def draw(self, rng: random.Random) -> QuestionBatch:
+        """Draw up to ``config.questions`` questions on about ``config.pool`` chunks.
+
+        Up to ``config.more`` further questions on the same windows only retrieve.
+        """
+        config, builder = self.config, BatchBuilder(self.setup.model, rng)
+        while builder.num_readers < config.questions and builder.num_chunks < config.pool:
+            document = rng.choices(self.documents, self._weights)[0]
+            # Not all of a batch from one document, but a few where there is little room left.
+            room = min(config.questions - builder.num_readers, max(4, config.questions * 2 // 3))
+            items = rng.sample(document.items, min(len(document.items), room))
+            drawn = {id(item) for item in items}
+            remaining = [i for i in document.items if id(i) not in drawn and i.spans]
+            # Most lie outside the window, so more are drawn than are needed.
+            more = rng.sample(remaining, min(len(remaining), 8 * config.more))
+            builder.add(document, items, config.window, more=more)
+        batch = builder.build(most_retrievers=config.more)
+        if config.hidden > 0:
+            batch = hide_evidence(batch, rng, config.hidden)
+        return batch if config.read else replace(batch, readers=0)
+
+    def loss(
+        self, model: DRT, batch: QuestionBatch, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the answer loss and all of its parts."""
+        return self.setup.answer_loss(
+            model, batch, count=self.config.retrieved, generator=generator
+        )
+
+
+def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> QuestionBatch:
+    """Make about ``share`` of the questions unanswerable.
+
+    Their evidence, with its neighbours, which may repeat it, cannot be retrieved.
+    """
+    hidden = torch.tensor([rng.random() < share for _ in batch.questions])  # [N]
+    hidden &= batch.gold.any(dim=1) & (batch.answerable == 1)
+    around = batch.gold | batch.gold.roll(1, dims=1) | batch.gold.roll(-1, dims=1)  # [N, P]
+    rows = hidden[:, None]
+    return replace(
+        batch,
+        allowed=~(around & rows),
+        gold=batch.gold & ~rows,
+        spans=batch.spans.masked_fill(rows[..., None], -1),
+        answers=[[] if gone else a for a, gone in zip(batch.answers, hidden.tolist(), strict=True)],
+        answerable=batch.answerable.masked_fill(hidden, 0),
+    )
+
+
+def load_documents(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
+    """Read and tokenise the documents that have questions, with their questions.
+
+    Left out are questions without a document or, unless unanswerable, without evidence in it.
+    Raises ``ConfigError`` naming file, line and fault.
+    """
+    questions = list(read_questions(qa))
+    document_ids = {question.doc_id for question in questions}
+    texts = {d.doc_id: d.text for d in read_documents(docs) if d.doc_id in document_ids}
+    encodings = tokenizer.encode_batch(list(texts.values()))
+    documents = {
+        document_id: TokenDocument(encoding, text, "")
+        for (document_id, text), encoding in zip(texts.items(), encodings, strict=True)
+        if len(encoding)
+    }
+    question_ids = tokenizer.encode_batch([question.question for question in questions])
+    answer_ids = tokenizer.encode_batch([_first(question.answers) for question in questions])
+    for question, asked, answer in zip(questions, question_ids, answer_ids, strict=True):
+        document = documents.get(question.doc_id)
+        if document is None or not asked.ids:
+            continue
+        document.source = question.source
+        spans = token_spans(document.encoding, question.evidence)
+        if question.kind != "unanswerable" and not spans:
+            continue
+        ids, answer_tokens = fit_prompt(asked.ids, answer.ids, chunk)
+        document.items.append(
+            QuestionItem(question.question, ids, answer_tokens, spans, question.kind)
+        )
+    return [document for document in documents.values() if document.items]
+
+
+def _first(texts: Sequence[str]) -> str:
+    return texts[0] if texts else ""
