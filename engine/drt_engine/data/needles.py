@@ -197,34 +197,34 @@ def _place(rng: random.Random, split: Split) -> str:
     return rng.choice(PLACES[split])
 
 
-def _number(rng: random.Random, split: Split) -> str:
+def _number(rng: random.Random, _split: Split) -> str:
     return str(rng.randrange(10_000, 10_000_000))
 
 
-def _code(rng: random.Random, split: Split) -> str:
+def _code(rng: random.Random, _split: Split) -> str:
     letters = "".join(rng.choices(_LETTERS, k=rng.choice((2, 3))))
     return f"{letters}-{rng.randrange(1000, 100_000)}"
 
 
-def _identifier(rng: random.Random, split: Split) -> str:
+def _identifier(rng: random.Random, _split: Split) -> str:
     digits = f"{rng.getrandbits(64):016x}"
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:]}"
 
 
-def _amount(rng: random.Random, split: Split) -> str:
+def _amount(rng: random.Random, _split: Split) -> str:
     return f"{rng.randrange(101, 9999)} {rng.choice(UNITS)}"
 
 
-def _words(rng: random.Random, split: Split) -> str:
+def _words(rng: random.Random, _split: Split) -> str:
     return f"{rng.choice(ADJECTIVES)} {rng.choice(NOUNS)}"
 
 
-def _colour(rng: random.Random, split: Split) -> str:
+def _colour(rng: random.Random, _split: Split) -> str:
     first, second = rng.sample(COLOURS, 2)
     return f"{rng.choice(SHADES)} {first} and {second}"
 
 
-def _date(rng: random.Random, split: Split) -> str:
+def _date(rng: random.Random, _split: Split) -> str:
     return f"{rng.randrange(1, 29)} {rng.choice(MONTHS)} {rng.randrange(1801, 2060)}"
 
 
