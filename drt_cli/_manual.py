@@ -12,16 +12,16 @@ import click
 
 EXIT_CODES = (
     ("0", "done"),
-    ("1", "an error, told in one sentence"),
+    ("1", "an error, explained in one sentence"),
     ("2", "wrong usage"),
     ("3", "partly done"),
     ("130", "interrupted"),
 )
 FILES = (
     ("$DRT_LIBRARY", "the library; by default a folder under the platform's data directory"),
-    ("$DRT_CONFIG_FILE", "the settings file; `drt config path` says where it is otherwise"),
+    ("$DRT_CONFIG_FILE", "the settings file; by default the one that `drt config path` prints"),
     ("$DRT_STATE_DIR", "where the last answer's citations and the history of chat are kept"),
-    ("$NO_COLOR", "where set, nothing is printed bold or underlined"),
+    ("$NO_COLOR", "if set, nothing is printed bold or underlined"),
 )
 
 

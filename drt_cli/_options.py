@@ -98,7 +98,7 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
         option(
             "--dtype",
             type=click.Choice(["auto", "bf16", "fp32"]),
-            help="What to compute in; auto is bf16 where that is faster.",
+            help="Type to compute in; auto is bf16 where that is faster.",
         ),
         option(
             "--lock-timeout",
@@ -106,7 +106,7 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             type=click.FloatRange(min=0),
             help="How long to wait for another process that writes to the library.",
         ),
-        option("--quiet", is_flag=True, default=None, help="No progress, no notes."),
+        option("--quiet", is_flag=True, default=None, help="Show no progress and no notes."),
         option(
             "--debug",
             is_flag=True,
@@ -180,14 +180,14 @@ def retrieval_options(function: Function) -> Function:
         click.option(
             "--reread/--no-reread",
             default=True,
-            help="Encode retrieved chunks again beside the question (default), or not.",
+            help="With the reader pass (default), or from chunk memory alone.",
         ),
         click.option(
             "--retriever",
             type=click.Choice(["hybrid", "landmark", "lexical"]),
             default="hybrid",
             show_default=True,
-            help="Where candidate chunks come from.",
+            help="How to find candidate chunks: by landmarks, by words (BM25), or by both.",
         ),
         click.option(
             "--top-k",

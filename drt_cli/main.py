@@ -23,16 +23,16 @@ from ._options import with_global_options
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("ingest", "Read documents into the library."),
     "ask": ("ask", "Ask a question; the answer is a quote with its place."),
-    "show": ("show", "Show a cited passage with what stands around it."),
+    "show": ("show", "Show a cited passage and the text around it."),
     "summarize": ("summarize", "Summarise documents, or what changed in one."),
-    "chat": ("chat", "Ask question after question at a prompt."),
+    "chat": ("chat", "Ask questions at a prompt."),
     "trace": ("trace", "Show what the model retrieves for a question."),
     "library": ("library", "List, show, remove, check, export and import documents."),
     "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe, verify and convert models."),
     "formats": ("formats", "List the formats that can be read, and what each needs."),
     "train": ("train", "Train a model from a config file, or a tokenizer."),
-    "eval": ("evaluate", "Measure a model beside its baselines."),
+    "eval": ("evaluate", "Measure a model next to its baselines."),
     "bench": ("bench", "Time the parts of the program: ingest, ask, decode, train, pdf and more."),
     "doctor": ("doctor", "Check that drt works here; print what a bug report needs."),
     "config": ("config", "Get and set the defaults of options."),
@@ -89,7 +89,7 @@ WITHOUT_SETTINGS = ("config", "completion", "man", "schema")
 def cli(ctx: click.Context) -> None:
     """Ask documents of any length, offline, and get quotes exact to the character.
 
-    Options shown here may stand before or after the command. Every option is also an environment
+    Options shown here may be given before or after the command. Every option is also an environment
     variable: --threads is DRT_THREADS, --top-k of ask is DRT_ASK_TOP_K.
 
     \b

@@ -62,9 +62,9 @@ def command(
 ) -> int:
     """Ask a question; the answer is a quote with its place.
 
-    With PATHs the question is asked of these documents alone, which are read first unless the
-    library holds them unchanged; otherwise it is asked of the whole library. Where QUESTION is
-    "-", each line of standard input is one. Numbers and handles of citations are for show.
+    With PATHs, drt asks only these documents, and first reads those that are new or changed.
+    Without, it asks the whole library. If QUESTION is "-", each line of standard input is a
+    question. The show command takes the numbers and handles of citations.
 
     \b
     Example: drt ask "How long is the notice period?" contract.pdf

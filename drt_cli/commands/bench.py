@@ -17,21 +17,21 @@ Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "tra
 @click.command("bench")
 @click.argument("name", type=click.Choice(get_args(Name)))
 @click.option("--repetitions", type=click.IntRange(min=1), help="How often each part is timed.")
-@click.option("--tokens", type=click.IntRange(min=64), help="Tokens that are made up.")
+@click.option("--tokens", type=click.IntRange(min=64), help="Number of made-up tokens.")
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False), help="A document to read instead."
 )
-@click.option("--question", metavar="TEXT", help="What is asked.")
+@click.option("--question", metavar="TEXT", help="The question to ask.")
 @click.option(
     "--pages",
     type=click.IntRange(min=1),
-    help="Pages of the PDF files that pdf makes; one of five times as many shows the memory."
+    help="Pages of the PDF files of pdf; a file five times as long measures the memory."
     "  [default: 600]",
 )
 @click.option(
     "--shape",
     type=click.Choice(["small", "128m"]),
-    help="Sizes of what is timed by kernels, decode and train.  [default: small]",
+    help="Model size for kernels, decode and train.  [default: small]",
 )
 @click.option(
     "--compile",
@@ -50,11 +50,11 @@ def command(
 ) -> None:
     """Time the parts of the program: ingest, ask, decode, train, pdf and more.
 
-    Every time stands beside something timed in the same run, since machines differ. NAME is
-    ingest, ask, retrieve or library (what reading and asking are made of), decode (tokens that a
-    model writes), kernels (grouped cross-attention beside its alternatives), train (a step of a
-    new model) or pdf (pages of PDF files, with the place of every character).
-    What cannot run on this machine is left out and said on stderr.
+    Every time is shown next to something timed in the same run, since machines differ. NAME is
+    ingest, ask, retrieve or library (the parts of reading and asking), decode (tokens that a model
+    writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model)
+    or pdf (pages of PDF files, with the place of every character). What cannot run on this machine
+    is left out and reported on stderr.
     """
     from drt import bench
 

@@ -49,7 +49,7 @@ three double quotes."""
 
 @with_global_options()
 @click.command("chat")
-@click.option("--session", metavar="NAME", help="Continue and keep this conversation.")
+@click.option("--session", metavar="NAME", help="Continue and store this conversation.")
 @retrieval_options
 @answer_options
 @jsonl_option
@@ -62,10 +62,10 @@ def command(
     as_lines: bool,
     **options: Any,
 ) -> int:
-    """Ask question after question at a prompt.
+    """Ask questions at a prompt.
 
-    A question that leans on the one before, such as "And who signs it?", is understood. Without
-    --session the conversation is not kept.
+    Follow-up questions such as "And who signs it?" are understood. Without --session the
+    conversation is not stored.
 
     \b
     Example: drt chat --session review

@@ -24,8 +24,8 @@ from drt_cli._text import printable
 def command() -> None:
     """Get and set the defaults of options.
 
-    A setting is the name of an option, after that of its command where only this command has it:
-    threads, ask.top-k.
+    A setting is named after an option, such as threads. An option of a single command has the name
+    of the command in front, such as ask.top-k.
 
     \b
     Example: drt config set ask.top-k 12
@@ -37,7 +37,7 @@ def command() -> None:
 @click.argument("name", metavar="NAME")
 @click.pass_context
 def get(ctx: click.Context, name: str) -> int:
-    """Print a setting; exit code 1 where it is not set.
+    """Print a setting; exit code 1 if it is not set.
 
     \b
     Example: drt config get ask.top-k
@@ -56,7 +56,7 @@ def get(ctx: click.Context, name: str) -> int:
 @click.argument("value", metavar="VALUE")
 @click.pass_context
 def set_(ctx: click.Context, name: str, value: str) -> None:
-    """Set a setting, which is checked like the option.
+    """Set a setting; its value is checked like the option's.
 
     \b
     Example: drt config set threads 2
@@ -76,7 +76,7 @@ def set_(ctx: click.Context, name: str, value: str) -> None:
 @click.argument("name", metavar="NAME")
 @click.pass_context
 def unset(ctx: click.Context, name: str) -> None:
-    """Remove a setting; nothing is done where it is not set.
+    """Remove a setting, if it is set.
 
     \b
     Example: drt config unset threads
@@ -108,7 +108,7 @@ def list_(settings: Settings | None, /, as_json: bool) -> None:
 @with_global_options()
 @command.command("path")
 def path() -> None:
-    """Print where the settings file is, or would be.
+    """Print the path of the settings file.
 
     \b
     Example: drt config path

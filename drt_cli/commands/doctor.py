@@ -26,9 +26,9 @@ _NAME_WIDTH = 14
 def command(ctx: click.Context, /, as_json: bool) -> int:
     """Check that drt works here; print what a bug report needs.
 
-    Shows versions, the processor and its instruction sets, the type that is computed in and why,
-    the library, and which extras are missing; then reads a small text, asks it and compares the
-    quote. The exit code is 1 where something is broken.
+    Shows versions, the processor and its instruction sets, the type to compute in and why, the
+    library, and which extras are missing; then reads a small text, asks a question and compares
+    the quote. The exit code is 1 if something is broken.
 
     \b
     Example: drt doctor --json

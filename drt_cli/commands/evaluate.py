@@ -16,14 +16,14 @@ FILE = click.Path(exists=True, dir_okay=False)
 _records = click.option(
     "--records",
     type=click.Choice(["int8", "bf16"]),
-    help="How chunk memory is kept, int8 (default) or bf16, which shows what int8 costs.",
+    help="Type of the stored chunk memory: int8 (default), or bf16 to measure the cost of int8.",
 )
 
 
 @with_global_options()
 @click.group("eval")
 def command() -> None:
-    """Measure a model beside its baselines."""
+    """Measure a model next to its baselines."""
 
 
 def _lengths(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[int] | None:
@@ -50,10 +50,12 @@ def _questions(function: Function) -> Function:
         click.option(
             "--retriever",
             type=click.Choice(["hybrid", "landmark", "lexical"]),
-            help="Where candidate chunks come from.",
+            help="How to find candidate chunks: by landmarks, by words (BM25), or by both.",
         ),
         click.option("--source", metavar="NAME", help="Only questions of this data source."),
-        click.option("--limit", type=click.IntRange(min=1), help="At most so many of each source."),
+        click.option(
+            "--limit", type=click.IntRange(min=1), help="At most this many of each source."
+        ),
         click.option("--docs", required=True, type=FILE, help="Documents, .jsonl or .jsonl.xz."),
         click.option("--qa", required=True, type=FILE, help="Questions, .jsonl or .jsonl.xz."),
     ):
@@ -64,9 +66,13 @@ def _questions(function: Function) -> Function:
 @with_global_options()
 @command.command("qa")
 @_questions
-@click.option("--reread/--no-reread", default=True, help="Re-reading, or none.")
-@click.option("--both", is_flag=True, default=None, help="With and without re-reading.")
-@click.option("--given-chunk", is_flag=True, default=None, help="Also given the right chunk.")
+@click.option(
+    "--reread/--no-reread", default=True, help="With the reader pass (default), or without."
+)
+@click.option("--both", is_flag=True, default=None, help="Both with and without the reader pass.")
+@click.option(
+    "--given-chunk", is_flag=True, default=None, help="Also measure answers given the right chunk."
+)
 @_records
 @json_option
 @click.pass_obj
@@ -90,15 +96,17 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @command.command("files")
 @click.argument("questions", type=FILE)
 @click.argument("folder", type=click.Path(exists=True, file_okay=False))
-@click.option("--limit", type=click.IntRange(min=1), help="At most so many of each type.")
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many of each type.")
 @click.option("--file", metavar="NAME", help="Only questions about this file.")
 @click.option(
     "--retriever",
     type=click.Choice(["hybrid", "landmark", "lexical"]),
-    help="Where candidate chunks come from.",
+    help="How to find candidate chunks: by landmarks, by words (BM25), or by both.",
 )
-@click.option("--lexical", is_flag=True, default=None, help="Also with BM25 alone.")
-@click.option("--reread/--no-reread", default=None, help="The reader pass (default), or none.")
+@click.option("--lexical", is_flag=True, default=None, help="Also measure BM25 alone.")
+@click.option(
+    "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
+)
 @_records
 @json_option
 @click.pass_obj
@@ -106,8 +114,8 @@ def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
     """Measure answers about files of your own.
 
     QUESTIONS is a .jsonl file with a line for each question: "file" (its name in FOLDER), "type",
-    "question", and "answer", a regular expression that a right quote matches, or null where the
-    file does not say.
+    "question", and "answer", a regular expression that a right quote matches, or null if the file
+    has no answer.
     """
     _run("files", settings, options, as_json=as_json)
 
@@ -123,9 +131,17 @@ def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="Document lengths in tokens.",
 )
 @click.option("--needles", type=click.IntRange(min=1), help="Needles hidden at each length.")
-@click.option("--hops", type=click.IntRange(1, 2), default=1, show_default=True, help="Hops.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
-@click.option("--reread/--no-reread", default=None, help="Re-reading (default), or none.")
+@click.option(
+    "--hops",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Statements that an answer needs.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
+)
 @_records
 @json_option
 @click.pass_obj
@@ -137,12 +153,12 @@ def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @with_global_options()
 @command.command("ppl")
 @click.argument("corpus", type=FILE)
-@click.option("--length", callback=_one_length, help="Tokens read in one go.")
+@click.option("--length", callback=_one_length, help="Tokens of one context.")
 @click.option("--limit", callback=_one_length, help="At most this many tokens in all.")
 @json_option
 @click.pass_obj
 def ppl(settings: Settings, /, as_json: bool, **options: Any) -> None:
-    """Measure perplexity with retrieval and without."""
+    """Measure perplexity with and without retrieval."""
     _run("ppl", settings, options, as_json=as_json)
 
 
@@ -154,9 +170,9 @@ def ppl(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @click.option(
     "--mode",
     type=click.Choice(["auto", "extractive", "abstractive"]),
-    help="How summaries are made.",
+    help="How to make summaries.",
 )
-@click.option("--both", is_flag=True, default=None, help="Extractive and abstractive.")
+@click.option("--both", is_flag=True, default=None, help="Both extractive and abstractive.")
 @json_option
 @click.pass_obj
 def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -171,20 +187,22 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
     "--out",
     required=True,
     type=click.Path(exists=True, file_okay=False),
-    help="Model folder that gets calibration.json.",
+    help="Model folder to write calibration.json to.",
 )
 @click.option(
     "--also",
     type=(FILE, FILE),
     multiple=True,
     metavar="QA DOCS",
-    help="Further questions and their documents; may be given again.",
+    help="More questions and their documents; may be repeated.",
 )
-@click.option("--plot", type=click.Path(dir_okay=False), help="Draw the reliability to this file.")
+@click.option(
+    "--plot", type=click.Path(dir_okay=False), help="Write a reliability diagram to this file."
+)
 @json_option
 @click.pass_obj
 def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
-    """Fit the confidence and the threshold of "not found"; write them to a model."""
+    """Fit the confidence and the threshold of "found"; write them to a model."""
     _run("calibrate", settings, options, as_json=as_json)
 
 

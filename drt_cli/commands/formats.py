@@ -24,8 +24,8 @@ _SHOWN_SUFFIXES = 7
 def command(settings: Settings, /, every: bool, as_json: bool) -> None:
     """List the formats that can be read, and what each needs.
 
-    A file of another suffix is known by its content. Other packages can add formats (entry points
-    of the group drt.readers).
+    Files with other suffixes are recognised by their content. Packages can add formats (entry
+    points of the group drt.readers).
 
     Example: drt formats --json
     """

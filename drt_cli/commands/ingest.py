@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 @with_global_options()
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--watch", is_flag=True, help="Keep the library in step with folders until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Follow the changes of folders until Ctrl-C.")
 @click.option(
     "--interval",
     type=click.FloatRange(min=0.05),
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How often --watch looks.",
+    help="How often --watch checks the folders.",
 )
 @json_option
 @jsonl_option
@@ -54,13 +54,13 @@ def command(
 ) -> int:
     """Read documents into the library.
 
-    PATH is a file, a folder (read with everything below it), a pattern, or "-" for standard
-    input. An unchanged document is not read again; an interrupted reading continues. A document
-    that cannot be read stops no other: the exit code is then 3. What was passed over inside
-    documents and archives, such as pictures, is said on standard error, and in JSON.
+    PATH is a file, a folder with its subfolders, a pattern, or "-" for standard input. Unchanged
+    documents are skipped; interrupted ones are resumed. If a document cannot be read, the others
+    still are, and the exit code is 3. Skipped parts of documents and archives, such as pictures,
+    are reported on standard error and in JSON.
 
-    With --watch each PATH is a folder. New and changed files are read once nobody writes to them,
-    and documents of files that are gone are removed.
+    With --watch each PATH is a folder. New and changed files are read when nobody writes to them
+    any more, and documents of deleted files are removed.
 
     \b
     Example: drt ingest reports/ manual.pdf

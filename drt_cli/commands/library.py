@@ -45,7 +45,7 @@ def list_documents(settings: Settings, /, as_json: bool) -> None:
 @with_global_options()
 @command.command("show")
 @click.argument("document", metavar="DOC")
-@click.option("--text", "as_text", is_flag=True, help="Print its text, which citations count in.")
+@click.option("--text", "as_text", is_flag=True, help="Print its text, which citations refer to.")
 @click.option("--start", type=click.IntRange(min=0), default=0, help="First character of --text.")
 @click.option("--end", type=click.IntRange(min=0), help="Character after the last of --text.")
 @json_option
@@ -88,11 +88,11 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> N
 
 @with_global_options()
 @command.command("check")
-@click.option("--repair", is_flag=True, help="Restore what the kept texts allow.")
+@click.option("--repair", is_flag=True, help="Repair what the stored texts allow.")
 @json_option
 @click.pass_obj
 def check(settings: Settings, /, repair: bool, as_json: bool) -> int:
-    """Verify all checksums; exit code 1 where something was lost.
+    """Verify all checksums; exit code 1 if something was lost.
 
     \b
     Example: drt library check --repair
@@ -127,7 +127,7 @@ def stats(settings: Settings, /, as_json: bool) -> None:
 @command.command("compact")
 @click.pass_obj
 def compact(settings: Settings, /) -> None:
-    """Give back the space of what was removed.
+    """Free the space of removed documents.
 
     \b
     Example: drt library compact
@@ -156,7 +156,7 @@ def export(settings: Settings, /, file: str) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.pass_obj
 def import_(settings: Settings, /, file: str) -> None:
-    """Take over an exported file, once all of it is verified.
+    """Import an exported file, after verifying all of it.
 
     \b
     Example: drt --library copy.library library import notes.drtlib
@@ -175,8 +175,8 @@ def import_(settings: Settings, /, file: str) -> None:
 def rebuild(settings: Settings, /) -> None:
     """Read all documents again for the model of --model.
 
-    Their kept texts are read; the files they came from are not needed. The library stays as it is
-    until all are read, and an interrupted rebuild goes on where it stopped.
+    The stored texts are read; the original files are not needed. The library stays as it is until
+    all are read. An interrupted rebuild resumes where it stopped.
 
     \b
     Example: drt --model my-model library rebuild

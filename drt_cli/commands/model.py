@@ -55,7 +55,7 @@ def info(settings: Settings, /, name: str | None, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
-    """Load a model, which checks its files against its configuration."""
+    """Load a model and check its files against its configuration."""
     from drt import verify_model
 
     found = verify_model(name or settings.model)
@@ -77,14 +77,14 @@ def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
     type=click.Choice(["bf16", "fp32"]),
     default="bf16",
     show_default=True,
-    help="Type of the weights that are written.",
+    help="Type of the written weights.",
 )
 def convert(source: str, out: str, dtype: Literal["bf16", "fp32"]) -> None:
-    """Convert a model of another kind into one of drt's, or one of drt's into plain tensors.
+    """Import an encoder as a model of drt, or export a model of drt as plain tensors.
 
-    A folder with a BERT-like encoder of Hugging Face becomes a model folder OUT that finds
-    passages and can be trained to answer; a model, by name or folder, becomes safetensors and JSON
-    under plain names in OUT, which need no drt.
+    A folder with a BERT-like encoder of Hugging Face becomes a model folder OUT that retrieves
+    passages and can be trained to answer. A model of drt, by name or folder, becomes safetensors
+    and JSON under plain names in OUT, which can be used without drt.
     """
     from drt import convert_model
 

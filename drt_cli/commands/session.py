@@ -43,7 +43,7 @@ def list_sessions(settings: Settings, /, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def show(settings: Settings, /, name: str, as_json: bool) -> None:
-    """Show what was asked and answered."""
+    """Show the questions and answers of a conversation."""
     turns = settings.open_library().session_turns(name)
     if as_json:
         print_json({"session": name, "turns": [turn.to_dict() for turn in turns]})
@@ -61,14 +61,14 @@ def show(settings: Settings, /, name: str, as_json: bool) -> None:
 @click.argument("new_name")
 @click.pass_obj
 def rename(settings: Settings, /, name: str, new_name: str) -> None:
-    """Give a conversation another name."""
+    """Rename a conversation."""
     settings.open_library().rename_session(name, new_name)
 
 
 @with_global_options()
 @command.command("delete")
 @click.argument("name")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.pass_obj
 def delete(settings: Settings, /, name: str, yes: bool) -> int:
     """Delete a conversation for good."""
@@ -107,7 +107,7 @@ def export(settings: Settings, /, name: str, output: str | None) -> None:
 @json_option
 @click.pass_obj
 def search(settings: Settings, /, words: tuple[str, ...], as_json: bool) -> None:
-    """Find what was said: turns that hold all the words.
+    """Find turns that contain all the words.
 
     \b
     Example: drt session search notice period

@@ -29,11 +29,12 @@ if TYPE_CHECKING:
 @json_option
 @click.pass_obj
 def command(settings: Settings, /, citation: str, around: int, opened: bool, as_json: bool) -> None:
-    """Show a cited passage with what stands around it.
+    """Show a cited passage and the text around it.
 
-    CITATION is the number of a citation of the last answer of this library in this terminal (it
-    is said whose it is where there is none), or DOCUMENT:START-END as ask, trace and summarize
-    print it; DOCUMENT is an id, the start of one, a title or a source.
+    CITATION is a handle, DOCUMENT:START-END, as ask, trace and summarize print it; DOCUMENT is an
+    id, the start of an id, a title or a source. Or it is the number of a citation of the last
+    answer in this terminal from this library; if there is none, another last answer is used, and a
+    note says which.
 
     \b
     Example: drt show 1

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     " listed unless a length is set.",
 )
 @click.option(
-    "--words", type=click.IntRange(min=1), metavar="N", help="The most words, in place of --length."
+    "--words",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="At most this many words, instead of --length.",
 )
 @click.option(
     "--mode",
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     help="Sentences of the document, or text the model writes.",
 )
 @click.option("--focus", metavar="TEXT", help="What the summary should be about.")
-@click.option("--section", metavar="NAME", help="Only the sections whose name begins like this.")
+@click.option("--section", metavar="NAME", help="Only the sections whose name begins with this.")
 @click.option(
     "--since",
     type=click.Path(exists=True, dir_okay=False),
@@ -66,8 +69,8 @@ def command(
 ) -> int:
     """Summarise documents, or what changed in one.
 
-    PATH is a file or a folder, which is read first unless the library holds it unchanged; DOC is
-    the id, title or source of a document of the library. Several are summarised together.
+    PATH is a file or a folder, which is read first if it is new or changed; DOC is the id, title or
+    source of a document of the library. Several documents get one summary.
 
     \b
     Example: drt summarize handbook.md --section "Part 4" --words 100

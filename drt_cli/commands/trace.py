@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     "page",
     type=click.Path(dir_okay=False),
     metavar="FILE",
-    help="Write it as a page for a browser, which needs no network and no other file.",
+    help="Write an HTML page, which needs no network and no other file.",
 )
 @retrieval_options
 @answer_options
@@ -50,8 +50,8 @@ def command(
 ) -> int:
     """Show what the model retrieves for a question.
 
-    For each chunk of the answer and each layer group: the retrieved chunks with the scores,
-    probabilities and attention that the answer was made with, and what each token leaned on.
+    For each chunk of the answer and each layer group: the retrieved chunks with their scores,
+    probabilities and attention in this answer, and which chunks each token used.
 
     \b
     Example: drt trace "Who signs the log?" manual.md --html trace.html
