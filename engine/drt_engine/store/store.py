@@ -11,7 +11,7 @@ import dataclasses
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -21,11 +21,10 @@ from drt_engine.errors import (
     CorruptStore,
     FingerprintMismatch,
     LockTimeout,
-    StorageFull,
     StoreError,
 )
 from drt_engine.results import Finding
-from drt_engine.store.catalogue.catalog import now
+from drt_engine.store.catalogue.catalog import VOCABULARY, now
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.row_values import put_setting
 from drt_engine.store.filesystem import library_folder
@@ -34,7 +33,8 @@ from drt_engine.store.filesystem.lock import WriterLock
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.types import DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
-from drt_engine.store.view import VOCABULARY, LibraryView, Memory
+from drt_engine.store.view import LibraryView, Memory
+from drt_engine.store.write_session import WriteSession
 
 if TYPE_CHECKING:
     from drt_engine.store.segments.writer import DocumentWriter
@@ -44,12 +44,14 @@ if TYPE_CHECKING:
 class Store(LibraryView):
     """An open library; make one with `Store.open`, close it or use it as a context manager."""
 
-    def __init__(self, path: Path, *, lock_timeout: float, disk: Disk) -> None:
+    def __init__(
+        self, path: Path, *, lock_timeout: float, disk: Disk, vocabulary: int | None = None
+    ) -> None:
         folder = library_folder.Folder(path, disk=disk, timeout=lock_timeout)
         self._lock = WriterLock(path / library_folder.LOCK_NAME, timeout=lock_timeout)
         database = Database(path / library_folder.CATALOG_NAME, timeout=lock_timeout, disk=disk)
         database.prepare(self._lock)
-        super().__init__(folder, database, Memory(folder))
+        super().__init__(folder, database, Memory(folder), vocabulary=vocabulary)
 
     @classmethod
     def open(
@@ -77,9 +79,8 @@ class Store(LibraryView):
         with library_folder.file_errors(path):
             library_folder.expect_plain(path)
             _prepare_folder(path, create=create, disk=disk)
-            store = cls(path, lock_timeout=lock_timeout, disk=disk)
+            store = cls(path, lock_timeout=lock_timeout, disk=disk, vocabulary=vocabulary)
         try:
-            store._bound_vocabulary = vocabulary
             store._bind(fingerprint, layout, create=create)
         except BaseException:
             store.close()
@@ -137,7 +138,9 @@ class Store(LibraryView):
             self._expect_bound_model()
             if self._bound_vocabulary is not None and self.get_setting(VOCABULARY) is None:
                 self.set_setting(VOCABULARY, str(self._bound_vocabulary))
-            writer = DocumentWriter(self._catalog, self._folder, layout=layout, lock=self._lock)
+            writer = DocumentWriter(
+                self._catalog, self._folder, layout=layout, release=self._lock.release
+            )
             return writer.begin(document_id, title, source=source, media_type=media_type)
         except BaseException:
             self._lock.release()
@@ -145,25 +148,8 @@ class Store(LibraryView):
 
     def remove_document(self, document_id: str) -> None:
         """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
-        with self._writing():
-            self._remove(document_id, partial(self._catalog.remove, document_id))
-
-    def _remove(self, document_id: str, remove_rows: Callable[[], list[str]]) -> None:
-        """Remove a document's rows, then its files; on a full disk its segments first.
-
-        SQLite needs room to write what a removal changes, and only the removal makes any. Where it
-        still does not get it, the text is there, from which the segments can be read again.
-        """
-        try:
-            names = remove_rows()
-        except StorageFull:
-            rows = [row for row in self._catalog.all_segments() if row.document_id == document_id]
-            with self._folder.readers.excluded(wait=True) as alone:
-                if not alone:
-                    raise
-                self._folder.unlink(row.name for row in rows)
-                names = remove_rows()
-        self._folder.delete(names)
+        with self._writing() as session:
+            session.remove_document(document_id)
 
     def forget_document(self, document_id: str) -> list[str]:
         """Remove a document so that no byte of its text or memory stays in the library's folder.
@@ -171,13 +157,11 @@ class Store(LibraryView):
         Sessions that cite it go with it; returns their names. Raises NotFound, and LockTimeout when
         others keep reading: then it is removed, and the next writer deletes what is left.
         """
-        with self._writing():
+        with self._writing() as session:
             quoting = self._sessions.citing([document_id])
             self._memory.close()
-            self._remove(
-                document_id,
-                partial(compaction.remove_to_forget, self._catalog, document_id, quoting),
-            )
+            remove_rows = partial(compaction.remove_to_forget, self._catalog, sessions=quoting)
+            session.remove_document(document_id, remove_rows)
             self._forget()
         return quoting
 
@@ -253,8 +237,8 @@ class Store(LibraryView):
         """
         from drt_engine.store.transfer import archive_import
 
-        with self._writing():
-            return archive_import.import_archive(self, Path(source))
+        with self._writing() as session:
+            return archive_import.import_archive(session, Path(source))
 
     def check(self) -> list[Finding]:
         """Everything that is wrong, every chunk's checksum included; empty when all is well."""
@@ -263,9 +247,7 @@ class Store(LibraryView):
         except CorruptStore as error:
             return [Finding("catalog", library_folder.CATALOG_NAME, str(error))]
         with self.snapshot() as view:
-            findings = check.check_library(
-                view._catalog, self._folder, layout=layout, vocabulary=vocabulary
-            )
+            findings = view.check_contents(layout=layout, vocabulary=vocabulary)
         return findings + check.check_search_index(self._catalog)
 
     def repair(self, findings: Sequence[Finding]) -> list[SegmentRow]:
@@ -292,7 +274,7 @@ class Store(LibraryView):
         if begun:
             with Store.open(inner, create=True, lock_timeout=timeout) as left:
                 other = left.fingerprint not in (None, fingerprint)
-                taken = left._catalog.file_names() & self._catalog.file_names()
+                taken = left.file_names() & self.file_names()
             if other or taken:
                 rebuild_swap.clear(self._folder)
         with Store.open(
@@ -393,10 +375,10 @@ class Store(LibraryView):
                     self._forget()
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> Iterator[WriteSession]:
         self._acquire()
         try:
-            yield
+            yield WriteSession(self, self._catalog, self._folder, self._sessions)
         finally:
             self._lock.release()
 

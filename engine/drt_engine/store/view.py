@@ -15,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
-from drt_engine.results import FoundTurn, SessionInfo
+from drt_engine.results import Finding, FoundTurn, SessionInfo
 from drt_engine.store.catalogue import search
-from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.catalog import VOCABULARY, Catalog
 from drt_engine.store.catalogue.chunk_rows import Texts, gone
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.filesystem import library_folder
+from drt_engine.store.segments.format import SegmentHeader
+from drt_engine.store.segments.records import copied_segment
 from drt_engine.store.sessions import Sessions
 from drt_engine.store.types import (
     ChunkBatch,
@@ -32,6 +34,7 @@ from drt_engine.store.types import (
     SessionRow,
     TokenBatch,
 )
+from drt_engine.store.upkeep import check
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +44,6 @@ if TYPE_CHECKING:
 
 
 Batch = TypeVar("Batch", ChunkBatch, TokenBatch)
-VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 
 
 class Memory:
@@ -69,7 +71,14 @@ class Memory:
 class LibraryView:
     """A library as it is read."""
 
-    def __init__(self, folder: library_folder.Folder, database: Database, memory: Memory) -> None:
+    def __init__(
+        self,
+        folder: library_folder.Folder,
+        database: Database,
+        memory: Memory,
+        *,
+        vocabulary: int | None = None,
+    ) -> None:
         self._folder = folder
         self._database = database
         self._memory = memory
@@ -77,7 +86,7 @@ class LibraryView:
         self._texts = Texts(self._catalog)
         self._sessions = Sessions(database)
         self._bound: str | None = None  # the fingerprint that it was opened for
-        self._bound_vocabulary: int | None = None
+        self._bound_vocabulary = vocabulary  # of the model that it was opened for
 
     @property
     def path(self) -> Path:
@@ -95,8 +104,9 @@ class LibraryView:
             self._folder.readers.shared(),
             self._database.snapshot() as frozen,
         ):
-            view = Frozen(self._folder, frozen, self._memory)
-            view._bound_vocabulary = self._bound_vocabulary
+            view = LibrarySnapshot(
+                self._folder, frozen, self._memory, vocabulary=self._bound_vocabulary
+            )
             if self._bound is not None and view.fingerprint != self._bound:
                 raise FingerprintMismatch(
                     f"the library at {self.path} was rebuilt for another model meanwhile: open it"
@@ -275,7 +285,25 @@ class LibraryView:
     def iter_chunk_texts(self, document_id: str) -> Iterator[list[ChunkText]]:
         """A document's chunks' texts with their places, some hundred at a time."""
         for ordinals in self._texts.blocks(document_id):
-            yield self._texts.block(document_id, ordinals)
+            yield self.chunk_texts(document_id, ordinals)
+
+    def chunk_texts(self, document_id: str, ordinals: range) -> list[ChunkText]:
+        """Return the texts of consecutive chunks; StoreError when they are gone meanwhile."""
+        return self._texts.block(document_id, ordinals)
+
+    def chunk_token_counts(self, document_id: str, ordinals: range) -> list[int]:
+        """Return how many tokens each of some consecutive chunks has."""
+        return self._texts.tokens(document_id, ordinals)
+
+    def segment_bytes(self, document_id: str, ordinals: range) -> bytearray:
+        """Return consecutive chunks as the bytes of one segment file; CorruptStore."""
+        header = SegmentHeader(self._required_layout(), document_id, ordinals.start, len(ordinals))
+        data = copied_segment(self._folder, self._catalog.segments([document_id]), header)
+        if data is None:
+            raise CorruptStore(
+                f"document {document_id} has no segments for {ordinals}: run `drt library check`"
+            )
+        return data
 
     def text_digest(self, document_id: str) -> str:
         """The SHA-256 of a document's text, of which its id should be the beginning."""
@@ -331,6 +359,18 @@ class LibraryView:
             "layout": None if layout is None else dataclasses.asdict(layout),
         }
 
+    def file_names(self) -> set[str]:
+        """Return the names of all segment and landmark files that are in use."""
+        return self._catalog.file_names()
+
+    def check_contents(
+        self, *, layout: RecordLayout | None, vocabulary: int | None
+    ) -> list[Finding]:
+        """Return what is wrong with rows and files, every chunk's checksum included."""
+        return check.check_library(
+            self._catalog, self._folder, layout=layout, vocabulary=vocabulary
+        )
+
     # inside
 
     def _required_layout(self) -> RecordLayout:
@@ -370,7 +410,7 @@ class LibraryView:
         return not self._catalog.has_segment(row.name)
 
 
-class Frozen(LibraryView):
+class LibrarySnapshot(LibraryView):
     """A library at one moment; everything in it stays readable until its block ends."""
 
     @contextlib.contextmanager

@@ -29,7 +29,7 @@ from drt_engine.results import Citation
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.catalogue.row_checksums import pack_text
 from drt_engine.store.catalogue.row_values import update_document_checksum
-from drt_engine.store.transfer.archive_export import MAGIC
+from drt_engine.store.transfer.archive_format import MAGIC
 from tests.engine.documents.makers import Text, make_page_pdf
 from tests.model_folder import library, read, read_text, runtime, text_of
 

@@ -20,7 +20,7 @@ from drt_engine.errors import (
 )
 from drt_engine.store import Store
 from drt_engine.store.catalogue.row_values import update_document_checksum
-from drt_engine.store.transfer.archive_export import MAGIC, Frames
+from drt_engine.store.transfer.archive_format import MAGIC, Frames
 from tests.engine.store.helpers import (
     BF16,
     INT8,

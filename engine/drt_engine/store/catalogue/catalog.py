@@ -30,6 +30,8 @@ from drt_engine.store.catalogue.row_values import (
 )
 from drt_engine.store.types import MAX_CHUNKS, ChunkText, DocumentRow, LandmarkFileRow, SegmentRow
 
+VOCABULARY = "vocabulary"  # setting: how many token ids the model has
+
 Place = tuple[int, int | None, str | None]  # start, page, section
 Origins = tuple[int, str]  # start, anchors from there on
 

@@ -5,7 +5,7 @@ Knows nothing of tensors or models; page and section come with the texts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
@@ -15,16 +15,14 @@ from drt_engine.store.catalogue.catalog import Catalog, Origins, Place
 from drt_engine.store.catalogue.chunk_rows import Texts
 from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
 from drt_engine.store.filesystem.library_folder import Folder
-from drt_engine.store.filesystem.lock import WriterLock
 from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
 from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.segments.records import (
     chunk_lengths,
+    copied_segment,
     discard,
-    joined,
     landmarks_crc,
-    open_records,
     segment_name,
 )
 from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, SegmentRow
@@ -37,17 +35,22 @@ class Appender:
     """
 
     def __init__(
-        self, catalog: Catalog, folder: Folder, *, layout: RecordLayout, lock: WriterLock
+        self,
+        catalog: Catalog,
+        folder: Folder,
+        *,
+        layout: RecordLayout,
+        release: Callable[[], None] = lambda: None,
     ) -> None:
         self._catalog = catalog
         self._folder = folder
         self._layout = layout
-        self._lock = lock
+        self._release = release  # gives the writer's lock back
         self._row: DocumentRow | None = None
         self._hash = TextHash()
 
     def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> Self:
-        """Take up document `id`; the caller holds the lock, `close` releases it."""
+        """Take up a document; the caller holds the writer's lock, ``close`` calls ``release``."""
         if not ID.fullmatch(document_id):
             raise ValueError(
                 f"document id is {document_id!r}, expected 16 lowercase hexadecimal digits"
@@ -86,19 +89,12 @@ class Appender:
 
     def _adopt_segment(self, segments: Sequence[SegmentRow], texts: Sequence[ChunkText]) -> None:
         row = self._open()
-        wanted = range(row.chunks, row.chunks + len(texts))
-        parts = []
-        for segment in segments:
-            first = max(wanted.start, segment.first_ordinal)
-            stop = min(wanted.stop, segment.first_ordinal + segment.chunks)
-            if first < stop:
-                records = open_records(self._folder, segment, self._layout)
-                at = segment.first_ordinal
-                parts.append((records, range(first - at, stop - at)))
-        if sum(len(chunks) for _, chunks in parts) != len(texts):
-            raise StoreError(f"document {row.id} cannot take over {wanted}: read it again")
         header = SegmentHeader(self._layout, row.id, row.chunks, len(texts))
-        data = joined(header, parts)
+        data = copied_segment(self._folder, segments, header)
+        if data is None:
+            raise StoreError(
+                f"document {row.id} cannot take over {len(texts)} chunks: read it again"
+            )
         self.store_segment(header, data, texts=texts, lengths=chunk_lengths(data, header))
 
     def finish(
@@ -144,7 +140,7 @@ class Appender:
         """Release the lock; what was appended stays."""
         if self._row is not None:
             self._row = None
-            self._lock.release()
+            self._release()
 
     def __enter__(self) -> Self:
         return self

@@ -180,6 +180,25 @@ def joined(header: SegmentHeader, parts: Sequence[tuple[OpenRecords, range]]) ->
     return buffer
 
 
+def copied_segment(
+    folder: Folder, segments: Sequence[SegmentRow], header: SegmentHeader
+) -> bytearray | None:
+    """Return the bytes of a segment of the chunks that ``header`` names, copied from ``segments``.
+
+    None where these do not hold all of them. Raises ``CorruptStore`` for a damaged chunk.
+    """
+    first, stop = header.first_ordinal, header.first_ordinal + header.chunks
+    parts = []
+    for segment in segments:
+        at = segment.first_ordinal
+        chunks = range(max(first, at) - at, min(stop, at + segment.chunks) - at)
+        if chunks:
+            parts.append((open_records(folder, segment, header.layout), chunks))
+    if sum(len(chunks) for _, chunks in parts) != header.chunks:
+        return None
+    return joined(header, parts)
+
+
 def segment_name(document_id: str, first_ordinal: int) -> str:
     """A new name for a segment file."""
     return f"{document_id}-{first_ordinal:08d}-{os.urandom(4).hex()}{SEGMENT_SUFFIX}"

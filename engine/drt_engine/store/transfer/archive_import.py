@@ -8,12 +8,10 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
-from drt_engine.store.catalogue.catalog import Origins, Place
-from drt_engine.store.catalogue.row_values import put_setting
+from drt_engine.store.catalogue.catalog import VOCABULARY, Origins, Place
 from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.segments.appender import Appender, check_texts
 from drt_engine.store.segments.format import (
@@ -25,21 +23,20 @@ from drt_engine.store.segments.format import (
 )
 from drt_engine.store.segments.records import chunk_lengths
 from drt_engine.store.sessions import check_name
-from drt_engine.store.transfer.archive_export import About, From, Item, Part, damaged, read_archive
+from drt_engine.store.transfer.archive_format import damaged
+from drt_engine.store.transfer.archive_reader import About, From, Item, Part, read_archive
 from drt_engine.store.types import DocumentRow, SessionRow
-from drt_engine.store.view import VOCABULARY
-
-if TYPE_CHECKING:
-    from drt_engine.store.store import Store
+from drt_engine.store.view import LibraryView
+from drt_engine.store.write_session import WriteSession
 
 
-def import_archive(store: Store, source: Path) -> list[DocumentRow]:
+def import_archive(session: WriteSession, source: Path) -> list[DocumentRow]:
     """Take over what the library has not; the caller holds the writer's lock."""
-    verification = _Verification(store, source.name)
+    verification = _Verification(session.library, source.name)
     for item in read_archive(source):
         verification.take(item)
     verification.finish()
-    with _Intake(store) as intake:
+    with _Intake(session) as intake:
         for item in read_archive(source):
             intake.take(item)
     return intake.new
@@ -48,8 +45,8 @@ def import_archive(store: Store, source: Path) -> list[DocumentRow]:
 class _Intake:
     """One import under way: the document that is being taken over, and those that were."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
+    def __init__(self, session: WriteSession) -> None:
+        self._session = session
         self._appender: Appender | None = None
         self._row: DocumentRow | None = None
         self._places: list[Place] = []
@@ -77,28 +74,25 @@ class _Intake:
             return
         self._finish()
         if isinstance(item, About):
-            _bind(self._store, item)
+            _bind(self._session, item)
         elif isinstance(item, SessionRow):
-            self._store._sessions.put(item)
-        elif self._store.document_by_id(item[0].id) is None:
+            self._session.sessions.put(item)
+        elif self._session.library.document_by_id(item[0].id) is None:
             self._begin(*item)
 
     def _begin(self, row: DocumentRow, places: list[Place]) -> None:
-        store = self._store
-        layout = store.layout
+        session = self._session
+        layout = session.library.layout
         assert layout is not None
-        partial = next((p for p in store.partial_documents() if p.id == row.id), None)
+        partial_rows = session.library.partial_documents()
+        partial = next((partial for partial in partial_rows if partial.id == row.id), None)
         if partial is not None and partial.source != row.source:
-            store.remove_document(row.id)
-        store._lock.acquire()  # released when the appender is closed
+            session.remove_document(row.id)
         self._row, self._places, self._origins = row, places, []
-        self._appender = Appender(store._catalog, store._folder, layout=layout, lock=store._lock)
-        try:
-            self._appender.begin(row.id, row.title, source=row.source, media_type=row.media_type)
-        except BaseException:
-            self._appender = None
-            store._lock.release()
-            raise
+        appender = Appender(session.catalog, session.folder, layout=layout)
+        self._appender = appender.begin(
+            row.id, row.title, source=row.source, media_type=row.media_type
+        )
 
     def _append(self, part: Part) -> None:
         if self._appender is None:
@@ -125,8 +119,8 @@ class _Intake:
 class _Verification:
     """Goes through an archive and raises for anything that must not, or cannot, be taken over."""
 
-    def __init__(self, store: Store, name: str) -> None:
-        self._store = store
+    def __init__(self, library: LibraryView, name: str) -> None:
+        self._library = library
         self._name = name
         self._document: DocumentRow | None = None  # whose parts are coming
         self._hash = TextHash()
@@ -143,19 +137,19 @@ class _Verification:
         else:
             self.finish()
             if isinstance(item, About):
-                _refuse_model(self._store, item, self._name)
-                known = (item.vocabulary, self._store.vocabulary)
+                _refuse_model(self._library, item, self._name)
+                known = (item.vocabulary, self._library.vocabulary)
                 self._vocabulary = min((n for n in known if n is not None), default=None)
             elif isinstance(item, SessionRow):
                 self._expect_once("session", item.name)
-                _refuse_session(self._store, item)
+                _refuse_session(self._library, item)
             else:
                 self._begin(item[0])
 
     def _begin(self, row: DocumentRow) -> None:
         self._expect_once("document", row.id)
         self._expect_once("source", row.source)
-        _refuse_document(self._store, row, self._name)
+        _refuse_document(self._library, row, self._name)
         self._document, self._hash = row, TextHash()
 
     def _expect_map(self, item: From) -> None:
@@ -180,51 +174,51 @@ class _Verification:
                 self._name,
                 f"the text of document {row.id} has the id {self._hash.document_id}",
             )
-        known = self._store.document_by_id(row.id)
-        if known is not None and self._store.text_digest(row.id) != self._hash.digest:
+        known = self._library.document_by_id(row.id)
+        if known is not None and self._library.text_digest(row.id) != self._hash.digest:
             raise StoreError(
                 f"the archive {self._name} holds another text with the id {row.id} than the"
-                f" library at {self._store.path}: remove that document, or import into another"
+                f" library at {self._library.path}: remove that document, or import into another"
                 " library"
             )
 
 
-def _refuse_model(store: Store, about: About, name: str) -> None:
-    known = store.fingerprint
+def _refuse_model(library: LibraryView, about: About, name: str) -> None:
+    known = library.fingerprint
     if known is None or about.fingerprint is None:
         return
     if about.fingerprint != known:
         raise FingerprintMismatch(
             f"the archive {name} was made with model {about.model} ({about.fingerprint}), the"
-            f" library at {store.path} with {known}: import it into another library"
+            f" library at {library.path} with {known}: import it into another library"
         )
-    if about.layout != store.layout:
+    if about.layout != library.layout:
         raise FingerprintMismatch(
             f"the archive {name} keeps its chunk memory as {about.layout}, the library at"
-            f" {store.path} as {store.layout}: import it into another library"
+            f" {library.path} as {library.layout}: import it into another library"
         )
 
 
-def _refuse_document(store: Store, row: DocumentRow, name: str) -> None:
+def _refuse_document(library: LibraryView, row: DocumentRow, name: str) -> None:
     if not ID.fullmatch(row.id):
         raise damaged(name, f"{row.id!r} is not a document's id")
-    standing = store.document_at(row.source)
+    standing = library.document_at(row.source)
     if standing is not None and standing.id != row.id:
         raise StoreError(
             f"the archive {name} holds another text of {row.source} than the library at"
-            f" {store.path}: remove {standing.id} first, or import into another library"
+            f" {library.path}: remove {standing.id} first, or import into another library"
         )
 
 
-def _refuse_session(store: Store, row: SessionRow) -> None:
+def _refuse_session(library: LibraryView, row: SessionRow) -> None:
     check_name(row.name)
     try:
-        known = store.load_session(row.name)
+        known = library.load_session(row.name)
     except NotFound:
         return
     if known != row:
         raise SessionError(
-            f"the library at {store.path} has another session {row.name!r}: rename or delete it,"
+            f"the library at {library.path} has another session {row.name!r}: rename or delete it,"
             " and import again"
         )
 
@@ -253,9 +247,9 @@ def _refuse_part(part: Part, name: str, vocabulary: int | None) -> None:
             raise damaged(name, "bytes between sections are not zero")
 
 
-def _bind(store: Store, about: About) -> None:
+def _bind(session: WriteSession, about: About) -> None:
     """Give an empty library the archive's model."""
-    if about.layout is None or about.fingerprint is None or store.fingerprint is not None:
+    if about.layout is None or about.fingerprint is None or session.library.fingerprint is not None:
         return
     values = {
         "fingerprint": about.fingerprint,
@@ -265,6 +259,4 @@ def _bind(store: Store, about: About) -> None:
         values["model"] = about.model
     if about.vocabulary is not None:
         values[VOCABULARY] = str(about.vocabulary)
-    with store._database.transaction() as connection:
-        for key, value in values.items():
-            put_setting(connection, key, value)
+    session.put_settings(values)

@@ -73,7 +73,7 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
     catalog.database.checkpoint()
 
 
-def remove_to_forget(catalog: Catalog, document_id: str, sessions: Sequence[str]) -> list[str]:
+def remove_to_forget(catalog: Catalog, document_id: str, *, sessions: Sequence[str]) -> list[str]:
     """Remove a document and the sessions that quote it, and note that bytes are left to go."""
     with catalog.database.transaction() as connection:
         files = catalog.remove_in(connection, document_id)
