@@ -29,15 +29,15 @@ class Older:
         self._chunk_ids: list[int] = store.chunk_ids([document_id])
 
     def chunks(self) -> Iterator[Chunk]:
-        """Its chunks as they are stored, up to the first that is damaged."""
+        """Return its chunks as they are stored, up to the first that is damaged."""
         return stored_chunks(self._store, self._chunk_ids)
 
     def reaches(self, first: int) -> bool:
-        """Whether it may hold chunks from ``first`` on."""
+        """Return whether it may hold chunks from ``first`` on."""
         return len(self._chunk_ids) > first
 
     def shared(self, batch: Sequence[Chunk], first: int, size: int) -> int:
-        """How many chunks of ``batch`` are its chunks from ``first`` on, up to a block's border.
+        """Return how many chunks of ``batch`` it holds from ``first`` on, up to a block's border.
 
         After one that is not, none is.
         """
@@ -53,7 +53,7 @@ class Older:
         return max(0, stop - first)
 
     def _same(self, ids: list[int], batch: Sequence[Chunk], size: int) -> int:
-        """How many of the first chunks are the same."""
+        """Return how many of the first chunks are the same."""
         try:
             stored = self._store.read_tokens(ids)
         except StoreError:
@@ -66,7 +66,7 @@ class Older:
 
 
 def stored_chunks(store: Store, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
-    """Chunks of one document as they are stored, up to the first that is damaged or gone."""
+    """Yield chunks of one document as they are stored, up to the first that is damaged or gone."""
     for begin in range(0, len(chunk_ids), _TOGETHER):
         ids = chunk_ids[begin : begin + _TOGETHER]
         try:
@@ -81,6 +81,6 @@ def stored_chunks(store: Store, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
 
 
 def table(rows: Sequence[Sequence[int]], size: int) -> torch.Tensor:
-    """Numbers of chunks as rows [C, S] int32, filled with zeros."""
+    """Return numbers of chunks as rows [C, S] int32, filled with zeros."""
     padded = [[*row, *([0] * (size - len(row)))] for row in rows]
     return torch.tensor(padded, dtype=torch.int32)

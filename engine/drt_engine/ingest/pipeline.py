@@ -81,7 +81,10 @@ def ingest_source(
 
 
 def _digest(source: Source) -> str | None:
-    """SHA-256 of a file's or a member's bytes; None for what has no path or cannot be read."""
+    """Return SHA-256 of a file's or a member's bytes.
+
+    None for what has no path or cannot be read.
+    """
     if source.path is None:
         return None
     try:
@@ -92,7 +95,7 @@ def _digest(source: Source) -> str | None:
 
 
 def _unchanged(store: Store, source: Source, digest: str | None) -> DocumentRow | None:
-    """The document that a file with these bytes gave, if it still stands there: no need to
+    """Return the document that a file with these bytes gave, if it still stands there: no need to
     parse.
     """
     noted = store.source_digest(source.location) if digest is not None else None
@@ -228,7 +231,10 @@ def _identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
 
 
 def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
-    """A known text was found at ``place``: it replaces what stood there; a moved file moves."""
+    """Return a known text was found at ``place``: it replaces what stood there.
+
+    A moved file moves.
+    """
     if known.source == place:
         return known
     replaced = store.document_at(place) is not None
@@ -240,7 +246,7 @@ def _placed(store: Store, known: DocumentRow, place: str) -> DocumentRow:
 
 
 def _stands(source: str) -> bool:
-    """Whether a file is there, or the archive whose member (``ARCHIVE!/MEMBER``) it is."""
+    """Return whether a file is there, or the archive whose member (``ARCHIVE!/MEMBER``) it is."""
     archives = (source[: found.start()] for found in re.finditer("!/", source))
     # Path.exists raises for names that are too long, which members may have.
     return os.path.exists(source) or any(os.path.isfile(archive) for archive in archives)
@@ -330,7 +336,7 @@ class _Segments:
                 at += len(batch)
 
     def _reach(self, first: int) -> int:
-        """How many chunks to take together from ``first`` on, which may stand inside a segment.
+        """Return how many chunks to take from ``first`` on, which may be inside a segment.
 
         There an interrupted reading goes on that had taken over a part of one.
         """
@@ -338,7 +344,10 @@ class _Segments:
         return SEGMENT_CHUNKS * (_KEPT_SEGMENTS if kept else 1) - first % SEGMENT_CHUNKS
 
     def _split(self, batch: list[Chunk], first: int) -> Iterator[tuple[list[Chunk], bool]]:
-        """The chunks that the older version holds, with True; then those to read, by segments."""
+        """Yield the chunks that the older version holds, with True.
+
+        Then those to read, by segments.
+        """
         shared = self._older.shared(batch, first, self._size) if self._older is not None else 0
         if shared:
             yield batch[:shared], True
@@ -463,7 +472,7 @@ def read_chunks(runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chun
 
 
 def _texts(batch: Sequence[Chunk], segmenter: Segmenter) -> list[ChunkText]:
-    """Each chunk's text with the page and section of its first token."""
+    """Return each chunk's text with the page and section of its first token."""
     texts = []
     for chunk in batch:
         first = chunk.start + chunk.starts[0]

@@ -25,7 +25,7 @@ from drt_engine.store.view import LibraryView
 
 
 def kept_document(view: LibraryView, row: DocumentRow) -> OpenDocument:
-    """A document of a library as a reader would give it, places included."""
+    """Return a document of a library as a reader would give it, places included."""
     return OpenDocument(row.title, row.media_type, _blocks(view, row))
 
 
@@ -40,7 +40,7 @@ def _blocks(view: LibraryView, row: DocumentRow) -> Generator[Block, None, None]
 def _spans(
     places: Sequence[tuple[int, int | None, str | None]], start: int, end: int
 ) -> Iterator[tuple[int, int, int | None, str | None]]:
-    """The parts of [start:end] that stand on one page and in one section each."""
+    """Yield the parts of [start:end] that stand on one page and in one section each."""
     for number, (begin, page, section) in enumerate(places or [(0, None, None)]):
         stop = places[number + 1][0] if number + 1 < len(places) else end
         if begin < end and stop > start:

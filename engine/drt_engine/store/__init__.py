@@ -1,4 +1,4 @@
-"""The on-disk library: FORMAT.md is the specification, `Store` the door; imports no torch."""
+"""The on-disk library: FORMAT.md is the specification, ``Store`` opens one; imports no torch."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Sessions:
             _put(connection, (row.name, len(row.transcript), *times, meta, turns, row.state))
 
     def load(self, name: str) -> SessionRow:
-        """A session in full; NotFound, or CorruptStore when its JSON is broken."""
+        """Return a session in full; NotFound, or CorruptStore when its JSON is broken."""
         row = self._database.one(
             "SELECT name, turns, created, updated, meta, transcript, state, seal FROM sessions"
             " WHERE name = ?",
@@ -64,7 +64,7 @@ class Sessions:
         return SessionRow(name, transcript, meta, bytes(row[6]), row[2], row[3])
 
     def search(self, words: Sequence[str]) -> list[FoundTurn]:
-        """Turns that hold all the words, in any case, newest sessions first."""
+        """Return turns that hold all the words, in any case, newest sessions first."""
         wanted = [word.casefold() for word in words]
         rows = self._database.query(
             "SELECT name, transcript FROM sessions ORDER BY updated DESC, name"
@@ -83,7 +83,7 @@ class Sessions:
         return hits
 
     def citing(self, documents: Collection[str]) -> list[str]:
-        """Names of sessions whose turns cite any of these documents."""
+        """Return the names of sessions whose turns cite any of these documents."""
         names = []
         for name, text in self._database.query("SELECT name, transcript FROM sessions"):
             expect((name, text), "ss")
@@ -92,7 +92,7 @@ class Sessions:
         return sorted(names)
 
     def infos(self) -> list[SessionInfo]:
-        """All sessions, the one saved last first; reads no states."""
+        """Return all sessions, the one saved last first; reads no states."""
         rows = self._database.query(
             "SELECT name, turns, updated FROM sessions ORDER BY updated DESC, name"
         )

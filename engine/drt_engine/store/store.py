@@ -1,4 +1,4 @@
-"""A library on disk: the one door to write it, and by its view to read it.
+"""A library on disk: opens it, and is the only way to write to it.
 
 Ties catalogue, segments and the writer's lock together. Knows nothing of models, files to read, or
 prompts.
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 class Store(LibraryView):
-    """An open library; make one with `Store.open`, close it or use it as a context manager."""
+    """An open library; make one with ``Store.open``, close it or use it as a context manager."""
 
     def __init__(
         self, path: Path, *, lock_timeout: float, disk: Disk, vocabulary: int | None = None
@@ -65,13 +65,13 @@ class Store(LibraryView):
         lock_timeout: float = 10.0,
         disk: Disk = DISK,
     ) -> Store:
-        """Open the library at `path`, or make it with `create`.
+        """Open the library at ``path``, or make it with ``create``.
 
         Without a fingerprint it can be listed and checked by any program. A library takes the
-        first fingerprint and layout it is opened with under `create`; from then on others raise
+        first fingerprint and layout it is opened with under ``create``; from then on others raise
         FingerprintMismatch. Raises StoreError for a folder that is not a library, CorruptStore for
-        a broken one, LockTimeout when another process keeps the catalogue busy. `vocabulary` is how
-        many token ids the model has; chunks with others are refused then.
+        a broken one, LockTimeout when another process keeps the catalogue busy. ``vocabulary`` is
+        how many token ids the model has; chunks with others are refused then.
         """
         if sys.byteorder != "little":
             raise StoreError("a library's numbers are little-endian: use a little-endian machine")
@@ -115,7 +115,7 @@ class Store(LibraryView):
     # documents
 
     def rename_source(self, document_id: str, source: str) -> None:
-        """Say that a document now stands at `source`; another document there is removed."""
+        """Set a document's source; another document with that source is removed."""
         with self._writing():
             self._folder.delete(self._catalog.rename_source(document_id, source))
 
@@ -220,8 +220,8 @@ class Store(LibraryView):
     def export_archive(self, target: Path) -> None:
         """Write documents and sessions to one file whose bytes depend on nothing else.
 
-        An older file at `target` is replaced when the new one is whole. Raises CorruptStore when a
-        record fails its checksum, StorageFull.
+        An older file at ``target`` is replaced when the new one is whole. Raises CorruptStore when
+        a record fails its checksum, StorageFull.
         """
         # Imported late: it brings hashlib, which listing need not wait for.
         from drt_engine.store.transfer import archive_export
@@ -241,7 +241,10 @@ class Store(LibraryView):
             return archive_import.import_archive(session, Path(source))
 
     def check(self) -> list[Finding]:
-        """Everything that is wrong, every chunk's checksum included; empty when all is well."""
+        """Return everything that is wrong, every chunk's checksum included.
+
+        Empty when all is well.
+        """
         try:
             layout, vocabulary = self.layout, self.vocabulary
         except CorruptStore as error:
@@ -251,7 +254,7 @@ class Store(LibraryView):
         return findings + check.check_search_index(self._catalog)
 
     def repair(self, findings: Sequence[Finding]) -> list[SegmentRow]:
-        """Restore what needs no model: search index, shelves, leftover files.
+        """Restore what needs no model: search index, landmark files, leftover files.
 
         Returns the segments whose chunk memory must be read again from the kept text.
         """
@@ -263,7 +266,7 @@ class Store(LibraryView):
 
     @contextlib.contextmanager
     def rebuilding(self, fingerprint: str, layout: RecordLayout) -> Iterator[Store]:
-        """A library inside this one, to read its documents into again for another model.
+        """Yield a library inside this one, to read its documents into again for another model.
 
         What an interrupted rebuild for the same model left is there already.
         """
@@ -283,13 +286,13 @@ class Store(LibraryView):
             yield fresh
 
     def remove_outdated(self, view: LibraryView) -> None:
-        """Remove from a library made by `rebuilding` what the outer one no longer has."""
+        """Remove from a library made by ``rebuilding`` what the outer one no longer has."""
         present = self.documents() + self.partial_documents()
         for row in rebuild_swap.outdated(present, view.documents()):
             self.remove_document(row.id)
 
     def swap_in_rebuilt(self) -> bool:
-        """Let the documents read by `rebuilding` take the place of all documents, at once.
+        """Replace all documents atomically with those read by ``rebuilding``.
 
         False where documents came meanwhile that must be read first; nothing is changed then.
         Documents that were removed meanwhile stay removed.
@@ -367,7 +370,7 @@ class Store(LibraryView):
                 raise
 
     def _tidy(self) -> None:
-        """Clear what killed writers left, once, and what readers kept from being deleted."""
+        """Delete what killed writers left, once, and what readers kept from being deleted."""
         if self._folder.leftovers:
             self._folder.clear_orphans(self._catalog.file_names())
             if self.get_setting(compaction.FORGETTING) is not None:

@@ -47,7 +47,7 @@ class RecordLayout:
 
 @dataclass(frozen=True)
 class ChunkBatch:
-    """The numbers of C chunks; tokens are left-aligned, slots from `lengths` on are zero."""
+    """The numbers of C chunks; tokens are left-aligned, slots from ``lengths`` on are zero."""
 
     ids: Tensor  # [C, S] int32
     starts: Tensor  # [C, S] int32, characters from the start of the chunk's text
@@ -60,7 +60,7 @@ class ChunkBatch:
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """The tokens of C chunks; slots from `lengths` on are zero."""
+    """The tokens of C chunks; slots from ``lengths`` on are zero."""
 
     ids: Tensor  # [C, S] int32
     starts: Tensor  # [C, S] int32, characters from the start of the chunk's text
@@ -79,7 +79,7 @@ class ChunkText:
 
 
 class DocumentRow(NamedTuple):
-    """A document of the library, or (from `partial_documents`) one that is still being read."""
+    """A document of the library, or (from ``partial_documents``) one that is still being read."""
 
     id: str
     title: str
@@ -105,7 +105,7 @@ class ChunkRow:
 
 
 class SegmentRow(NamedTuple):
-    """One committed segment file; `first_chunk` and `first_ordinal` count up through it."""
+    """One committed segment file; ``first_chunk`` and ``first_ordinal`` count up through it."""
 
     id: int
     document_id: str
@@ -119,7 +119,10 @@ class SegmentRow(NamedTuple):
 
 
 class LandmarkFileRow(NamedTuple):
-    """One file of many segments' landmarks; `live` of its `chunks` still belong to documents."""
+    """One file of many segments' landmarks.
+
+    ``live`` of its ``chunks`` still belong to documents.
+    """
 
     id: int
     name: str

@@ -63,7 +63,7 @@ class Memory:
             return self._reader
 
     def close(self) -> None:
-        """Let go of all files; tensors that were handed out stay valid."""
+        """Close all files; tensors that were handed out stay valid."""
         with self._guard:
             self._reader = None
 
@@ -95,7 +95,7 @@ class LibraryView:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[LibraryView]:
-        """The library as it is now, for the length of the block, whatever writers do meanwhile.
+        """Yield the library as it is now, until the block ends, whatever writers do.
 
         Raises LockTimeout while another process deletes files for longer than the lock's timeout.
         """
@@ -148,44 +148,44 @@ class LibraryView:
         return min((number for number in known if number is not None), default=None)
 
     def get_setting(self, key: str) -> str | None:
-        """A setting's text, or None."""
+        """Return a setting's text, or None."""
         return self._catalog.get_setting(key)
 
     # documents
 
     def documents(self) -> list[DocumentRow]:
-        """Documents read in full, oldest first."""
+        """Return documents read in full, oldest first."""
         return self._catalog.documents()
 
     def partial_documents(self) -> list[DocumentRow]:
-        """Documents whose reading was interrupted, with what they have so far."""
+        """Return documents whose reading was interrupted, with what they have so far."""
         return self._catalog.documents(state="partial")
 
     def document(self, name: str) -> DocumentRow:
-        """The document with this id, source, title, file name or beginning of an id.
+        """Return the document with this id, source, title, file name or beginning of an id.
 
         Raises NotFound with the nearest names, or with the ids when several fit.
         """
         return self._catalog.document(name)
 
     def document_by_id(self, document_id: str) -> DocumentRow | None:
-        """The document with exactly this id, or None."""
+        """Return the document with exactly this id, or None."""
         return self._catalog.document_by_id(document_id)
 
     def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
-        """Those of these documents that are there, oldest first."""
+        """Return those of these documents that are there, oldest first."""
         return self._catalog.documents_by_id(ids) if ids else []
 
     def has_documents(self) -> bool:
-        """Whether there is a document read in full."""
+        """Return whether there is a document read in full."""
         return self._catalog.has_documents()
 
     def document_at(self, source: str) -> DocumentRow | None:
-        """The document that stands at exactly this source, or None."""
+        """Return the document with exactly this source, or None."""
         return self._catalog.document_at(source)
 
     def source_digest(self, path: str) -> tuple[str, str] | None:
-        """Digest of a file's bytes when it was read, and the id of the document it gave."""
+        """Return the digest of a file's bytes when it was read, and the document id it gave."""
         return self._catalog.source_digest(path)
 
     # chunks
@@ -193,7 +193,7 @@ class LibraryView:
     def chunk_ids(
         self, documents: Sequence[str] | None = None, *, partial: bool = False
     ) -> list[int]:
-        """Ids of all chunks of documents, in (document, ordinal) order.
+        """Return the ids of all chunks of documents, in (document, ordinal) order.
 
         Of documents read in full, or of those whose reading was interrupted.
         """
@@ -203,7 +203,7 @@ class LibraryView:
     def scan_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Tensor]]:
-        """Chunk ids and their landmarks [n, E] fp16, some thousand at a time.
+        """Return chunk ids and their landmarks [n, E] fp16, some thousand at a time.
 
         Ids that count up are a range. In (document, ordinal) order when documents are named.
         Tensors may be views of mapped files: never write to them. Every landmark was verified.
@@ -214,7 +214,7 @@ class LibraryView:
     def scan_coded_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        """The same for who scans the library for one question after another.
+        """Scan like ``scan_landmarks``, building int8 codes incrementally for repeated queries.
 
         Each time some more landmarks come with codes, which are kept in memory.
         """
@@ -239,7 +239,7 @@ class LibraryView:
         yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
-        """Chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
+        """Return chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
         places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
         try:
             return self._expect_ids(self._opened_reader().read(places), places)
@@ -250,12 +250,18 @@ class LibraryView:
             raise
 
     def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
-        """Tokens of chunks in the order asked for, verified, without their memory; CorruptStore."""
+        """Return the tokens of chunks in the order asked for, verified, without their memory.
+
+        Raises CorruptStore.
+        """
         places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
         return self._expect_ids(self._opened_reader().tokens(places), places)
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
-        """Texts and places of chunks, in the order asked for; StoreError when one is gone."""
+        """Return texts and places of chunks, in the order asked for.
+
+        Raises StoreError when one is gone.
+        """
         return self._texts.chunk_rows(chunk_ids)
 
     def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
@@ -268,22 +274,22 @@ class LibraryView:
     def search_text(
         self, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
     ) -> list[tuple[int, float]]:
-        """(chunk id, BM25 score) of chunks with any of the query's words, best first."""
+        """Return (chunk id, BM25 score) of chunks with any of the query's words, best first."""
         return search.search_text(self._catalog, query, documents=documents, limit=limit)
 
     # text
 
     def text(self, document_id: str, start: int, end: int) -> str:
-        """The slice [start:end] of a document's text."""
+        """Return the slice [start:end] of a document's text."""
         return self._texts.text(document_id, start, end)
 
     def iter_text(self, document_id: str) -> Iterator[str]:
-        """A document's text in pieces; StoreError when it is removed meanwhile."""
+        """Yield a document's text in pieces; StoreError when it is removed meanwhile."""
         for chunks in self.iter_chunk_texts(document_id):
             yield "".join(chunk.text for chunk in chunks)
 
     def iter_chunk_texts(self, document_id: str) -> Iterator[list[ChunkText]]:
-        """A document's chunks' texts with their places, some hundred at a time."""
+        """Yield a document's chunks' texts with their places, some hundred at a time."""
         for ordinals in self._texts.blocks(document_id):
             yield self.chunk_texts(document_id, ordinals)
 
@@ -306,41 +312,41 @@ class LibraryView:
         return data
 
     def text_digest(self, document_id: str) -> str:
-        """The SHA-256 of a document's text, of which its id should be the beginning."""
+        """Return the SHA-256 of a document's text, of which its id should be the beginning."""
         return self._texts.hash_of(document_id).digest
 
     def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
-        """Page and section of the character at `start`."""
+        """Return page and section of the character at ``start``."""
         return self._texts.place(document_id, start)
 
     def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
-        """Where a document's page or section changes: (start, page, section), in order."""
+        """Return where a document's page or section changes: (start, page, section), in order."""
         return self._texts.places(document_id)
 
     def origins(
         self, document_id: str, start: int = 0, end: int | None = None
     ) -> list[tuple[int, str]]:
-        """What leads from a document's text to its file, or a part of it: (start, anchors)."""
+        """Return the map from a document's text, or a part of it, to its file: (start, anchors)."""
         return self._texts.origins(document_id, start, end)
 
     # sessions
 
     def load_session(self, name: str) -> SessionRow:
-        """A session in full; NotFound, or CorruptStore for a damaged one."""
+        """Return a session in full; NotFound, or CorruptStore for a damaged one."""
         return self._sessions.load(name)
 
     def sessions(self) -> list[SessionInfo]:
-        """All sessions, the one saved last first."""
+        """Return all sessions, the one saved last first."""
         return self._sessions.infos()
 
     def search_sessions(self, words: Sequence[str]) -> list[FoundTurn]:
-        """Turns of saved sessions that hold all the words, in any case, newest sessions first."""
+        """Return turns of saved sessions that hold all the words, in any case, newest first."""
         return self._sessions.search(words)
 
     # the whole
 
     def stats(self) -> dict[str, Any]:
-        """Counts, sizes in bytes, and what the library was made with."""
+        """Return counts, sizes in bytes, and what the library was made with."""
         totals: dict[str, Any] = self._catalog.totals()
         with library_folder.file_errors(self.path):
             catalog_bytes = library_folder.folder_bytes(self.path)
@@ -415,5 +421,5 @@ class LibrarySnapshot(LibraryView):
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[LibraryView]:
-        """Itself."""
+        """Yield itself."""
         yield self

@@ -43,6 +43,7 @@ class WriteSession:
         Raises:
             NotFound: no document has this id.
             StorageFull: there is no room, and a reader keeps the segments in use.
+
         """
         remove_rows = remove_rows or self.catalog.remove
         try:

@@ -1,4 +1,4 @@
-"""Documents, segments, shelves and settings as catalogue rows; chunk texts are texts.py's.
+"""Documents, segments, landmark files and settings as catalogue rows; chunks: ``chunk_rows``.
 
 Knows nothing of segment files' contents, of tensors or of locks: the store decides who may write.
 """
@@ -47,26 +47,26 @@ _SEGMENT = (
 
 
 def now() -> str:
-    """The current time as it is stored: UTC, ISO 8601, whole seconds."""
+    """Return the current time as it is stored: UTC, ISO 8601, whole seconds."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def storable(text: str) -> str:
-    """Text as SQLite takes it: bytes of a file name that are not UTF-8 become escapes."""
+    """Return text as SQLite takes it: bytes of a file name that are not UTF-8 become escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# an IN list of any length as one parameter, which `listed` makes
+# an IN list of any length as one parameter, which ``listed`` makes
 IN_LIST = "IN (SELECT value FROM json_each(?))"
 
 
 def listed(values: Sequence[int] | Sequence[str]) -> str:
-    """The parameter for IN_LIST."""
+    """Return the parameter for IN_LIST."""
     return json.dumps(values)
 
 
 def nearest(name: str, known: Sequence[str]) -> str:
-    """The end of a "no such name" sentence: what is alike, or else what exists."""
+    """Return the end of a "no such name" sentence: what is alike, or else what exists."""
     if not known:
         return "there is none yet"
     folded = {one.casefold(): one for one in known}
@@ -87,7 +87,7 @@ class Catalog:
     # settings
 
     def get_setting(self, key: str) -> str | None:
-        """A setting's text, or None; CorruptStore when it is not what was written."""
+        """Return a setting's text, or None; CorruptStore when it is not what was written."""
         row = self.database.one("SELECT value, seal FROM settings WHERE key = ?", (key,))
         if row is not None and row[1] != setting_checksum(key, row[0]):
             raise CorruptStore(
@@ -134,7 +134,7 @@ class Catalog:
         return None if row is None else _document(row)
 
     def document(self, name: str) -> DocumentRow:
-        """The one ready document that a name means; NotFound when none or several."""
+        """Return the one ready document that a name means; NotFound when none or several."""
         name = storable(name)
         exact = self.document_by_id(name)
         if exact is not None:
@@ -151,7 +151,7 @@ class Catalog:
         raise NotFound(f"no document {name!r} in the library: {hint}")
 
     def number(self, document_id: str) -> int:
-        """A ready document's row number; NotFound."""
+        """Return a ready document's row number; NotFound."""
         row = self.database.one(
             "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (document_id,)
         )
@@ -218,7 +218,7 @@ class Catalog:
             return self.remove_in(connection, document_id)
 
     def remove_in(self, connection: sqlite3.Connection, document_id: str) -> list[str]:
-        """The same inside a transaction of the caller."""
+        """Remove a document inside a transaction of the caller; NotFound."""
         row = connection.execute(
             "SELECT number FROM documents WHERE id = ?", (document_id,)
         ).fetchone()
@@ -227,7 +227,10 @@ class Catalog:
         return drop_document(connection, row[0])
 
     def rename_source(self, document_id: str, source: str) -> list[str]:
-        """Move a document to another source, replacing what stood there; files to delete."""
+        """Move a document to another source, replacing the one there.
+
+        Returns the files to delete.
+        """
         number, source = self.number(document_id), storable(source)
         with self.database.transaction() as connection:
             files = drop_source(connection, source, keep=number)
@@ -236,7 +239,10 @@ class Catalog:
         return files
 
     def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
-        """Row numbers of documents of a state, in library order; NotFound for an unknown id."""
+        """Return row numbers of documents of a state, in library order.
+
+        Raises NotFound for an unknown id.
+        """
         rows = self.database.query(
             f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = ?",
             (listed(list(ids)), state),
@@ -248,7 +254,7 @@ class Catalog:
         return sorted(found.values())
 
     def only(self, ids: Sequence[str] | None, *, state: str = "ready") -> tuple[str, list[str]]:
-        """A condition on `d.number`, with its parameters, that keeps these documents."""
+        """Return a condition on ``d.number``, with its parameters, that keeps these documents."""
         if ids is None:
             return "", []
         return f"AND d.number {IN_LIST}", [listed(self.numbers(ids, state=state))]
@@ -265,7 +271,7 @@ class Catalog:
         first_ordinal: int,
         landmarks_crc: int,
     ) -> None:
-        """The commit point: a written file's chunks become part of a partial document."""
+        """Commit a written file's chunks as part of a partial document."""
         with self.database.transaction() as connection:
             number = _partial_number(connection, document_id, first_ordinal)
             first_chunk = _next_chunk(connection)
@@ -308,7 +314,7 @@ class Catalog:
     def segments(
         self, ids: Sequence[str] | None = None, *, state: str = "ready"
     ) -> list[SegmentRow]:
-        """Segments of documents of a state, in (document, ordinal) order."""
+        """Return segments of documents of a state, in (document, ordinal) order."""
         where, parameters = self.only(ids, state=state)
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
@@ -318,7 +324,7 @@ class Catalog:
         return [_segment(row) for row in rows]
 
     def all_segments(self) -> list[SegmentRow]:
-        """Every committed segment, of partial documents too."""
+        """Return every committed segment, of partial documents too."""
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             " ORDER BY s.id"
@@ -326,7 +332,7 @@ class Catalog:
         return [_segment(row) for row in rows]
 
     def loose_segments(self, landmark_files: Sequence[int] = ()) -> list[SegmentRow]:
-        """Segments of ready documents that are on no shelf, or on one of `shelves`."""
+        """Return segments of ready documents that are in no landmark file, or in one of these."""
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             f" WHERE d.state = 'ready' AND (s.shelf IS NULL OR s.shelf {IN_LIST})"
@@ -336,7 +342,7 @@ class Catalog:
         return [_segment(row) for row in rows]
 
     def count_loose_segments(self) -> tuple[int, int]:
-        """How many segments of ready documents are on no shelf, and their chunks."""
+        """Return how many segments of ready documents are in no landmark file, and their chunks."""
         row = self.database.one(
             "SELECT count(*), coalesce(sum(s.chunks), 0) FROM segments s"
             " JOIN documents d ON d.number = s.document WHERE d.state = 'ready' AND s.shelf IS NULL"
@@ -344,9 +350,9 @@ class Catalog:
         return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
     def swap_segments(self, old: Sequence[SegmentRow], name: str, *, landmarks_crc: int) -> bool:
-        """Let one file take the place of some segments with consecutive chunks; False when gone.
+        """Replace some segments with consecutive chunks by one file; False when they are gone.
 
-        Their landmarks leave their shelves.
+        Their landmarks are no longer counted in landmark files.
         """
         first = old[0]
         with self.database.transaction() as connection:
@@ -368,17 +374,20 @@ class Catalog:
             update_segment_checksum(connection, int(segment or 0))
         return True
 
-    # shelves
+    # landmark files
 
     def landmark_files(self) -> list[LandmarkFileRow]:
-        """All shelves, in the order they were made."""
+        """Return all landmark files, in the order they were made."""
         rows = self.database.query("SELECT id, name, chunks, live, crc FROM shelves ORDER BY id")
         return [_landmark_file(row) for row in rows]
 
     def add_landmark_file(
         self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[LandmarkFileRow]
     ) -> bool:
-        """Say that a file holds these segments' landmarks, in this order; False without one."""
+        """Record that a file holds these segments' landmarks, in this order.
+
+        False if one is gone.
+        """
         chunks = sum(row.chunks for row in rows)
         with self.database.transaction() as connection:
             present = connection.execute(
@@ -402,7 +411,7 @@ class Catalog:
         return True
 
     def drop_landmark_files(self, landmark_files: Sequence[LandmarkFileRow]) -> None:
-        """Forget shelves; scanning goes back to their segments."""
+        """Drop landmark files; scanning goes back to their segments."""
         with self.database.transaction() as connection:
             for landmark_file in landmark_files:
                 drop_landmark_file(connection, landmark_file.id)
@@ -410,7 +419,7 @@ class Catalog:
     # files read before
 
     def source_digest(self, path: str) -> tuple[str, str] | None:
-        """Digest of a file's bytes when it was read, and the document that it gave."""
+        """Return the digest of a file's bytes when it was read, and the document that it gave."""
         row = self.database.one(
             "SELECT digest, document FROM sources WHERE path = ?", (storable(path),)
         )
@@ -425,7 +434,7 @@ class Catalog:
             )
 
     def file_names(self) -> set[str]:
-        """Names of all files that rows speak of."""
+        """Return the names of all files that rows refer to."""
         rows = self.database.query("SELECT name FROM segments UNION ALL SELECT name FROM shelves")
         return {name for (name,) in rows}
 
@@ -433,7 +442,7 @@ class Catalog:
         return self.database.one("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
 
     def segment_of(self, chunk_id: int) -> SegmentRow | None:
-        """The segment that holds a chunk."""
+        """Return the segment that holds a chunk."""
         row = self.database.one(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             " WHERE s.first_chunk <= ? ORDER BY s.first_chunk DESC LIMIT 1",
@@ -445,7 +454,7 @@ class Catalog:
         return segment
 
     def totals(self) -> dict[str, int]:
-        """Counts over the whole library."""
+        """Return the counts over the whole library."""
         row = self.database.query(
             "SELECT count(*) FILTER (WHERE state = 'ready'),"
             " count(*) FILTER (WHERE state = 'partial'), coalesce(sum(characters), 0),"
@@ -491,7 +500,7 @@ def _strange(name: str) -> CorruptStore:
 
 
 def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
-    """Rows a name may mean, by decreasing strictness."""
+    """Return rows a name may mean, by decreasing strictness."""
     ways = [
         [row for row in rows if row.source == name],
         [row for row in rows if row.title == name],

@@ -22,7 +22,7 @@ class Texts:
         self._database = catalog.database
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
-        """Chunks in the order asked for; StoreError for one that is gone."""
+        """Return chunks in the order asked for; StoreError for one that is gone."""
         rows = self._database.query(
             "SELECT c.id, d.id, c.ordinal, c.start, c.text, c.page, c.section FROM chunks c"
             f" JOIN documents d ON d.number = c.document WHERE c.id {IN_LIST}",
@@ -53,7 +53,7 @@ class Texts:
         return neighbours
 
     def text(self, document_id: str, start: int, end: int) -> str:
-        """`document_text[start:end]`, for offsets that are not negative."""
+        """Return ``document_text[start:end]``, for offsets that are not negative."""
         if start < 0 or end < 0:
             raise ValueError(f"text offsets are {start} and {end}, expected none below zero")
         number = self._catalog.number(document_id)
@@ -71,7 +71,7 @@ class Texts:
         return "".join(unpack_text(text) for _, text in rows)[start - first : max(end - first, 0)]
 
     def blocks(self, document_id: str) -> Iterator[range]:
-        """Blocks of ordinals to stream a document's text by."""
+        """Return blocks of ordinals to stream a document's text by."""
         row = self._database.one(
             "SELECT chunks FROM documents WHERE number = ?", (self._catalog.number(document_id),)
         )
@@ -80,7 +80,7 @@ class Texts:
         return (range(i, min(i + _TEXT_BLOCK, total)) for i in range(0, total, _TEXT_BLOCK))
 
     def block(self, document_id: str, ordinals: range) -> list[ChunkText]:
-        """Consecutive chunks' texts; StoreError when they are gone meanwhile."""
+        """Return consecutive chunks' texts; StoreError when they are gone meanwhile."""
         rows = self._database.query(
             "SELECT c.start, c.text, c.page, c.section FROM documents d"
             " JOIN chunks c ON c.document = d.number WHERE d.id = ?"
@@ -99,7 +99,7 @@ class Texts:
         ]
 
     def hash_of(self, document_id: str) -> TextHash:
-        """The hash of a document's text, or of what is there of an interrupted reading."""
+        """Return the hash of a document's text, or of what is there of an interrupted reading."""
         text_hash, ordinal = TextHash(), 0
         while True:
             rows = self._database.query(
@@ -113,7 +113,7 @@ class Texts:
                 return text_hash
 
     def tokens(self, document_id: str, ordinals: range) -> list[int]:
-        """How many tokens each of some consecutive chunks has."""
+        """Return how many tokens each of some consecutive chunks has."""
         rows = self._database.query(
             "SELECT tokens FROM chunks WHERE document = ? AND ordinal BETWEEN ? AND ?"
             " ORDER BY ordinal",
@@ -124,7 +124,7 @@ class Texts:
         return [tokens for (tokens,) in rows]
 
     def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
-        """Page and section of the character at `start`."""
+        """Return page and section of the character at ``start``."""
         row = self._database.one(
             "SELECT page, section FROM places WHERE document = ? AND start <= ?"
             " ORDER BY start DESC LIMIT 1",
@@ -134,7 +134,7 @@ class Texts:
         return (None, None) if row is None else (row[0], row[1])
 
     def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
-        """Where page or section change: (start, page, section), in order."""
+        """Return where page or section change: (start, page, section), in order."""
         rows = self._database.query(
             "SELECT start, page, section FROM places WHERE document = ? ORDER BY start",
             (self._catalog.number(document_id),),
@@ -144,7 +144,7 @@ class Texts:
         return [(row[0], row[1], row[2]) for row in rows]
 
     def origins(self, document_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
-        """What leads from the text between two characters to its file: (start, anchors)."""
+        """Return what leads from the text between two characters to its file: (start, anchors)."""
         number = self._catalog.number(document_id)
         rows = self._database.query(
             "SELECT start, anchors FROM origins WHERE document = ? AND (? IS NULL OR start < ?)"
@@ -165,7 +165,7 @@ def _chunk(row: Row) -> ChunkRow:
 
 
 def gone(chunk_id: int) -> StoreError:
-    """The error for a chunk id that the library does not hold (any more)."""
+    """Return the error for a chunk id that the library does not hold (any more)."""
     return StoreError(
         f"chunk {chunk_id} is not in the library, its document was removed or replaced: ask again"
     )

@@ -82,8 +82,9 @@ class Database:
             raise
 
     def _readable(self) -> sqlite3.Connection:
-        """The connection, which on a full disk reads only: SQLite makes a file beside a
-        database.
+        """Return the connection; on a full disk, one that only reads.
+
+        SQLite makes a file beside a database to read it, unless it is opened as immutable.
         """
         try:
             self._open().execute("PRAGMA user_version").fetchone()
@@ -128,7 +129,7 @@ class Database:
 
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[Snapshot]:
-        """The database as it is now, for as long as the block lasts, whoever changes it."""
+        """Yield the database as it is now, for as long as the block lasts, whoever changes it."""
         with self._errors():
             frozen = Snapshot(
                 self.path, timeout=self._timeout, disk=self._disk, read_only=self.read_only
@@ -140,13 +141,13 @@ class Database:
             frozen.close()
 
     def query(self, sql: str, parameters: Sequence[Any] = ()) -> list[Row]:
-        """All rows of a statement; no read transaction stays open behind it."""
+        """Return all rows of a statement; no read transaction stays open behind it."""
         with self._guard, self._errors():
             return self._open().execute(sql, parameters).fetchall()
 
     @contextlib.contextmanager
     def attached(self, path: Path, name: str) -> Iterator[sqlite3.Connection]:
-        """The connection with another database beside its own, for as long as the block lasts."""
+        """Yield the connection with another database attached until the block ends."""
         with self._guard, self._errors():
             connection = self._open()
             connection.execute(f"ATTACH ? AS {name}", (str(path),))
@@ -157,18 +158,18 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The connection itself, for queries that a function makes; with the store's errors."""
+        """Yield the connection itself, with its errors translated to the store's own."""
         with self._guard, self._errors():
             yield self._open()
 
     def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
-        """The first row of a statement, or None."""
+        """Return the first row of a statement, or None."""
         rows = self.query(sql, parameters)
         return rows[0] if rows else None
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A write transaction: committed at the end, rolled back on any exception."""
+        """Yield a write transaction: committed at the end, rolled back on any exception."""
         with self._guard, self._errors():
             self._open()
             self._expect_writable()
@@ -184,7 +185,7 @@ class Database:
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[sqlite3.Connection]:
-        """A connection for a check that SQLite takes for a change; what it changes is lost.
+        """Yield a connection for a check that SQLite takes for a change; changes are rolled back.
 
         Of a library that cannot be written to, to a copy.
         """
@@ -220,7 +221,7 @@ class Database:
             raise
 
     def version(self) -> tuple[int, int]:
-        """Changes whenever anything was committed, by this connection or another."""
+        """Return a value that changes with every commit, of this connection or another."""
         row = self.one("PRAGMA data_version")
         return (int(row[0]) if row else 0, self.changes)
 
@@ -295,13 +296,13 @@ class Snapshot(Database):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Refused."""
+        """Refuse to write."""
         raise StoreError(f"a snapshot of the library at {self.path.parent} cannot be written to")
         yield self._open()  # makes this a generator
 
 
 def _is_writable(path: Path) -> bool:
-    """Whether a database can be written to, made empty where there is none."""
+    """Return whether a database can be written to, made empty where there is none."""
     try:
         # SQLite gives the files it makes beside the database the mode of the database
         os.close(open_plain(path, os.O_RDWR | os.O_CREAT))

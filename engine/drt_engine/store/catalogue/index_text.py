@@ -12,7 +12,7 @@ _LONGEST = 400  # characters of a margin, where words never end
 
 
 def indexed_text(before: str, text: str, after: str) -> str:
-    """A chunk's text between the end of the one before and the beginning of the one after."""
+    """Return a chunk's text with the index words of the chunks before and after it."""
     first, *words = before.rsplit(None, WORDS) or [""]
     tail = before[len(first) :] if len(words) == WORDS else before
     *words, rest = after.split(None, WORDS) or [""]
@@ -21,6 +21,6 @@ def indexed_text(before: str, text: str, after: str) -> str:
 
 
 def indexed(before: bytes | None, text: bytes, after: bytes | None) -> str:
-    """The same of texts as they are stored, None where there is no such chunk; CorruptStore."""
+    """Return ``indexed_text`` of packed texts, None where there is no such chunk; CorruptStore."""
     tail, head = ("" if one is None else unpack_text(one) for one in (before, after))
     return indexed_text(tail, unpack_text(text), head)

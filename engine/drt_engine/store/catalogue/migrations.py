@@ -1,4 +1,4 @@
-"""The catalogue's schema as numbered changes; `PRAGMA user_version` says which were applied.
+"""The catalogue's schema as numbered changes; ``PRAGMA user_version`` says which were applied.
 
 Knows nothing of the rows' meaning, only of tables. A change that was released is never edited.
 """
@@ -178,7 +178,7 @@ _KNOWN = {
 
 
 def is_current(connection: sqlite3.Connection, *, where: str) -> bool:
-    """Whether no change is outstanding.
+    """Return whether no migration is outstanding.
 
     Raises StoreError when a newer program made the catalogue, or another program did.
     """
@@ -200,7 +200,7 @@ def is_current(connection: sqlite3.Connection, *, where: str) -> bool:
 
 
 def _expect_tables(connection: sqlite3.Connection, where: str) -> None:
-    """A catalogue is not trusted: somebody's trigger or view would run with our queries."""
+    """Refuse tables, triggers and views that no migration makes: a catalogue is not trusted."""
     named = set(connection.execute("SELECT type, name FROM sqlite_master"))
     if not named <= _KNOWN or not {name for _, name in named} >= _TABLES:
         strange = sorted(name for _, name in named - _KNOWN) or sorted(

@@ -1,6 +1,6 @@
 """Checksums of the catalogue's rows, and the texts' compressed form.
 
-A seal is a CRC32 over a row's values: SQLite's own check sees a broken page, not a flipped bit
+A checksum is a CRC32 over a row's values: SQLite's own check sees a broken page, not a flipped bit
 inside a value. Knows nothing of SQL.
 """
 
@@ -20,7 +20,7 @@ Value = str | int | float | None
 
 
 def row_checksum(values: Sequence[Value | Sequence[Value]]) -> int:
-    """CRC32 over values, nested at most once, in their order."""
+    """Return the CRC32 over values, nested at most once, in their order."""
     text = json.dumps(values, separators=(",", ":"), default=repr)
     return zlib.crc32(text.encode("ascii"))
 
@@ -41,14 +41,14 @@ def expect(row: Sequence[object], kinds: str) -> None:
 
 
 def pack_text(text: str) -> bytes:
-    """A chunk's text as it is stored: UTF-8 in a zlib stream, which ends with its Adler-32."""
+    """Return a chunk's text as it is stored: UTF-8 in a zlib stream."""
     # a small window and table: setting up zlib's usual 256 KB takes longer than a chunk's text
     deflater = zlib.compressobj(6, zlib.DEFLATED, _WINDOW_BITS, _MEMORY_LEVEL)
     return deflater.compress(text.encode("utf-8")) + deflater.flush()
 
 
 def unpack_text(packed: bytes | str) -> str:
-    """The text; CorruptStore when the stream is damaged or longer than any text."""
+    """Return the text; CorruptStore when the stream is damaged or longer than any text."""
     try:
         inflater = zlib.decompressobj()
         data = inflater.decompress(packed, MAX_TEXT_BYTES)  # type: ignore[arg-type]
@@ -62,14 +62,14 @@ def unpack_text(packed: bytes | str) -> str:
 
 
 def blob_crc(value: object) -> int:
-    """A blob's CRC32; -1 for what is no blob, which no seal has."""
+    """Return a blob's CRC32; -1 for what is no blob, which no checksum has."""
     return zlib.crc32(value) if isinstance(value, bytes) else -1
 
 
 def chunk_rows_checksum(
     rows: Iterable[tuple[int, int, int, int, int | None, str | None, bytes]],
 ) -> int:
-    """The part of a segment's seal that covers its chunks' rows.
+    """Return the part of a segment's checksum that covers its chunks' rows.
 
     A row is (id, ordinal, start, tokens, page, section, packed text).
     """

@@ -56,7 +56,7 @@ def _drop_from_index(connection: sqlite3.Connection, number: int) -> bool:
 
 
 def detach_segments(connection: sqlite3.Connection, segments: Sequence[int]) -> None:
-    """Count segments out of their shelves."""
+    """Count segments out of their landmark files."""
     connection.executemany(
         "UPDATE shelves SET live = live - (SELECT chunks FROM segments WHERE id = ?)"
         " WHERE id = (SELECT shelf FROM segments WHERE id = ?)",
@@ -65,7 +65,7 @@ def detach_segments(connection: sqlite3.Connection, segments: Sequence[int]) -> 
 
 
 def drop_landmark_file(connection: sqlite3.Connection, landmark_file_id: int) -> None:
-    """Forget a shelf."""
+    """Drop a landmark file's rows."""
     connection.execute(
         "UPDATE segments SET shelf = NULL, shelf_row = NULL WHERE shelf = ?", (landmark_file_id,)
     )

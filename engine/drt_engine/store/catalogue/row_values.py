@@ -1,4 +1,4 @@
-"""Row values by which the catalogue's seals are made, for writing and for checking alike.
+"""Row values by which the catalogue's checksums are made, for writing and for checking alike.
 
 Knows the columns, not the queries' reasons; every function works inside a transaction of the
 caller.
@@ -16,7 +16,7 @@ SessionValues = tuple[str, int, str, str, str, str, bytes]
 
 
 def document_checksum(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> int:
-    """Over a document's row, its places, and its origins where the catalogue has any."""
+    """Return the checksum of a document's row, its places, and its origins if there are any."""
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
         " FROM documents WHERE number = ?",
@@ -38,7 +38,7 @@ def _origin_checksums(connection: sqlite3.Connection, number: int) -> list[tuple
 
 
 def segment_checksum(connection: sqlite3.Connection, segment_id: int) -> int:
-    """Over a segment's row and the rows of its chunks; not where its landmarks are shelved."""
+    """Return the checksum of a segment's row and its chunks' rows, without its landmark file."""
     row = connection.execute(
         "SELECT document, name, first_ordinal, first_chunk, chunks, landmarks_crc FROM segments"
         " WHERE id = ?",
@@ -53,17 +53,17 @@ def segment_checksum(connection: sqlite3.Connection, segment_id: int) -> int:
 
 
 def setting_checksum(key: str, value: str) -> int:
-    """Over one setting."""
+    """Return the checksum of one setting."""
     return row_checksum([key, value])
 
 
 def session_checksum(row: SessionValues) -> int:
-    """Over one session."""
+    """Return the checksum of one session."""
     return row_checksum([*row[:6], blob_crc(row[6])])
 
 
 def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionValues, int]]:
-    """Every session: its row number, its values, its stored seal."""
+    """Return every session as its row number, its values and its stored checksum."""
     found = connection.execute(
         "SELECT rowid, name, turns, created, updated, meta, transcript, state, seal FROM sessions"
     )
@@ -73,7 +73,7 @@ def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionV
 def update_document_checksum(
     connection: sqlite3.Connection, number: int, *, origins: bool = True
 ) -> None:
-    """Write a document's seal; a catalogue before version 3 has no origins."""
+    """Write a document's checksum; a catalogue before version 3 has no origins."""
     connection.execute(
         "UPDATE documents SET seal = ? WHERE number = ?",
         (document_checksum(connection, number, origins=origins), number),
@@ -81,7 +81,7 @@ def update_document_checksum(
 
 
 def update_segment_checksum(connection: sqlite3.Connection, segment_id: int) -> None:
-    """Write a segment's seal."""
+    """Write a segment's checksum."""
     connection.execute(
         "UPDATE segments SET seal = ? WHERE id = ?",
         (segment_checksum(connection, segment_id), segment_id),
@@ -89,7 +89,7 @@ def update_segment_checksum(connection: sqlite3.Connection, segment_id: int) -> 
 
 
 def put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
-    """Write a setting with its seal."""
+    """Write a setting with its checksum."""
     connection.execute(
         "INSERT OR REPLACE INTO settings (key, value, seal) VALUES (?, ?, ?)",
         (key, value, setting_checksum(key, value)),
@@ -97,7 +97,7 @@ def put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
 
 
 def update_all_checksums(connection: sqlite3.Connection, *, origins: bool = True) -> None:
-    """Seal all rows of a catalogue that had no seals."""
+    """Write the checksums of all rows of a catalogue that had none."""
     for (number,) in connection.execute("SELECT number FROM documents").fetchall():
         update_document_checksum(connection, number, origins=origins)
     for (segment_id,) in connection.execute("SELECT id FROM segments").fetchall():

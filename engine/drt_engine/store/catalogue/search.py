@@ -25,7 +25,7 @@ _WORTH = 1.5  # rarities of the commonest kept word; more, and the try would har
 def search_text(
     catalog: Catalog, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
 ) -> Hits:
-    """Chunks of ready documents that hold any of the words, best first.
+    """Return chunks of ready documents that hold any of the words, best first.
 
     Returns (chunk id, score) pairs, a score being BM25, above zero, larger when better.
     """
@@ -43,7 +43,7 @@ def search_text(
 def _ranked(
     catalog: Catalog, where: str, parameters: Sequence[str], limit: int, wanted: str, times: int
 ) -> Hits:
-    """The best chunks for an expression that holds every word so many times."""
+    """Return the best chunks for an expression that holds every word so many times."""
     rows = catalog.database.query(
         "SELECT c.id, -f.rank FROM chunk_text f CROSS JOIN chunks c ON c.id = f.rowid"
         " CROSS JOIN documents d ON d.number = c.document"
@@ -56,7 +56,7 @@ def _ranked(
 def _by_rarer_words(
     catalog: Catalog, words: Sequence[str], rank: Callable[[str, int], Hits], limit: int
 ) -> Hits | None:
-    """The same chunks with the same scores as all words give, None where that is not certain."""
+    """Return the hits that all words give, from a cheaper query; None if that is not certain."""
     row = catalog.database.one("SELECT max(id) FROM chunks")
     chunks = int(row[0] or 0) if row is not None else 0
     if chunks <= _FEW or len(words) < 2:
@@ -82,12 +82,12 @@ def _count(catalog: Catalog, word: str) -> int:
 
 
 def _rarity(chunks: int, count: int) -> float:
-    """FTS5's inverse document frequency, or more where chunks were removed."""
+    """Return FTS5's inverse document frequency, or more where chunks were removed."""
     return max(1e-6, math.log((chunks - count + 0.5) / (count + 0.5)))
 
 
 def _expression(needed: Sequence[str], free: Sequence[str]) -> str:
-    """Chunks with any of the needed words; every word twice, so that all count alike.
+    """Return chunks with any of the needed words; every word twice, so that all count alike.
 
     FTS5 has no words that only count: these are the second half of an AND.
     """

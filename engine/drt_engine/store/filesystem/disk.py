@@ -1,6 +1,6 @@
 """The one layer between the store and the operating system's files.
 
-Whatever changes or reads a library's files goes through `Disk.call`, one named step at a time, so
+Whatever changes or reads a library's files goes through ``Disk.call``, one named step at a time, so
 that tests can kill, record or fail any of them. Knows nothing of what the files hold; SQLite writes
 the catalogue itself, only its commits pass here.
 """
@@ -26,10 +26,11 @@ READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
 def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:
-    """A descriptor of a plain file; OSError for a link, a FIFO, a device, without ever waiting.
+    """Return a descriptor of a plain file.
 
+    Raises OSError for a link, a FIFO, a device, without ever waiting.
     A library may come from somebody else: a link in it could lead to any file of the user's.
-    `follow` allows links, for a path that the user has named.
+    ``follow`` allows links, for a path that the user has named.
     """
     flags |= os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -46,24 +47,25 @@ def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:
 
 
 def not_plain(path: Path) -> OSError:
-    """The error for a link or a special file where a library has a file or a folder."""
+    """Return the error for a link or a special file where a library has a file or a folder."""
     return OSError(errno.EINVAL, "it is a link or a special file", str(path))
 
 
 class Disk:
     """Files as the store uses them; every method is one step, and a failed one is not retried."""
 
-    def call(self, step: str, path: Path, action: Callable[[], T]) -> T:
-        """Do one step on `path`; all methods end here."""
+    # Step and path are for tests that override this method to kill, record or fail a step.
+    def call(self, step: str, path: Path, action: Callable[[], T]) -> T:  # noqa: ARG002  see above
+        """Do one step on ``path``; all methods end here."""
         return action()
 
     def create(self, path: Path) -> int:
-        """A descriptor to write a file that must not exist yet."""
+        """Return a descriptor to write a file that must not exist yet."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         return self.call("create", path, lambda: os.open(path, flags, 0o600))
 
     def write(self, descriptor: int, path: Path, data: Bytes) -> None:
-        """Write all of `data`."""
+        """Write all of ``data``."""
 
         def action() -> None:
             with memoryview(data) as rest:
@@ -112,16 +114,17 @@ class Disk:
         self.call(step, path, lambda: connection.execute(statement).fetchall())
 
     def open(self, path: Path) -> int:
-        """A descriptor to read a file."""
+        """Return a descriptor to read a file."""
         return self.call("open", path, lambda: open_plain(path, os.O_RDONLY))
 
     def read(self, descriptor: int, path: Path, *, size: int, offset: int) -> bytes:
-        """At most `size` bytes from `offset`."""
+        """Return at most ``size`` bytes from ``offset``."""
         return self.call("read", path, lambda: os.pread(descriptor, size, offset))
 
     def map(self, descriptor: int, path: Path, size: int) -> mmap.mmap:
-        """The file's bytes, mapped; `size` was compared with the file's size by the caller.
+        """Return the file's bytes, mapped.
 
+        ``size`` was compared with the file's size by the caller.
         The mapping is private and writable: tensors over read-only memory make torch warn, and
         nothing written through it could reach the file. Never close it while tensors over it
         live; dropping the last reference unmaps it.
@@ -130,7 +133,7 @@ class Disk:
 
     @contextlib.contextmanager
     def reading(self, path: Path) -> Iterator[int]:
-        """An open descriptor, closed at the end."""
+        """Yield an open descriptor, closed at the end."""
         descriptor = self.open(path)
         try:
             yield descriptor

@@ -29,7 +29,7 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def full_message(path: Path) -> str:
-    """One sentence for a disk without room."""
+    """Return one sentence for a disk without room."""
     return (
         f"the disk that holds the library at {path} is full: free some space and run the command"
         " again, reading continues where it stopped"
@@ -46,7 +46,7 @@ def file_errors(library: Path) -> Iterator[None]:
 
 
 def file_error(error: OSError, library: Path) -> StoreError:
-    """The store's own error for an operating system's."""
+    """Return the store's own error for an operating system's."""
     if error.errno in _FULL:
         return StorageFull(full_message(library))
     name = error.filename or library
@@ -118,7 +118,7 @@ class Folder:
         return True
 
     def orphans(self, committed: Collection[str]) -> list[str]:
-        """Names in the segment folder that the catalogue does not know."""
+        """Return the names in the segment folder that the catalogue does not know."""
         with os.scandir(self.segments) as entries:
             return sorted(entry.name for entry in entries if entry.name not in committed)
 
@@ -139,7 +139,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Size of all files directly in a folder; one that vanishes meanwhile counts nothing."""
+    """Return the size of all files directly in a folder; one that is deleted meanwhile counts 0."""
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:

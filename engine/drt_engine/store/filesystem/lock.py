@@ -117,7 +117,7 @@ class ReadersLock:
             os.close(descriptor)
 
     def _descriptor(self) -> int:
-        """The lock file, made where it can be; FileNotFoundError where it cannot."""
+        """Return the lock file, made where it can be; FileNotFoundError where it cannot."""
         try:
             return open_plain(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
@@ -144,7 +144,7 @@ def _try_lock(descriptor: int, kind: int) -> bool:
 
 
 def _sign(descriptor: int) -> None:
-    """Leave our process id for those who wait; a full disk only costs them the number."""
+    """Write our process id for those who wait; a full disk only costs them the number."""
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)

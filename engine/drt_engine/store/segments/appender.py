@@ -31,7 +31,7 @@ from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, Segment
 class Appender:
     """One document that is being read into the library.
 
-    Leaving without `finish` keeps what was appended: reading the same id continues there.
+    Leaving without ``finish`` keeps what was appended: reading the same id continues there.
     """
 
     def __init__(
@@ -106,8 +106,8 @@ class Appender:
     ) -> DocumentRow:
         """Mark the document ready, replacing an older one of the same source.
 
-        `origins` leads from the text to its file, for the caller to make and to understand;
-        `created` is the time it was read, for a document of another library; now by default.
+        ``origins`` leads from the text to its file, for the caller to make and to understand;
+        ``created`` is the time it was read, for a document of another library; now by default.
         Raises CorruptStore, and removes the document, where its text is not the one of its id.
         """
         row = self._open()
@@ -187,7 +187,7 @@ class Appender:
 
 
 def check_texts(texts: Sequence[ChunkText], expected: int) -> None:
-    """Raise unless texts follow one another from character `expected` and can be stored."""
+    """Raise unless texts follow one another from character ``expected`` and can be stored."""
     for text in texts:
         if text.start != expected:
             raise ValueError(f"a chunk's text starts at {text.start}, expected {expected}")

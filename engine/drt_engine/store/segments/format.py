@@ -42,7 +42,7 @@ class Section:
     stride: int  # bytes per chunk
 
     def span(self, index: int) -> tuple[int, int]:
-        """First and last-plus-one byte of chunk `index` in the file."""
+        """Return first and last-plus-one byte of chunk ``index`` in the file."""
         begin = self.offset + index * self.stride
         return begin, begin + self.stride
 
@@ -84,7 +84,7 @@ def _entries(layout: RecordLayout) -> Iterator[tuple[str, Kind, tuple[int, ...]]
 
 @lru_cache(maxsize=256)
 def plan(layout: RecordLayout, chunks: int) -> tuple[dict[str, Section], int]:
-    """Where each section of a segment with `chunks` chunks lies, and the file's size."""
+    """Return where each section of a segment with ``chunks`` chunks lies, and the file's size."""
     sections: dict[str, Section] = {}
     end = HEADER_SIZE
     for name, kind, shape in _entries(layout):
@@ -98,12 +98,12 @@ def plan(layout: RecordLayout, chunks: int) -> tuple[dict[str, Section], int]:
 
 
 def expected_header(row: SegmentRow, layout: RecordLayout) -> SegmentHeader:
-    """The header that a segment must have by the catalogue."""
+    """Return the header that a segment must have by the catalogue."""
     return SegmentHeader(layout, row.document_id, row.first_ordinal, row.chunks)
 
 
 def pack_header(header: SegmentHeader) -> bytes:
-    """The header's 128 bytes."""
+    """Return the header's 128 bytes."""
     layout = header.layout
     packed = _HEADER.pack(
         MAGIC,
@@ -127,7 +127,7 @@ def pack_header(header: SegmentHeader) -> bytes:
 def parse_header(data: bytes, *, file_size: int, where: str) -> SegmentHeader:
     """Validate a header against the file's real size.
 
-    Raises CorruptStore, naming `where` and the first thing that is wrong.
+    Raises CorruptStore, naming ``where`` and the first thing that is wrong.
     """
     if len(data) < HEADER_SIZE:
         raise _corrupt(where, f"it has {file_size} bytes, fewer than its header")
@@ -180,24 +180,24 @@ def _corrupt(where: str, what: str) -> CorruptStore:
 
 
 def chunk_crc(data: memoryview, sections: dict[str, Section], index: int) -> int:
-    """CRC32 over chunk `index`'s part of every section but the checksums."""
+    """Return the CRC32 over chunk ``index``'s part of every section but the checksums."""
     crc = 0
     for section in sections.values():
         if section.name != "checksums":
-            # written out: `span` would cost as much as the checksum of a small section
+            # written out: ``span`` would cost as much as the checksum of a small section
             begin = section.offset + index * section.stride
             crc = zlib.crc32(data[begin : begin + section.stride], crc)
     return crc
 
 
 def stored_crc(data: memoryview, sections: dict[str, Section], index: int) -> int:
-    """The checksum that the file holds for chunk `index`."""
+    """Return the checksum that the file holds for chunk ``index``."""
     begin, end = sections["checksums"].span(index)
     return int.from_bytes(data[begin:end], "little")
 
 
 def chunk_is_intact(data: memoryview, sections: dict[str, Section], index: int) -> bool:
-    """Whether chunk `index` still has the bytes it was written with."""
+    """Return whether chunk ``index`` still has the bytes it was written with."""
     return chunk_crc(data, sections, index) == stored_crc(data, sections, index)
 
 
@@ -209,9 +209,9 @@ def chunk_fault(
     characters: int | None,
     vocabulary: int | None,
 ) -> str | None:
-    """Say which number of chunk `index` is none that a library writes; None where all are right.
+    """Describe a number of chunk ``index`` that no library writes; None where all are right.
 
-    `characters` is the length of its text, `vocabulary` how many token ids the model has, each
+    ``characters`` is the length of its text, ``vocabulary`` how many token ids the model has, each
     None where it is unknown. A checksum says only that the bytes are those somebody wrote.
     """
 
@@ -243,7 +243,7 @@ def chunk_fault(
 
 
 def _is_empty(data: memoryview, sections: dict[str, Section], index: int, length: int) -> bool:
-    """Whether all slots of chunk `index` from `length` on are zero."""
+    """Return whether all slots of chunk ``index`` from ``length`` on are zero."""
     for section in sections.values():
         if section.name in ("checksums", "lengths", "landmarks"):
             continue
@@ -274,7 +274,7 @@ def write_header_and_checksums(buffer: bytearray, header: SegmentHeader) -> None
 
 
 def gaps(header: SegmentHeader) -> Iterator[tuple[int, int]]:
-    """The byte ranges between sections, which are zero."""
+    """Yield the byte ranges between sections, which are zero."""
     end = HEADER_SIZE
     for section in header.sections.values():
         if section.offset > end:

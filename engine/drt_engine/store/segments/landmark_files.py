@@ -1,7 +1,7 @@
-"""Shelves: files that hold the landmarks of many segments, so that one scan maps few files.
+"""Consolidated landmark files: the landmarks of many segments, so that one scan maps few files.
 
-A shelf repeats what segments hold and can be made again from them at any time. Knows nothing of
-tensors.
+Such a file repeats what segments hold and can be made again from them at any time. Knows nothing
+of tensors.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from drt_engine.store.types import LandmarkFileRow, RecordLayout, SegmentRow
 
 MAGIC = b"\x89DRTLMK\n"
 VERSION = 1
-MIN_LOOSE_SEGMENTS = 64  # from so many on, they are put on a shelf
+MIN_LOOSE_SEGMENTS = 64  # from so many on, their landmarks are consolidated
 _HEADER = struct.Struct("<8sIIIIQQ20xI")
 _CRC = struct.Struct("<I")
 
 
 @dataclass(frozen=True)
 class MappedLandmarkFile:
-    """One validated, verified, mapped shelf: from `ids_at` chunk ids, from `offset` landmarks."""
+    """A verified, mapped landmark file: chunk ids from ``ids_at`` on, landmarks from ``offset``."""
 
     row: LandmarkFileRow
     data: mmap.mmap
@@ -50,7 +50,7 @@ class MappedLandmarkFile:
 
 @dataclass(frozen=True)
 class OpenLandmarkFile:
-    """One validated, verified, open shelf; `read` takes an offset and a size."""
+    """One validated, verified, open landmark file; ``read`` takes an offset and a size."""
 
     row: LandmarkFileRow
     layout: RecordLayout
@@ -58,17 +58,17 @@ class OpenLandmarkFile:
     read: Callable[[int, int], bytes]
 
     def ids(self, at: int, count: int) -> list[int]:
-        """Ids of some consecutive chunks."""
+        """Return the ids of some consecutive chunks."""
         return array.array("q", self.read(_HEADER.size + 8 * at, 8 * count)).tolist()
 
     def landmarks(self, at: int, count: int) -> bytes:
-        """Landmarks of some consecutive chunks."""
+        """Return the landmarks of some consecutive chunks."""
         size = 2 * self.layout.landmark_size
         return self.read(_landmarks_at(self.row.chunks) + size * at, size * count)
 
 
 def landmark_file_header(chunks: int, landmark_size: int) -> bytes:
-    """The header's 64 bytes."""
+    """Return the header's 64 bytes."""
     size = _landmarks_at(chunks) + 2 * chunks * landmark_size
     packed = _HEADER.pack(MAGIC, VERSION, _HEADER.size, landmark_size, 0, chunks, size, 0)
     body = packed[: -_CRC.size]
@@ -78,7 +78,7 @@ def landmark_file_header(chunks: int, landmark_size: int) -> bytes:
 def map_landmark_file(
     folder: Folder, row: LandmarkFileRow, layout: RecordLayout
 ) -> MappedLandmarkFile:
-    """Map a shelf whose every byte is what was written; CorruptStore."""
+    """Map a landmark file after verifying its checksum; CorruptStore."""
     path = folder.segments / row.name
     with file_errors(folder.path), open_landmark_file(folder, row, layout) as landmark_file:
         data = folder.disk.map(landmark_file.descriptor, path, _size(row.chunks, layout))
@@ -89,7 +89,7 @@ def map_landmark_file(
 def open_landmark_file(
     folder: Folder, row: LandmarkFileRow, layout: RecordLayout
 ) -> Iterator[OpenLandmarkFile]:
-    """Open a shelf whose every byte is what was written; CorruptStore.
+    """Open a landmark file and verify its checksum; CorruptStore.
 
     It is verified by reading, which a file that is cut short meanwhile cannot turn into a signal.
     """
@@ -150,9 +150,9 @@ _PART = 4 << 20  # bytes read or written at a time
 def consolidate_landmark_files(
     catalog: Catalog, folder: Folder, layout: RecordLayout, *, everything: bool = False
 ) -> None:
-    """Shelve what is due, joining shelves when there are many or, with `everything`, all of them.
+    """Consolidate landmarks that are due into one file; with ``everything``, all landmarks.
 
-    Called by a writer, under the lock. A damaged segment is left for `check` to report: asking
+    Called by a writer, under the lock. A damaged segment is left for ``check`` to report: asking
     still scans the others' landmarks where they stand.
     """
     landmark_files = catalog.landmark_files()
@@ -181,7 +181,7 @@ def consolidate_landmark_files(
 
 
 def _outgrown(landmark_files: Sequence[LandmarkFileRow], chunks: int) -> list[LandmarkFileRow]:
-    """The newest shelves that are no larger than what would join them.
+    """Return the newest landmark files that are no larger than what would join them.
 
     So there are never more than the logarithm of the chunks, and each is copied as seldom.
     """
@@ -204,5 +204,5 @@ def _landmarks_at(chunks: int) -> int:
 
 def _damaged(row: LandmarkFileRow, what: str) -> CorruptStore:
     return CorruptStore(
-        f"shelf {row.name} is damaged: {what}; repair it with `drt library check --repair`"
+        f"landmark file {row.name} is damaged: {what}; repair it with `drt library check --repair`"
     )

@@ -1,4 +1,4 @@
-"""Reads chunk memory and landmarks from segment files and shelves into tensors.
+"""Reads chunk memory and landmarks from segment files and landmark files into tensors.
 
 Knows nothing of models, text or SQL: it is given rows and returns numbers.
 """
@@ -40,7 +40,7 @@ DTYPES = {
 
 
 def section_tensor(data: bytearray, section: Section, chunks: int) -> Tensor:
-    """A view [C, ...] of one section of a segment's bytes."""
+    """Return a view [C, ...] of one section of a segment's bytes."""
     dtype = DTYPES[section.kind]
     count = chunks * section.stride // dtype.itemsize
     if not count:
@@ -64,7 +64,7 @@ class SegmentReader:
     def scan_landmark_file(
         self, row: LandmarkFileRow, *, code: bool = False
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        """Chunk ids with their landmarks [n, E] fp16 of a shelf without removed chunks.
+        """Yield chunk ids with their landmarks [n, E] fp16 of a file without removed chunks.
 
         ``code`` says that it will be scanned again.
         """
@@ -83,9 +83,9 @@ class SegmentReader:
         *,
         landmark_files: dict[int, LandmarkFileRow],
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        """Chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
+        """Yield chunk ids with their landmarks [n, E] fp16: mapped views, small segments joined.
 
-        A segment whose file has gone is left out if `is_gone` says that its rows have too.
+        A segment whose file has gone is left out if ``is_gone`` says that its rows have too.
         """
         ids: list[int] = []
         pending: list[Tensor] = []
@@ -107,7 +107,7 @@ class SegmentReader:
             yield _numbers(torch.tensor(ids)), Landmarks(torch.cat(pending))
 
     def read(self, places: Sequence[tuple[SegmentRow, int]]) -> ChunkBatch:
-        """Verified, dequantised chunks, given as (segment, index in it), in that order."""
+        """Return verified, dequantised chunks, given as (segment, index in it), in that order."""
         rows = self._gather(places, _MEMORY)
         return ChunkBatch(
             **{name: rows[name] for name in _TOKENS},
@@ -117,13 +117,13 @@ class SegmentReader:
         )
 
     def tokens(self, places: Sequence[tuple[SegmentRow, int]]) -> TokenBatch:
-        """Verified tokens of chunks, given as (segment, index in it), in that order."""
+        """Return verified tokens of chunks, given as (segment, index in it), in that order."""
         return TokenBatch(**self._gather(places, _TOKENS))
 
     def _gather(
         self, places: Sequence[tuple[SegmentRow, int]], names: Sequence[str]
     ) -> dict[str, Tensor]:
-        """Sections [n, ...] of verified chunks, those of them that the layout has."""
+        """Return the sections [n, ...] of verified chunks, those of them that the layout has."""
         sections, size = plan(self._layout, len(places))
         buffer = bytearray(size)  # a segment of just these chunks
         with memoryview(buffer) as out:
@@ -171,7 +171,7 @@ class SegmentReader:
             return landmark_file
 
     def keep_landmark_files(self, rows: Iterable[LandmarkFileRow]) -> None:
-        """Let go of shelves that are not among `rows`."""
+        """Close landmark files that are not among ``rows``."""
         with self._guard:
             names = {row.name for row in rows}
             self._landmark_files = {
@@ -204,7 +204,7 @@ class SegmentReader:
 
 
 class _LandmarkFile:
-    """A mapped shelf: landmarks [C, E], and for every `SCAN_ROWS` of them the chunks' ids."""
+    """A mapped landmark file: landmarks [C, E] and, per ``SCAN_ROWS`` of them, the chunk ids."""
 
     def __init__(self, mapped: MappedLandmarkFile, width: int) -> None:
         self.mapped = mapped
@@ -220,7 +220,7 @@ class _LandmarkFile:
         self._pieces: list[Codes] = []  # of the next part, as far as they were made
 
     def code(self) -> None:
-        """Code some more landmarks, from the second call on.
+        """Encode some more landmarks as int8, from the second call on.
 
         Whoever asks once does not wait for it; whoever goes on asking never waits for all of it.
         """
@@ -244,7 +244,7 @@ class _LandmarkFile:
 
 
 def _numbers(ids: Tensor) -> Sequence[int]:
-    """Ids [n], n > 0, as a range where they count up: it takes no memory and finds at once."""
+    """Return ids [n], n > 0, as a range where they count up, which needs no memory."""
     first = int(ids[0])
     steady = bool((ids.diff() == 1).all())
     return range(first, first + len(ids)) if steady else ids.tolist()
@@ -253,7 +253,7 @@ def _numbers(ids: Tensor) -> Sequence[int]:
 def _side_by_side(
     rows: Iterable[SegmentRow], landmark_files: Mapping[int, LandmarkFileRow]
 ) -> Iterator[SegmentRow]:
-    """The rows, those of a document that follow each other on a shelf taken as one."""
+    """Yield the rows, joining those of a document that are adjacent in a landmark file."""
     last: SegmentRow | None = None
     for row in rows:
         if last is not None and _follows(last, row) and row.landmark_file in landmark_files:
@@ -281,7 +281,7 @@ def _follows(last: SegmentRow, row: SegmentRow) -> bool:
 def _by_segment(
     places: Sequence[tuple[SegmentRow, int]],
 ) -> Iterator[tuple[SegmentRow, list[tuple[int, range]]]]:
-    """Per segment: place in the batch and indices in the segment of chunks that are read at once.
+    """Yield each segment with (slot in the batch, chunks of the segment) pairs to read at once.
 
     Chunks that follow each other in both are, as when a document is gone through.
     """

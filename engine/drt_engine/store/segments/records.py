@@ -52,7 +52,7 @@ class OpenRecords:
         self._closer()
 
     def read(self, offset: int, size: int) -> bytes:
-        """Bytes of the file; CorruptStore where it has become shorter."""
+        """Return the bytes of the file; CorruptStore where it has become shorter."""
         disk = self._folder.disk
         try:
             data = disk.read(self._descriptor, self._path, size=size, offset=offset)
@@ -68,7 +68,7 @@ class OpenRecords:
     def copy(
         self, chunks: range, out: memoryview, sections: dict[str, Section], *, slot: int
     ) -> None:
-        """Put consecutive chunks into a segment's bytes, from its chunk `slot` on; unverified."""
+        """Put consecutive chunks into a segment's bytes, from its chunk ``slot`` on; unverified."""
         for name, section in self.header.sections.items():
             begin, end = section.span(chunks.start)[0], section.span(chunks.stop)[0]
             at = sections[name].span(slot)[0]
@@ -77,7 +77,7 @@ class OpenRecords:
     def copy_verified(
         self, chunks: range, out: memoryview, sections: dict[str, Section], *, slot: int
     ) -> None:
-        """The same; CorruptStore unless every chunk has the bytes it was written with."""
+        """Copy chunks like ``copy``; CorruptStore unless each has the bytes it was written with."""
         self.copy(chunks, out, sections, slot=slot)
         for number, index in enumerate(chunks):
             if not chunk_is_intact(out, sections, slot + number):
@@ -108,7 +108,7 @@ def open_file(folder: Folder, name: str) -> OpenRecords:
 
 
 def open_records(folder: Folder, row: SegmentRow, layout: RecordLayout) -> OpenRecords:
-    """The open file of a committed segment; CorruptStore when it is missing or another's."""
+    """Return the open file of a committed segment; CorruptStore when it is missing or another's."""
     with file_errors(folder.path):
         try:
             records = open_file(folder, row.name)
@@ -123,7 +123,7 @@ def open_records(folder: Folder, row: SegmentRow, layout: RecordLayout) -> OpenR
 
 
 def landmark_bytes(folder: Folder, row: SegmentRow, layout: RecordLayout) -> bytearray:
-    """A segment's landmarks, verified, without mapping the file; CorruptStore."""
+    """Return a segment's landmarks, verified, without mapping the file; CorruptStore."""
     path = folder.segments / row.name
     with file_errors(folder.path):
         try:
@@ -140,13 +140,13 @@ def landmark_bytes(folder: Folder, row: SegmentRow, layout: RecordLayout) -> byt
 
 
 def verify_landmarks(data: bytes | memoryview, row: SegmentRow) -> None:
-    """Raise CorruptStore unless these are the landmarks that the catalogue sealed."""
+    """Raise CorruptStore unless these are the landmarks whose checksum the catalogue has."""
     if row.landmarks_crc is not None and zlib.crc32(data) != row.landmarks_crc:
         raise landmarks_damaged(row)
 
 
 def landmarks_damaged(row: SegmentRow) -> CorruptStore:
-    """The error for landmarks that are not what the catalogue sealed."""
+    """Return the error for landmarks that do not have the catalogue's checksum."""
     return CorruptStore(
         f"the landmarks of document {row.document_id} are damaged in segment {row.name}: repair"
         " them with `drt library check --repair`"
@@ -154,14 +154,14 @@ def landmarks_damaged(row: SegmentRow) -> CorruptStore:
 
 
 def landmarks_crc(data: bytearray, header: SegmentHeader) -> int:
-    """CRC32 of the landmarks section of a segment's bytes."""
+    """Return the CRC32 of the landmarks section of a segment's bytes."""
     section = header.sections["landmarks"]
     with memoryview(data) as view:
         return zlib.crc32(view[section.offset : section.offset + section.stride * header.chunks])
 
 
 def chunk_lengths(data: bytearray, header: SegmentHeader) -> list[int]:
-    """Tokens of each chunk of a segment's bytes."""
+    """Return the tokens of each chunk of a segment's bytes."""
     section = header.sections["lengths"]
     with memoryview(data) as view:
         part = view[section.offset : section.offset + section.stride * header.chunks]
@@ -169,7 +169,10 @@ def chunk_lengths(data: bytearray, header: SegmentHeader) -> list[int]:
 
 
 def joined(header: SegmentHeader, parts: Sequence[tuple[OpenRecords, range]]) -> bytearray:
-    """A segment's bytes made of verified chunks of others; a chunk's checksum moves with it."""
+    """Return a segment's bytes made of verified chunks of others.
+
+    A chunk's checksum moves with it.
+    """
     buffer = bytearray(header.file_size)
     buffer[:HEADER_SIZE] = pack_header(header)
     slot = 0
@@ -200,7 +203,7 @@ def copied_segment(
 
 
 def segment_name(document_id: str, first_ordinal: int) -> str:
-    """A new name for a segment file."""
+    """Return a new name for a segment file."""
     return f"{document_id}-{first_ordinal:08d}-{os.urandom(4).hex()}{SEGMENT_SUFFIX}"
 
 
@@ -213,7 +216,7 @@ def discard(catalog: Catalog, folder: Folder, name: str) -> None:
 
 
 def missing(row: SegmentRow) -> CorruptStore:
-    """The error for a committed segment without a file."""
+    """Return the error for a committed segment without a file."""
     return CorruptStore(
         f"segment {row.name} of document {row.document_id} is missing: repair it with"
         " `drt library check --repair`"

@@ -28,7 +28,7 @@ _SLICE = 32  # chunks quantised at a time, which bounds the memory of the float 
 
 
 def quantise(numbers: Tensor) -> tuple[Tensor, Tensor]:
-    """Numbers [..., D] as int8 and one fp16 scale [...]; within half a step of the scale."""
+    """Quantise numbers [..., D] to int8 and one fp16 scale [...], within half a step."""
     exact = numbers.abs().amax(dim=-1) / 127
     scales = exact.half()
     # a scale rounded down would clip the largest number: take the next fp16 up
@@ -39,7 +39,7 @@ def quantise(numbers: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def encode_segment(header: SegmentHeader, batch: ChunkBatch) -> bytearray:
-    """The bytes of a segment file; slots beyond a chunk's length become zeros."""
+    """Return the bytes of a segment file; slots beyond a chunk's length become zeros."""
     buffer = bytearray(header.file_size)
     out = {
         name: section_tensor(buffer, section, header.chunks)
@@ -84,9 +84,9 @@ def _check_finite(out: dict[str, Tensor], batch: ChunkBatch) -> None:
 
 
 class DocumentWriter(Appender):
-    """Reads one document into the library; made by `Store.begin_document`.
+    """Reads one document into the library; made by ``Store.begin_document``.
 
-    Leaving without `finish` keeps what was appended: reading the same id continues there.
+    Leaving without ``finish`` keeps what was appended: reading the same id continues there.
     """
 
     def append(self, batch: ChunkBatch, texts: Sequence[ChunkText]) -> None:

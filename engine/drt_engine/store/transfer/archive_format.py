@@ -43,7 +43,7 @@ class Frames:
         self._digest = hashlib.sha256()
 
     def packed(self, kind: bytes, payload: bytes | bytearray) -> Iterator[bytes | bytearray]:
-        """The pieces of one frame."""
+        """Yield the pieces of one frame."""
         if len(payload) > _LIMITS[kind]:
             raise StoreError(
                 f"{len(payload):,} bytes cannot be one part of an archive, expected at most"
@@ -56,17 +56,20 @@ class Frames:
             yield piece
 
     def digest(self) -> bytes:
-        """SHA-256 of everything so far."""
+        """Return the SHA-256 of everything so far."""
         return self._digest.digest()
 
     def start(self) -> bytes:
-        """The file's first bytes."""
+        """Return the file's first bytes."""
         first = MAGIC + struct.pack("<I", VERSION)
         self._digest.update(first)
         return first
 
     def read(self, file: IO[bytes], name: str) -> Iterator[tuple[bytes, bytes]]:
-        """Kind and payload of each frame, the last being DONE at the file's end; CorruptStore."""
+        """Yield kind and payload of each frame, the last being DONE at the file's end.
+
+        Raises CorruptStore.
+        """
         size = os.fstat(file.fileno()).st_size
         first = file.read(len(MAGIC) + 4)
         if first[: len(MAGIC)] != MAGIC:
@@ -95,5 +98,5 @@ class Frames:
 
 
 def damaged(name: str, what: str) -> CorruptStore:
-    """The error for an archive that is not as it was written."""
+    """Return the error for an archive that is not as it was written."""
     return CorruptStore(f"the archive {name} is damaged: {what}; export the library again")

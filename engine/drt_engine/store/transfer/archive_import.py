@@ -31,7 +31,7 @@ from drt_engine.store.write_session import WriteSession
 
 
 def import_archive(session: WriteSession, source: Path) -> list[DocumentRow]:
-    """Take over what the library has not; the caller holds the writer's lock."""
+    """Import what the library does not have; the caller holds the writer's lock."""
     verification = _Verification(session.library, source.name)
     for item in read_archive(source):
         verification.take(item)
@@ -65,7 +65,7 @@ class _Intake:
                 self._appender.close()
 
     def take(self, item: Item) -> None:
-        """Take over the next part of the archive."""
+        """Import the next part of the archive."""
         if isinstance(item, Part):
             self._append(item)
             return

@@ -64,8 +64,9 @@ Item = About | tuple[DocumentRow, list[Place]] | From | Part | SessionRow
 
 
 def read_archive(path: Path) -> Iterator[Item]:
-    """The archive's contents, each checked on its own and against what came before; CorruptStore.
+    """Yield the archive's contents, each checked on its own and against what came before.
 
+    Raises CorruptStore.
     First what it says of its library, then each document followed by its parts, then sessions.
     """
     name = path.name
@@ -127,7 +128,7 @@ def _expected(frames: Iterator[tuple[bytes, bytes]], kind: bytes, name: str) -> 
 
 
 def _loads(payload: bytes) -> Any:
-    """JSON of numbers that can be written again: no NaN, nothing infinite; ValueError."""
+    """Return JSON of numbers that can be written again: no NaN, nothing infinite; ValueError."""
     value = json.loads(payload, parse_constant=_refused_number, parse_float=_finite)
     if not isinstance(value, dict):
         raise TypeError(f"{value!r:.40} is no object")

@@ -1,4 +1,4 @@
-"""Compares catalogue, segment files, shelves and full-text index; reports, and changes nothing.
+"""Compares catalogue, segment files, landmark files and search index; reports, changes nothing.
 
 Knows nothing of tensors: every chunk's checksum is verified on bytes that were read.
 """
@@ -51,10 +51,10 @@ Texts = list[int | None]  # of a segment's chunks: characters, None where the te
 def check_library(
     frozen: Catalog, folder: Folder, *, layout: RecordLayout | None, vocabulary: int | None
 ) -> list[Finding]:
-    """Everything that is wrong with a library; empty for a whole one without leftovers.
+    """Return everything that is wrong with a library; empty for a whole one without leftovers.
 
-    `frozen` is the catalogue of a snapshot, so that writers may go on meanwhile; `vocabulary` is
-    how many token ids the model has, if that is known.
+    ``frozen`` is the catalogue of a snapshot, so that writers may go on meanwhile; ``vocabulary``
+    is how many token ids the model has, if that is known.
     """
     findings: list[Finding] = []
     for step in (
@@ -77,7 +77,10 @@ def check_library(
 
 
 def check_search_index(catalog: Catalog) -> list[Finding]:
-    """Whether the full-text index is that of the chunks' texts; SQLite asks for a writer's turn."""
+    """Return whether the full-text index is that of the chunks' texts.
+
+    SQLite asks for a writer's turn.
+    """
     try:
         with catalog.database.scratch() as connection:
             connection.execute(
@@ -231,7 +234,7 @@ def _text_findings(
     ends: dict[str, int],
     hashes: dict[str, TextHash | None],
 ) -> Generator[Finding, None, Texts]:
-    """Findings in a segment's texts; returns how many characters each has."""
+    """Yield findings in a segment's texts; returns how many characters each has."""
     rows = catalog.database.query(
         "SELECT id, start, text FROM chunks WHERE id >= ? AND id < ? ORDER BY id",
         (row.first_chunk, row.first_chunk + row.chunks),
@@ -297,7 +300,7 @@ def _segment_findings(
 def _content_findings(
     records: OpenRecords, *, row: SegmentRow, texts: Texts, vocabulary: int | None
 ) -> Generator[Finding, None, list[int]]:
-    """Findings in a segment's bytes; returns how many tokens each chunk has."""
+    """Yield findings in a segment's bytes; returns how many tokens each chunk has."""
     header, lengths, crc = records.header, [], 0
     step = max(1, _TOGETHER * header.chunks // header.file_size)
     for first in range(0, header.chunks, step):
@@ -329,7 +332,7 @@ def _chunk_findings(
     texts: Texts,
     vocabulary: int | None,
 ) -> Iterator[Finding]:
-    """Findings in some of a segment's chunks, whose bytes are `data`."""
+    """Yield findings in some of a segment's chunks, whose bytes are ``data``."""
     for slot, index in enumerate(chunks):
         where = f"{row.name}, chunk {row.first_chunk + index}"
         if not chunk_is_intact(data, sections, slot):
@@ -366,7 +369,9 @@ def _check_landmark_files(
         except (CorruptStore, OSError) as error:
             yield Finding("shelf", landmark_file.name, str(error))
     for strange in placed.keys() - {None}:
-        yield Finding("shelf", CATALOG_NAME, f"segments stand on shelf {strange}, which is none")
+        yield Finding(
+            "shelf", CATALOG_NAME, f"segments are in landmark file {strange}, there is none"
+        )
 
 
 def _landmark_file_findings(

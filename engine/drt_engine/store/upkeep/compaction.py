@@ -27,7 +27,7 @@ FORGETTING = "forgetting"
 
 
 def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
-    """Join small segments, shelve all landmarks, and rewrite the catalogue without free pages.
+    """Join small segments, consolidate landmarks, and rewrite the catalogue without free pages.
 
     Raises LockTimeout when other processes keep the catalogue in use.
     """
@@ -40,7 +40,7 @@ def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> No
 
 
 def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
-    """Finish what a removal began that leaves no byte: shelves, deleted files, catalogue, log.
+    """Delete the last bytes of removed documents: landmark files, orphans, catalogue, log.
 
     Raises LockTimeout while a reader holds a snapshot; the next writer goes on then.
     """
@@ -89,7 +89,7 @@ def _rewrite(catalog: Catalog) -> None:
 
 
 def _joinable(rows: Sequence[SegmentRow]) -> Iterator[list[SegmentRow]]:
-    """Runs of two or more segments of one document whose chunks fit into one file."""
+    """Yield runs of two or more segments of one document whose chunks fit into one file."""
     run: list[SegmentRow] = []
     for row in rows:
         last = run[-1] if run else None
@@ -117,7 +117,7 @@ def _join(
         parts = [(open_records(folder, row, layout), range(row.chunks)) for row in rows]
         data = joined(header, parts)
     except CorruptStore:
-        return  # what is damaged stays where `check` names it
+        return  # what is damaged stays where ``check`` names it
     name = segment_name(first.document_id, first.first_ordinal)
     folder.write(name, data)
     try:

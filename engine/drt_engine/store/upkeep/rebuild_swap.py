@@ -46,7 +46,7 @@ _COPIES = (
 
 
 def outdated(fresh: Iterable[DocumentRow], current: Iterable[DocumentRow]) -> list[DocumentRow]:
-    """Documents of the inner library that the outer one has not, or has read again since."""
+    """Return documents of the inner library that the outer one has not, or has read again since."""
     kept = {_identity(row) for row in current}
     return [row for row in fresh if _identity(row) not in kept]
 
@@ -56,7 +56,7 @@ def _identity(row: DocumentRow) -> tuple[str, ...]:
 
 
 def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
-    """Let the documents of the inner library take the place of all documents, in one commit.
+    """Replace all documents atomically with those of the inner library.
 
     False, and nothing is changed, where the inner library lacks a document: read it and come again.
     Its files get second names here first, so that a death at any moment leaves both whole. The

@@ -20,7 +20,7 @@ def repair_library(
 ) -> list[SegmentRow]:
     """Restore what needs no model; return the segments that must be read again.
 
-    Search index and shelves are made again, leftovers deleted, damaged maps to files dropped.
+    Search index and landmark files are made again, leftovers deleted, damaged source maps dropped.
     """
     kinds = {finding.kind for finding in findings}
     if "search" in kinds:
