@@ -33,8 +33,8 @@ class Sessions:
         time = now()
         meta_json, turns_json = (json.dumps(value, allow_nan=False) for value in (meta, transcript))
         with self._database.transaction() as connection:
-            known = connection.execute("SELECT created FROM sessions WHERE name = ?", (name,))
-            created = (known.fetchone() or (time,))[0]
+            previous = connection.execute("SELECT created FROM sessions WHERE name = ?", (name,))
+            created = (previous.fetchone() or (time,))[0]
             row = (name, len(transcript), created, time, meta_json, turns_json, state)
             _put(connection, row)
 
@@ -48,7 +48,7 @@ class Sessions:
 
     def load(self, name: str) -> SessionRow:
         """Return a session in full; NotFound, or CorruptStore when its JSON is broken."""
-        row = self._database.one(
+        row = self._database.first_row(
             "SELECT name, turns, created, updated, meta, transcript, state, seal FROM sessions"
             " WHERE name = ?",
             (name,),
@@ -65,7 +65,7 @@ class Sessions:
 
     def search(self, words: Sequence[str]) -> list[FoundTurn]:
         """Return turns that hold all the words, in any case, newest sessions first."""
-        wanted = [word.casefold() for word in words]
+        folded_words = [word.casefold() for word in words]
         rows = self._database.query(
             "SELECT name, transcript FROM sessions ORDER BY updated DESC, name"
         )
@@ -77,8 +77,8 @@ class Sessions:
                 raise _damaged(name, "it does not hold turns")
             for number, turn in enumerate(transcript, start=1):
                 question, answer = str(turn.get("question", "")), str(turn.get("answer", ""))
-                said = f"{question}\n{answer}".casefold()
-                if all(word in said for word in wanted):
+                turn_text = f"{question}\n{answer}".casefold()
+                if all(word in turn_text for word in folded_words):
                     hits.append(FoundTurn(name, number, question, answer))
         return hits
 
@@ -104,8 +104,8 @@ class Sessions:
         """Give a session another name; NotFound, or SessionError when the name is taken."""
         check_name(new_name)
         with self._database.transaction() as connection:
-            taken = connection.execute("SELECT 1 FROM sessions WHERE name = ?", (new_name,))
-            if new_name != name and taken.fetchone() is not None:
+            same_name = connection.execute("SELECT 1 FROM sessions WHERE name = ?", (new_name,))
+            if new_name != name and same_name.fetchone() is not None:
                 raise SessionError(
                     f"a session {new_name!r} exists already: choose another name or delete it"
                 )
@@ -152,8 +152,8 @@ def _is_transcript(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(turn, dict) for turn in value)
 
 
-def _damaged(name: str, what: str) -> CorruptStore:
-    return CorruptStore(f"session {name!r} is damaged ({what}): delete it and start another")
+def _damaged(name: str, reason: str) -> CorruptStore:
+    return CorruptStore(f"session {name!r} is damaged ({reason}): delete it and start another")
 
 
 def check_name(name: str) -> None:

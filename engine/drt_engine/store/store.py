@@ -273,12 +273,12 @@ class Store(LibraryView):
         inner = self.path / library_folder.REBUILD_NAME
         timeout = self._folder.readers.timeout
         with library_folder.file_errors(self.path):
-            begun = inner.is_dir()
-        if begun:
-            with Store.open(inner, create=True, lock_timeout=timeout) as left:
-                other = left.fingerprint not in (None, fingerprint)
-                taken = left.file_names() & self.file_names()
-            if other or taken:
+            was_interrupted = inner.is_dir()
+        if was_interrupted:
+            with Store.open(inner, create=True, lock_timeout=timeout) as interrupted:
+                is_other_model = interrupted.fingerprint not in (None, fingerprint)
+                shared_names = interrupted.file_names() & self.file_names()
+            if is_other_model or shared_names:
                 rebuild_swap.clear(self._folder)
         with Store.open(
             inner, fingerprint=fingerprint, layout=layout, create=True, lock_timeout=timeout
@@ -313,24 +313,25 @@ class Store(LibraryView):
             self.set_setting("created", now())
         if fingerprint is None:
             return
-        known = self.fingerprint
-        if known is None and create and layout is not None:
+        current = self.fingerprint
+        if current is None and create and layout is not None:
             self._claim(fingerprint, layout)
-            known = self.fingerprint
-        if known is not None and known != fingerprint:
-            raise FingerprintMismatch(self._mismatch(f"fingerprint {known}", fingerprint))
-        own = self.layout
-        if layout is None or own is None or own == layout:
+            current = self.fingerprint
+        if current is not None and current != fingerprint:
+            raise FingerprintMismatch(self._mismatch(f"fingerprint {current}", fingerprint))
+        current_layout = self.layout
+        if layout is None or current_layout is None or current_layout == layout:
             pass
-        elif dataclasses.replace(own, encoding=layout.encoding) == layout:
+        elif dataclasses.replace(current_layout, encoding=layout.encoding) == layout:
             raise FingerprintMismatch(
-                f"the library at {self.path} keeps its chunk memory as {own.encoding}, expected"
-                f" {layout.encoding}: open it with records={own.encoding!r}, or read the documents"
-                " again into another library"
+                f"the library at {self.path} keeps its chunk memory as"
+                f" {current_layout.encoding}, expected {layout.encoding}: open it with"
+                f" records={current_layout.encoding!r}, or read the documents again into another"
+                " library"
             )
         else:
-            raise FingerprintMismatch(self._mismatch(str(own), str(layout)))
-        self._bound = known
+            raise FingerprintMismatch(self._mismatch(str(current_layout), str(layout)))
+        self._bound = current
 
     def _expect_bound_model(self) -> None:
         """Refuse to write another model's memory into a library that was rebuilt meanwhile."""
@@ -350,12 +351,12 @@ class Store(LibraryView):
                 for key, value in values.items():
                     put_setting(connection, key, value)
 
-    def _mismatch(self, known: str, wanted: str) -> str:
+    def _mismatch(self, current: str, expected: str) -> str:
         model = self.get_setting("model")
-        by = f"model {model} ({known})" if model else known
+        by = f"model {model} ({current})" if model else current
         return (
-            f"the library at {self.path} was made with {by}, this model has {wanted}: use the model"
-            " it was made with, or read the documents again into another library with"
+            f"the library at {self.path} was made with {by}, this model has {expected}: use the"
+            " model it was made with, or read the documents again into another library with"
             " `drt --library DIR ingest PATH...`"
         )
 

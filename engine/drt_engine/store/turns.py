@@ -26,13 +26,13 @@ def expect_turns(turns: Sequence[Mapping[str, Any]]) -> None:
                 raise ValueError(f"a citation of turn {number} is not as long as its quote")
 
 
-def _expect(what: str, values: Mapping[str, Any], kinds: Mapping[str, _Kind]) -> None:
+def _expect(part: str, values: Mapping[str, Any], kinds: Mapping[str, _Kind]) -> None:
     needed = kinds.keys() - _LATER.keys()
     if not needed <= values.keys() <= kinds.keys():
-        raise ValueError(f"{what} has {sorted(values)}, expected {sorted(kinds)}")
+        raise ValueError(f"{part} has {sorted(values)}, expected {sorted(kinds)}")
     for name, value in values.items():
         if not kinds[name](value):
-            raise ValueError(f"{name} of {what} is {value!r:.40}")
+            raise ValueError(f"{name} of {part} is {value!r:.40}")
 
 
 _Kind = Callable[[Any], bool]

@@ -18,7 +18,7 @@ from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, St
 from drt_engine.results import Finding, FoundTurn, SessionInfo
 from drt_engine.store.catalogue import search
 from drt_engine.store.catalogue.catalog import VOCABULARY, Catalog
-from drt_engine.store.catalogue.chunk_rows import Texts, gone
+from drt_engine.store.catalogue.chunk_rows import Texts, missing_chunk
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.filesystem import library_folder
 from drt_engine.store.segments.format import SegmentHeader
@@ -144,8 +144,8 @@ class LibraryView:
                 f"the vocabulary setting of the library at {self.path} is damaged ({value!r:.40}):"
                 " read the documents into a new library"
             )
-        known = (self._bound_vocabulary, None if value is None else int(value))
-        return min((number for number in known if number is not None), default=None)
+        sizes = (self._bound_vocabulary, None if value is None else int(value))
+        return min((number for number in sizes if number is not None), default=None)
 
     def get_setting(self, key: str) -> str | None:
         """Return a setting's text, or None."""
@@ -225,16 +225,16 @@ class LibraryView:
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         landmark_files = {row.id: row for row in self._catalog.landmark_files()}
         if documents is None:
-            whole = [row for row in landmark_files.values() if row.live == row.chunks]
-            broken = [row.id for row in landmark_files.values() if row.live != row.chunks]
-            rows = self._catalog.loose_segments(broken)
+            complete_files = [row for row in landmark_files.values() if row.live == row.chunks]
+            incomplete_ids = [row.id for row in landmark_files.values() if row.live != row.chunks]
+            rows = self._catalog.loose_segments(incomplete_ids)
         else:
-            whole, rows = [], self._catalog.segments(documents)
-        if not whole and not rows:
+            complete_files, rows = [], self._catalog.segments(documents)
+        if not complete_files and not rows:
             return
         reader = self._opened_reader()
         reader.keep_landmark_files(landmark_files.values())
-        for landmark_file in whole:
+        for landmark_file in complete_files:
             yield from reader.scan_landmark_file(landmark_file, code=code)
         yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
@@ -246,7 +246,7 @@ class LibraryView:
         except CorruptStore:
             for chunk_id in chunk_ids:
                 if self._catalog.segment_of(chunk_id) is None:
-                    raise gone(chunk_id) from None
+                    raise missing_chunk(chunk_id) from None
             raise
 
     def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
@@ -396,8 +396,8 @@ class LibraryView:
         limit = self._bound_vocabulary
         if limit is None or not batch.ids.numel():
             return batch
-        most = batch.ids.amax(dim=1)
-        for (row, index), number in zip(places, most.tolist(), strict=True):
+        largest_ids = batch.ids.amax(dim=1)
+        for (row, index), number in zip(places, largest_ids.tolist(), strict=True):
             if number >= limit:
                 raise CorruptStore(
                     f"chunk {row.first_ordinal + index} of document {row.document_id} has the"
@@ -409,7 +409,7 @@ class LibraryView:
     def _segment_place(self, chunk_id: int) -> tuple[SegmentRow, int]:
         row = self._catalog.segment_of(chunk_id)
         if row is None:
-            raise gone(chunk_id)
+            raise missing_chunk(chunk_id)
         return row, chunk_id - row.first_chunk
 
     def _is_gone(self, row: SegmentRow) -> bool:

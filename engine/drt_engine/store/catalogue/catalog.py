@@ -56,26 +56,28 @@ def storable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-# an IN list of any length as one parameter, which ``listed`` makes
+# an IN list of any length as one parameter, which ``json_list`` makes
 IN_LIST = "IN (SELECT value FROM json_each(?))"
 
 
-def listed(values: Sequence[int] | Sequence[str]) -> str:
+def json_list(values: Sequence[int] | Sequence[str]) -> str:
     """Return the parameter for IN_LIST."""
     return json.dumps(values)
 
 
-def nearest(name: str, known: Sequence[str]) -> str:
+def nearest(name: str, names: Sequence[str]) -> str:
     """Return the end of a "no such name" sentence: what is alike, or else what exists."""
-    if not known:
+    if not names:
         return "there is none yet"
-    folded = {one.casefold(): one for one in known}
-    close = [folded[one] for one in difflib.get_close_matches(name.casefold(), folded, n=3)]
-    close += [one for one in known if name and name.casefold() in one.casefold()]
+    folded = {candidate.casefold(): candidate for candidate in names}
+    close = [
+        folded[candidate] for candidate in difflib.get_close_matches(name.casefold(), folded, n=3)
+    ]
+    close += [candidate for candidate in names if name and name.casefold() in candidate.casefold()]
     if close:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
-    more = f" and {len(known) - 3} more" if len(known) > 3 else ""
-    return f"there is {', '.join(map(repr, known[:3]))}{more}"
+    rest_of_names = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"there is {', '.join(map(repr, names[:3]))}{rest_of_names}"
 
 
 class Catalog:
@@ -88,7 +90,7 @@ class Catalog:
 
     def get_setting(self, key: str) -> str | None:
         """Return a setting's text, or None; CorruptStore when it is not what was written."""
-        row = self.database.one("SELECT value, seal FROM settings WHERE key = ?", (key,))
+        row = self.database.first_row("SELECT value, seal FROM settings WHERE key = ?", (key,))
         if row is not None and row[1] != setting_checksum(key, row[0]):
             raise CorruptStore(
                 f"the setting {key!r} in the catalogue {self.database.path} is damaged: restore the"
@@ -109,7 +111,7 @@ class Catalog:
         return [_document(row) for row in rows]
 
     def document_by_id(self, document_id: str, *, state: str = "ready") -> DocumentRow | None:
-        row = self.database.one(
+        row = self.database.first_row(
             f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (document_id, state)
         )
         return None if row is None else _document(row)
@@ -118,16 +120,16 @@ class Catalog:
         rows = self.database.query(
             f"SELECT {_DOCUMENT} FROM documents WHERE id {IN_LIST} AND state = 'ready'"
             " ORDER BY number",
-            (listed(list(ids)),),
+            (json_list(list(ids)),),
         )
         return [_document(row) for row in rows]
 
     def has_documents(self) -> bool:
-        found = self.database.one("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
-        return found is not None
+        row = self.database.first_row("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
+        return row is not None
 
     def document_at(self, source: str) -> DocumentRow | None:
-        row = self.database.one(
+        row = self.database.first_row(
             f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",
             (storable(source),),
         )
@@ -146,13 +148,13 @@ class Catalog:
             if matches:
                 ids = ", ".join(row.id for row in matches[:5])
                 raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
-        known = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
-        hint = nearest(name, list(dict.fromkeys(known)))
+        names = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
+        hint = nearest(name, list(dict.fromkeys(names)))
         raise NotFound(f"no document {name!r} in the library: {hint}")
 
     def number(self, document_id: str) -> int:
         """Return a ready document's row number; NotFound."""
-        row = self.database.one(
+        row = self.database.first_row(
             "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (document_id,)
         )
         if row is None:
@@ -162,10 +164,10 @@ class Catalog:
     def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> DocumentRow:
         """Make or take up a partial document; StoreError when it is ready already."""
         with self.database.transaction() as connection:
-            found = connection.execute(
+            state_row = connection.execute(
                 "SELECT state FROM documents WHERE id = ?", (document_id,)
             ).fetchone()
-            if found is not None and found[0] == "ready":
+            if state_row is not None and state_row[0] == "ready":
                 raise StoreError(
                     f"document {document_id} is in the library already: remove it to reread it"
                 )
@@ -245,19 +247,21 @@ class Catalog:
         """
         rows = self.database.query(
             f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = ?",
-            (listed(list(ids)), state),
+            (json_list(list(ids)), state),
         )
-        found: dict[str, int] = dict(rows)
+        number_of_id: dict[str, int] = dict(rows)
         for document_id in ids:
-            if document_id not in found:
+            if document_id not in number_of_id:
                 raise _no_id(document_id)
-        return sorted(found.values())
+        return sorted(number_of_id.values())
 
-    def only(self, ids: Sequence[str] | None, *, state: str = "ready") -> tuple[str, list[str]]:
+    def document_condition(
+        self, ids: Sequence[str] | None, *, state: str = "ready"
+    ) -> tuple[str, list[str]]:
         """Return a condition on ``d.number``, with its parameters, that keeps these documents."""
         if ids is None:
             return "", []
-        return f"AND d.number {IN_LIST}", [listed(self.numbers(ids, state=state))]
+        return f"AND d.number {IN_LIST}", [json_list(self.numbers(ids, state=state))]
 
     # segments
 
@@ -315,7 +319,7 @@ class Catalog:
         self, ids: Sequence[str] | None = None, *, state: str = "ready"
     ) -> list[SegmentRow]:
         """Return segments of documents of a state, in (document, ordinal) order."""
-        where, parameters = self.only(ids, state=state)
+        where, parameters = self.document_condition(ids, state=state)
         rows = self.database.query(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             f" WHERE d.state = ? {where} ORDER BY s.document, s.first_ordinal",
@@ -337,13 +341,13 @@ class Catalog:
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             f" WHERE d.state = 'ready' AND (s.shelf IS NULL OR s.shelf {IN_LIST})"
             " ORDER BY s.document, s.first_ordinal",
-            (listed(list(landmark_files)),),
+            (json_list(list(landmark_files)),),
         )
         return [_segment(row) for row in rows]
 
     def count_loose_segments(self) -> tuple[int, int]:
         """Return how many segments of ready documents are in no landmark file, and their chunks."""
-        row = self.database.one(
+        row = self.database.first_row(
             "SELECT count(*), coalesce(sum(s.chunks), 0) FROM segments s"
             " JOIN documents d ON d.number = s.document WHERE d.state = 'ready' AND s.shelf IS NULL"
         )
@@ -358,7 +362,7 @@ class Catalog:
         with self.database.transaction() as connection:
             number = connection.execute(
                 f"SELECT min(document) FROM segments WHERE name {IN_LIST} HAVING count(*) = ?",
-                (listed([row.name for row in old]), len(old)),
+                (json_list([row.name for row in old]), len(old)),
             ).fetchone()
             if number is None:
                 return False
@@ -391,7 +395,8 @@ class Catalog:
         chunks = sum(row.chunks for row in rows)
         with self.database.transaction() as connection:
             present = connection.execute(
-                f"SELECT count(*) FROM segments WHERE id {IN_LIST}", (listed([r.id for r in rows]),)
+                f"SELECT count(*) FROM segments WHERE id {IN_LIST}",
+                (json_list([r.id for r in rows]),),
             ).fetchone()
             if present[0] != len(rows):
                 return False
@@ -420,7 +425,7 @@ class Catalog:
 
     def source_digest(self, path: str) -> tuple[str, str] | None:
         """Return the digest of a file's bytes when it was read, and the document that it gave."""
-        row = self.database.one(
+        row = self.database.first_row(
             "SELECT digest, document FROM sources WHERE path = ?", (storable(path),)
         )
         return None if row is None else (str(row[0]), str(row[1]))
@@ -439,11 +444,11 @@ class Catalog:
         return {name for (name,) in rows}
 
     def has_segment(self, name: str) -> bool:
-        return self.database.one("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
+        return self.database.first_row("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
 
     def segment_of(self, chunk_id: int) -> SegmentRow | None:
         """Return the segment that holds a chunk."""
-        row = self.database.one(
+        row = self.database.first_row(
             f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
             " WHERE s.first_chunk <= ? ORDER BY s.first_chunk DESC LIMIT 1",
             (chunk_id,),
@@ -487,8 +492,8 @@ def _segment(row: Row) -> SegmentRow:
 def _landmark_file(row: Row) -> LandmarkFileRow:
     expect(row, "isiii")
     landmark_file = LandmarkFileRow(*row)
-    known = _LANDMARK_FILE_NAME.fullmatch(landmark_file.name)
-    if not 0 <= landmark_file.live <= landmark_file.chunks < _MOST_CHUNKS or not known:
+    has_valid_name = _LANDMARK_FILE_NAME.fullmatch(landmark_file.name)
+    if not 0 <= landmark_file.live <= landmark_file.chunks < _MOST_CHUNKS or not has_valid_name:
         raise _strange(landmark_file.name)
     return landmark_file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from drt_engine.errors import StoreError
-from drt_engine.store.catalogue.catalog import IN_LIST, Catalog, listed
+from drt_engine.store.catalogue.catalog import IN_LIST, Catalog, json_list
 from drt_engine.store.catalogue.database import Row
 from drt_engine.store.catalogue.row_checksums import expect, unpack_text
 from drt_engine.store.identity import TextHash
@@ -26,13 +26,13 @@ class Texts:
         rows = self._database.query(
             "SELECT c.id, d.id, c.ordinal, c.start, c.text, c.page, c.section FROM chunks c"
             f" JOIN documents d ON d.number = c.document WHERE c.id {IN_LIST}",
-            (listed(list(chunk_ids)),),
+            (json_list(list(chunk_ids)),),
         )
-        found = {row[0]: _chunk(row) for row in rows}
+        row_of_chunk = {row[0]: _chunk(row) for row in rows}
         for chunk_id in chunk_ids:
-            if chunk_id not in found:
-                raise gone(chunk_id)
-        return [found[chunk_id] for chunk_id in chunk_ids]
+            if chunk_id not in row_of_chunk:
+                raise missing_chunk(chunk_id)
+        return [row_of_chunk[chunk_id] for chunk_id in chunk_ids]
 
     def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
         """Return the previous and next chunk of each chunk in its document, in one query.
@@ -44,12 +44,12 @@ class Texts:
             " LEFT JOIN chunks p ON p.document = c.document AND p.ordinal = c.ordinal - 1"
             " LEFT JOIN chunks n ON n.document = c.document AND n.ordinal = c.ordinal + 1"
             f" WHERE c.id {IN_LIST}",
-            (listed(list(chunk_ids)),),
+            (json_list(list(chunk_ids)),),
         )
         neighbours = {chunk_id: (before, after) for chunk_id, before, after in rows}
         for chunk_id in chunk_ids:
             if chunk_id not in neighbours:
-                raise gone(chunk_id)
+                raise missing_chunk(chunk_id)
         return neighbours
 
     def text(self, document_id: str, start: int, end: int) -> str:
@@ -72,7 +72,7 @@ class Texts:
 
     def blocks(self, document_id: str) -> Iterator[range]:
         """Return blocks of ordinals to stream a document's text by."""
-        row = self._database.one(
+        row = self._database.first_row(
             "SELECT chunks FROM documents WHERE number = ?", (self._catalog.number(document_id),)
         )
         expect(row or (0,), "i")
@@ -125,7 +125,7 @@ class Texts:
 
     def place(self, document_id: str, start: int) -> tuple[int | None, str | None]:
         """Return page and section of the character at ``start``."""
-        row = self._database.one(
+        row = self._database.first_row(
             "SELECT page, section FROM places WHERE document = ? AND start <= ?"
             " ORDER BY start DESC LIMIT 1",
             (self._catalog.number(document_id), start),
@@ -164,7 +164,7 @@ def _chunk(row: Row) -> ChunkRow:
     return ChunkRow(chunk_id, document, ordinal, start, unpack_text(text), page, section)
 
 
-def gone(chunk_id: int) -> StoreError:
+def missing_chunk(chunk_id: int) -> StoreError:
     """Return the error for a chunk id that the library does not hold (any more)."""
     return StoreError(
         f"chunk {chunk_id} is not in the library, its document was removed or replaced: ask again"

@@ -162,7 +162,7 @@ class Database:
         with self._guard, self._errors():
             yield self._open()
 
-    def one(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
+    def first_row(self, sql: str, parameters: Sequence[Any] = ()) -> Row | None:
         """Return the first row of a statement, or None."""
         rows = self.query(sql, parameters)
         return rows[0] if rows else None
@@ -222,7 +222,7 @@ class Database:
 
     def version(self) -> tuple[int, int]:
         """Return a value that changes with every commit, of this connection or another."""
-        row = self.one("PRAGMA data_version")
+        row = self.first_row("PRAGMA data_version")
         return (int(row[0]) if row else 0, self.changes)
 
     def vacuum(self) -> None:

@@ -15,12 +15,12 @@ def indexed_text(before: str, text: str, after: str) -> str:
     """Return a chunk's text with the index words of the chunks before and after it."""
     first, *words = before.rsplit(None, WORDS) or [""]
     tail = before[len(first) :] if len(words) == WORDS else before
-    *words, rest = after.split(None, WORDS) or [""]
-    head = after[: len(after) - len(rest)] if len(words) == WORDS else after
+    *words, remaining = after.split(None, WORDS) or [""]
+    head = after[: len(after) - len(remaining)] if len(words) == WORDS else after
     return tail[-_LONGEST:] + text + head[:_LONGEST]
 
 
 def indexed(before: bytes | None, text: bytes, after: bytes | None) -> str:
     """Return ``indexed_text`` of packed texts, None where there is no such chunk; CorruptStore."""
-    tail, head = ("" if one is None else unpack_text(one) for one in (before, after))
+    tail, head = ("" if packed is None else unpack_text(packed) for packed in (before, after))
     return indexed_text(tail, unpack_text(text), head)

@@ -22,8 +22,8 @@ def drop_source(connection: sqlite3.Connection, source: str, *, keep: int) -> li
 
 def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
     """Remove a document's rows; returns the names of its segment files."""
-    mine = "WHERE document = ?"
-    rows = connection.execute(f"SELECT id, name FROM segments {mine}", (number,)).fetchall()
+    of_document = "WHERE document = ?"
+    rows = connection.execute(f"SELECT id, name FROM segments {of_document}", (number,)).fetchall()
     detach_segments(connection, [segment_id for segment_id, _ in rows])
     indexed = _drop_from_index(connection, number)
     connection.execute(
@@ -31,7 +31,7 @@ def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
         (number,),
     )
     for table in ("chunks", "segments", "places", "origins"):
-        connection.execute(f"DELETE FROM {table} {mine}", (number,))
+        connection.execute(f"DELETE FROM {table} {of_document}", (number,))
     connection.execute("DELETE FROM documents WHERE number = ?", (number,))
     if not indexed:
         connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
@@ -44,11 +44,14 @@ def _drop_from_index(connection: sqlite3.Connection, number: int) -> bool:
         "SELECT id, text FROM chunks WHERE document = ? ORDER BY ordinal", (number,)
     ).fetchall()
     packed = [None, *(text for _, text in rows), None]
-    near = zip(rows, packed, packed[2:], strict=False)
+    with_neighbours = zip(rows, packed, packed[2:], strict=False)
     try:
         connection.executemany(
             "INSERT INTO chunk_text (chunk_text, rowid, text) VALUES ('delete', ?, ?)",
-            ((chunk_id, indexed(before, text, after)) for (chunk_id, text), before, after in near),
+            (
+                (chunk_id, indexed(before, text, after))
+                for (chunk_id, text), before, after in with_neighbours
+            ),
         )
     except CorruptStore:
         return False

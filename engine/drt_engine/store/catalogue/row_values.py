@@ -64,10 +64,10 @@ def session_checksum(row: SessionValues) -> int:
 
 def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionValues, int]]:
     """Return every session as its row number, its values and its stored checksum."""
-    found = connection.execute(
+    rows = connection.execute(
         "SELECT rowid, name, turns, created, updated, meta, transcript, state, seal FROM sessions"
     )
-    return ((row[0], row[1:8], row[8]) for row in found)
+    return ((row[0], row[1:8], row[8]) for row in rows)
 
 
 def update_document_checksum(

@@ -32,7 +32,7 @@ def search_text(
     words = [f'"{word}"' for word in search_terms(query)]
     if not words or limit < 1:
         return []
-    where, parameters = catalog.only(documents)
+    where, parameters = catalog.document_condition(documents)
     rank = partial(_ranked, catalog, where, parameters, limit)
     hits = _by_rarer_words(catalog, words, rank, limit)
     if hits is None:
@@ -41,14 +41,14 @@ def search_text(
 
 
 def _ranked(
-    catalog: Catalog, where: str, parameters: Sequence[str], limit: int, wanted: str, times: int
+    catalog: Catalog, where: str, parameters: Sequence[str], limit: int, expression: str, times: int
 ) -> Hits:
     """Return the best chunks for an expression that holds every word so many times."""
     rows = catalog.database.query(
         "SELECT c.id, -f.rank FROM chunk_text f CROSS JOIN chunks c ON c.id = f.rowid"
         " CROSS JOIN documents d ON d.number = c.document"
         f" WHERE chunk_text MATCH ? AND d.state = 'ready' {where} ORDER BY f.rank LIMIT ?",
-        (wanted, *parameters, limit),
+        (expression, *parameters, limit),
     )
     return [(int(row[0]), float(row[1]) / times) for row in rows]
 
@@ -57,27 +57,31 @@ def _by_rarer_words(
     catalog: Catalog, words: Sequence[str], rank: Callable[[str, int], Hits], limit: int
 ) -> Hits | None:
     """Return the hits that all words give, from a cheaper query; None if that is not certain."""
-    row = catalog.database.one("SELECT max(id) FROM chunks")
+    row = catalog.database.first_row("SELECT max(id) FROM chunks")
     chunks = int(row[0] or 0) if row is not None else 0
     if chunks <= _FEW or len(words) < 2:
         return None
     counts = {word: _count(catalog, word) for word in words}
-    found = sorted((word for word in words if counts[word]), key=counts.__getitem__)
+    indexed_words = sorted((word for word in words if counts[word]), key=counts.__getitem__)
     if sum(counts.values()) <= _FEW:
         return None
-    rarity = [_rarity(chunks, counts[word]) for word in found]
-    for kept in range(1, len(found)):
-        most = _MOST * sum(rarity[kept:])  # of a chunk that holds none of the kept words
-        enough = sum(counts[word] for word in found[:kept]) >= limit
-        if enough and most <= _WORTH * rarity[kept - 1]:
-            hits = rank(_expression(found[:kept], found[kept:]), 2)
-            certain = len(hits) == limit and hits[-1][1] > most
+    rarity = [_rarity(chunks, counts[word]) for word in indexed_words]
+    for num_needed in range(1, len(indexed_words)):
+        max_score_without = _MOST * sum(
+            rarity[num_needed:]
+        )  # of a chunk that holds none of the kept words
+        enough = sum(counts[word] for word in indexed_words[:num_needed]) >= limit
+        if enough and max_score_without <= _WORTH * rarity[num_needed - 1]:
+            hits = rank(_expression(indexed_words[:num_needed], indexed_words[num_needed:]), 2)
+            certain = len(hits) == limit and hits[-1][1] > max_score_without
             return hits if certain else None
     return None
 
 
 def _count(catalog: Catalog, word: str) -> int:
-    row = catalog.database.one("SELECT count(*) FROM chunk_text WHERE chunk_text MATCH ?", (word,))
+    row = catalog.database.first_row(
+        "SELECT count(*) FROM chunk_text WHERE chunk_text MATCH ?", (word,)
+    )
     return int(row[0]) if row is not None else 0
 
 
@@ -91,5 +95,5 @@ def _expression(needed: Sequence[str], free: Sequence[str]) -> str:
 
     FTS5 has no words that only count: these are the second half of an AND.
     """
-    one = " OR ".join(needed)
-    return f"({one}) AND ({' OR '.join([*needed, *free, *free])})"
+    any_needed = " OR ".join(needed)
+    return f"({any_needed}) AND ({' OR '.join([*needed, *free, *free])})"

@@ -68,10 +68,10 @@ class Disk:
         """Write all of ``data``."""
 
         def action() -> None:
-            with memoryview(data) as rest:
+            with memoryview(data) as remaining:
                 done = 0
-                while done < len(rest):
-                    done += os.write(descriptor, rest[done:])
+                while done < len(remaining):
+                    done += os.write(descriptor, remaining[done:])
 
         self.call("write", path, action)
 

@@ -90,8 +90,8 @@ class ReadersLock:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Keep files from being deleted; waits while another process deletes some."""
-        with self._held(fcntl.LOCK_SH, self.timeout) as held:
-            if not held:
+        with self._opened_lock(fcntl.LOCK_SH, self.timeout) as is_locked:
+            if not is_locked:
                 raise LockTimeout(
                     f"another process is deleting files of the library at {self._path.parent} and"
                     f" did not finish within {self.timeout:g} s: ask again"
@@ -101,11 +101,11 @@ class ReadersLock:
     @contextlib.contextmanager
     def excluded(self, *, wait: bool = False) -> Iterator[bool]:
         """Yield whether there is no reader; none begins before the block ends."""
-        with self._held(fcntl.LOCK_EX, self.timeout if wait else 0.0) as held:
-            yield held
+        with self._opened_lock(fcntl.LOCK_EX, self.timeout if wait else 0.0) as is_locked:
+            yield is_locked
 
     @contextlib.contextmanager
-    def _held(self, kind: int, timeout: float) -> Iterator[bool]:
+    def _opened_lock(self, kind: int, timeout: float) -> Iterator[bool]:
         try:
             descriptor = self._descriptor()
         except FileNotFoundError:  # nobody can delete files where no lock can be made

@@ -84,8 +84,8 @@ class Appender:
         check_texts(texts, self._open().characters)
         segments = self._catalog.segments([document_id])
         for begin in range(0, len(texts), MAX_SEGMENT_CHUNKS):
-            some = texts[begin : begin + MAX_SEGMENT_CHUNKS]
-            self._adopt_segment(segments, some)
+            segment_texts = texts[begin : begin + MAX_SEGMENT_CHUNKS]
+            self._adopt_segment(segments, segment_texts)
 
     def _adopt_segment(self, segments: Sequence[SegmentRow], texts: Sequence[ChunkText]) -> None:
         row = self._open()
@@ -113,7 +113,7 @@ class Appender:
         row = self._open()
         if not row.chunks:
             raise ValueError(f"document {row.id} has no chunks: append before finishing")
-        for starts in ([place[0] for place in places], [one[0] for one in origins]):
+        for starts in ([place[0] for place in places], [origin[0] for origin in origins]):
             if any(later <= earlier for earlier, later in pairwise(starts)):
                 raise ValueError("places are not in increasing order of their starts")
         self._expect_identity(row)

@@ -173,9 +173,9 @@ def _checked_fields(  # one argument per header field
     return SegmentHeader(layout, name, first_ordinal, chunks)
 
 
-def _corrupt(where: str, what: str) -> CorruptStore:
+def _corrupt(where: str, reason: str) -> CorruptStore:
     return CorruptStore(
-        f"segment {where} is damaged: {what}; repair it with `drt library check --repair`"
+        f"segment {where} is damaged: {reason}; repair it with `drt library check --repair`"
     )
 
 

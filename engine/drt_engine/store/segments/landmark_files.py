@@ -185,13 +185,13 @@ def _outgrown(landmark_files: Sequence[LandmarkFileRow], chunks: int) -> list[La
 
     So there are never more than the logarithm of the chunks, and each is copied as seldom.
     """
-    found: list[LandmarkFileRow] = []
+    outgrown: list[LandmarkFileRow] = []
     for landmark_file in reversed(landmark_files):
         if landmark_file.chunks > chunks:
             break
-        found.append(landmark_file)
+        outgrown.append(landmark_file)
         chunks += landmark_file.live
-    return found
+    return outgrown
 
 
 def _size(chunks: int, layout: RecordLayout) -> int:
@@ -202,7 +202,8 @@ def _landmarks_at(chunks: int) -> int:
     return -(-(_HEADER.size + 8 * chunks) // ALIGNMENT) * ALIGNMENT
 
 
-def _damaged(row: LandmarkFileRow, what: str) -> CorruptStore:
+def _damaged(row: LandmarkFileRow, reason: str) -> CorruptStore:
     return CorruptStore(
-        f"landmark file {row.name} is damaged: {what}; repair it with `drt library check --repair`"
+        f"landmark file {row.name} is damaged: {reason}; repair it with"
+        " `drt library check --repair`"
     )

@@ -110,11 +110,11 @@ def _json(value: Any) -> bytes:
 
 def _pack_texts(texts: Sequence[ChunkText], tokens: Sequence[int]) -> bytes:
     out = bytearray()
-    for one, count in zip(texts, tokens, strict=True):
-        section, text = _encoded(one.section), one.text.encode("utf-8")
-        page = NO_PAGE if one.page is None else one.page
-        size = NO_SECTION if one.section is None else len(section)
-        out += CHUNK_HEADER.pack(one.start, count, page, size, len(text)) + section + text
+    for chunk, count in zip(texts, tokens, strict=True):
+        section, text = _encoded(chunk.section), chunk.text.encode("utf-8")
+        page = NO_PAGE if chunk.page is None else chunk.page
+        size = NO_SECTION if chunk.section is None else len(section)
+        out += CHUNK_HEADER.pack(chunk.start, count, page, size, len(text)) + section + text
     return bytes(out)
 
 
@@ -128,7 +128,7 @@ def _pack_places(places: Sequence[Place]) -> bytes:
 
 def _pack_origins(origins: Sequence[Origins]) -> bytes:
     packed = [(start, anchors.encode("utf-8")) for start, anchors in origins]
-    return b"".join(ORIGIN_HEADER.pack(start, len(one)) + one for start, one in packed)
+    return b"".join(ORIGIN_HEADER.pack(start, len(anchors)) + anchors for start, anchors in packed)
 
 
 def _encoded(section: str | None) -> bytes:

@@ -74,7 +74,7 @@ class Frames:
         first = file.read(len(MAGIC) + 4)
         if first[: len(MAGIC)] != MAGIC:
             raise damaged(name, "it does not start like an archive")
-        if first[len(MAGIC) :] not in [struct.pack("<I", one) for one in _KNOWN_VERSIONS]:
+        if first[len(MAGIC) :] not in [struct.pack("<I", version) for version in _KNOWN_VERSIONS]:
             raise damaged(name, f"its version is not 1 to {VERSION}")
         self._digest.update(first)
         while True:
@@ -97,6 +97,6 @@ class Frames:
             yield kind, payload
 
 
-def damaged(name: str, what: str) -> CorruptStore:
+def damaged(name: str, reason: str) -> CorruptStore:
     """Return the error for an archive that is not as it was written."""
-    return CorruptStore(f"the archive {name} is damaged: {what}; export the library again")
+    return CorruptStore(f"the archive {name} is damaged: {reason}; export the library again")

@@ -138,8 +138,8 @@ class _Verification:
             self.finish()
             if isinstance(item, About):
                 _refuse_model(self._library, item, self._name)
-                known = (item.vocabulary, self._library.vocabulary)
-                self._vocabulary = min((n for n in known if n is not None), default=None)
+                vocabularies = (item.vocabulary, self._library.vocabulary)
+                self._vocabulary = min((n for n in vocabularies if n is not None), default=None)
             elif isinstance(item, SessionRow):
                 self._expect_once("session", item.name)
                 _refuse_session(self._library, item)
@@ -156,8 +156,8 @@ class _Verification:
         try:
             expect_origins(item.origins, self._document.characters if self._document else 0)
         except ValueError as error:
-            what = f"the map from a document to its file is wrong ({error})"
-            raise damaged(self._name, what) from error
+            reason = f"the map from a document to its file is wrong ({error})"
+            raise damaged(self._name, reason) from error
 
     def _expect_once(self, kind: str, name: str) -> None:
         if (kind, name) in self._seen:
@@ -174,8 +174,8 @@ class _Verification:
                 self._name,
                 f"the text of document {row.id} has the id {self._hash.document_id}",
             )
-        known = self._library.document_by_id(row.id)
-        if known is not None and self._library.text_digest(row.id) != self._hash.digest:
+        existing = self._library.document_by_id(row.id)
+        if existing is not None and self._library.text_digest(row.id) != self._hash.digest:
             raise StoreError(
                 f"the archive {self._name} holds another text with the id {row.id} than the"
                 f" library at {self._library.path}: remove that document, or import into another"
@@ -184,13 +184,13 @@ class _Verification:
 
 
 def _refuse_model(library: LibraryView, about: About, name: str) -> None:
-    known = library.fingerprint
-    if known is None or about.fingerprint is None:
+    fingerprint = library.fingerprint
+    if fingerprint is None or about.fingerprint is None:
         return
-    if about.fingerprint != known:
+    if about.fingerprint != fingerprint:
         raise FingerprintMismatch(
             f"the archive {name} was made with model {about.model} ({about.fingerprint}), the"
-            f" library at {library.path} with {known}: import it into another library"
+            f" library at {library.path} with {fingerprint}: import it into another library"
         )
     if about.layout != library.layout:
         raise FingerprintMismatch(
@@ -213,10 +213,10 @@ def _refuse_document(library: LibraryView, row: DocumentRow, name: str) -> None:
 def _refuse_session(library: LibraryView, row: SessionRow) -> None:
     check_name(row.name)
     try:
-        known = library.load_session(row.name)
+        existing = library.load_session(row.name)
     except NotFound:
         return
-    if known != row:
+    if existing != row:
         raise SessionError(
             f"the library at {library.path} has another session {row.name!r}: rename or delete it,"
             " and import again"

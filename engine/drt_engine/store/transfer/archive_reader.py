@@ -121,9 +121,9 @@ def _expect_complete(document: DocumentRow | None, counted: tuple[int, int, int]
 
 
 def _expected(frames: Iterator[tuple[bytes, bytes]], kind: bytes, name: str) -> bytes:
-    found, payload = next(frames, (b"", b""))
-    if found != kind:
-        raise damaged(name, f"{found!r} stands where {kind!r} should")
+    actual_kind, payload = next(frames, (b"", b""))
+    if actual_kind != kind:
+        raise damaged(name, f"{actual_kind!r} stands where {kind!r} should")
     return payload
 
 

@@ -110,8 +110,8 @@ def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
         yield Finding("catalog", str(path), "it is noted as read, but its document is not there")
     for table, key in (("chunks", "id"), ("documents", "number"), ("segments", "id")):
         last = query(f"SELECT max({key}) FROM {table}")[0][0]
-        given = query("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
-        if last is not None and (len(given) != 1 or given[0][0] < last):
+        counters = query("SELECT seq FROM sqlite_sequence WHERE name = ?", (table,))
+        if last is not None and (len(counters) != 1 or counters[0][0] < last):
             yield Finding("catalog", CATALOG_NAME, f"numbers of {table} would be given twice")
 
 
@@ -129,15 +129,15 @@ def _check_documents(catalog: Catalog) -> Iterator[Finding]:
     rows = catalog.database.query(
         "SELECT number, id, state, characters, tokens, chunks, seal FROM documents ORDER BY number"
     )
-    held: dict[str, list[SegmentRow]] = {}
+    segments_of: dict[str, list[SegmentRow]] = {}
     for row in sorted(catalog.all_segments(), key=lambda row: row.first_ordinal):
-        held.setdefault(row.document_id, []).append(row)
+        segments_of.setdefault(row.document_id, []).append(row)
     for number, document_id, state, *totals, stored in rows:
         chunks = catalog.database.query(
             "SELECT id, ordinal, start, tokens FROM chunks WHERE document = ? ORDER BY ordinal",
             (number,),
         )
-        segments = held.get(document_id, [])
+        segments = segments_of.get(document_id, [])
         yield from _document_findings(str(document_id), totals, chunks=chunks, segments=segments)
         with catalog.database.reading() as connection:
             if document_checksum(connection, number) != stored:
@@ -412,9 +412,9 @@ def _check_folder(catalog: Catalog, folder: Folder) -> Iterator[Finding]:
     if (folder.path / REBUILD_NAME).exists():
         message = "an interrupted rebuild: `drt library rebuild` goes on with it"
         yield Finding("rebuild", REBUILD_NAME, message, "note")
-    known = catalog.file_names()
+    committed = catalog.file_names()
     for name in names:
-        if name not in known:
+        if name not in committed:
             ours = name.endswith(OUR_SUFFIXES)
-            what = "the next reading deletes it" if ours else "it is not the library's"
-            yield Finding("orphan", name, f"no document owns this file: {what}", "note")
+            consequence = "the next reading deletes it" if ours else "it is not the library's"
+            yield Finding("orphan", name, f"no document owns this file: {consequence}", "note")

@@ -47,8 +47,8 @@ _COPIES = (
 
 def outdated(fresh: Iterable[DocumentRow], current: Iterable[DocumentRow]) -> list[DocumentRow]:
     """Return documents of the inner library that the outer one has not, or has read again since."""
-    kept = {_identity(row) for row in current}
-    return [row for row in fresh if _identity(row) not in kept]
+    current_identities = {_identity(row) for row in current}
+    return [row for row in fresh if _identity(row) not in current_identities]
 
 
 def _identity(row: DocumentRow) -> tuple[str, ...]:
@@ -96,8 +96,8 @@ def _is_complete(connection: sqlite3.Connection) -> bool:
 
 
 def _copy(connection: sqlite3.Connection) -> None:
-    given = dict(connection.execute("SELECT name, seq FROM main.sqlite_sequence"))
-    offsets = {name: given.get(name, 0) for name in ("documents", "segments", "chunks")}
+    last_numbers = dict(connection.execute("SELECT name, seq FROM main.sqlite_sequence"))
+    offsets = {name: last_numbers.get(name, 0) for name in ("documents", "segments", "chunks")}
     # a document may have been moved meanwhile: its source is what the outer library says
     documents = connection.execute(f"SELECT new.number, old.source {_PAIRS}").fetchall()
     for table in ("documents", "segments", "chunks", "places", "origins", "shelves"):
