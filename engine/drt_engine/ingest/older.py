@@ -16,7 +16,7 @@ from drt_engine.store import Store
 _TOGETHER = 1_024  # chunks read at a time
 
 
-class Older:
+class OlderVersion:
     """The version of a document that stands at its place: which of its chunks can be kept.
 
     Segments, and the runtime's blocks in them, begin at the same chunks in every reading. So what
@@ -41,10 +41,10 @@ class Older:
 
         After one that is not, none is.
         """
-        known = sum(chunk.known for chunk in batch)  # the first ones
-        ids = self._chunk_ids[first + known : first + len(batch)]
-        more = self._same(ids, batch[known : known + len(ids)], size) if ids else 0
-        stop = first + known + more
+        num_reused = sum(chunk.reused for chunk in batch)  # the first ones
+        ids = self._chunk_ids[first + num_reused : first + len(batch)]
+        num_same = self._same(ids, batch[num_reused : num_reused + len(ids)], size) if ids else 0
+        stop = first + num_reused + num_same
         both_end = stop == first + len(batch) == len(self._chunk_ids)
         if stop < first + len(batch):
             self._chunk_ids = []
@@ -76,8 +76,8 @@ def stored_chunks(store: Store, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
         tables = [t.tolist() for t in (stored.ids, stored.starts, stored.ends)]
         lengths = stored.lengths.tolist()
         for row, count, *tokens in zip(texts, lengths, *tables, strict=True):
-            kept, starts, ends = (numbers[:count] for numbers in tokens)
-            yield Chunk(kept, starts, ends, row.start, row.text, known=True)
+            token_ids, starts, ends = (numbers[:count] for numbers in tokens)
+            yield Chunk(token_ids, starts, ends, row.start, row.text, reused=True)
 
 
 def table(rows: Sequence[Sequence[int]], size: int) -> torch.Tensor:

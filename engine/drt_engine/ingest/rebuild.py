@@ -16,7 +16,8 @@ import torch
 from drt_engine.documents import Block, OpenDocument
 from drt_engine.errors import CorruptStore, NotFound
 from drt_engine.ingest import pipeline
-from drt_engine.ingest.pipeline import DocumentText, Progress, read_chunks, read_document
+from drt_engine.ingest.identity import DocumentText
+from drt_engine.ingest.pipeline import Progress, read_chunks, read_document
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.results import Finding
 from drt_engine.runtime import Runtime
@@ -95,14 +96,14 @@ def _segment_again(runtime: Runtime, store: Store, row: SegmentRow) -> ChunkBatc
             )
         )
     joined = {name: torch.cat([getattr(b, name) for b in batches]) for name in vars(batches[0])}
-    wanted = slice(first - aligned, stop - aligned)
-    return ChunkBatch(**{name: tensor[wanted] for name, tensor in joined.items()})
+    of_segment = slice(first - aligned, stop - aligned)
+    return ChunkBatch(**{name: tensor[of_segment] for name, tensor in joined.items()})
 
 
 def _expect_same(store: Store, row: SegmentRow, chunks: Sequence[Chunk]) -> None:
     ids = range(row.first_chunk, row.first_chunk + row.chunks)
-    kept = [(one.start, one.text) for one in store.chunk_rows(ids)]
-    if [(chunk.start, chunk.text) for chunk in chunks] != kept:
+    stored = [(chunk.start, chunk.text) for chunk in store.chunk_rows(ids)]
+    if [(chunk.start, chunk.text) for chunk in chunks] != stored:
         raise CorruptStore(
             f"the text of document {row.document_id} gives other chunks than were stored: remove"
             " the document and read it again"

@@ -31,7 +31,7 @@ class TextBlock(Protocol):
 class Chunk:
     """Token ids of a chunk and their characters from ``start``; ``text`` runs to the next chunk.
 
-    ``known`` says that it was tokenised in an earlier reading.
+    ``reused`` says that it was tokenised in an earlier reading.
     """
 
     ids: list[int]
@@ -39,7 +39,7 @@ class Chunk:
     ends: list[int]
     start: int
     text: str
-    known: bool = False
+    reused: bool = False
 
 
 class Segmenter:
@@ -60,14 +60,16 @@ class Segmenter:
         self._text_start = 0
         self._waiting: list[tuple[int, int, int]] = []  # id, start, end in the document
 
-    def chunks(self, blocks: Iterable[TextBlock], known: Iterable[Chunk] = ()) -> Iterator[Chunk]:
+    def chunks(
+        self, blocks: Iterable[TextBlock], earlier_chunks: Iterable[Chunk] = ()
+    ) -> Iterator[Chunk]:
         """Yield the chunks of a document; a document without tokens yields none.
 
-        ``known`` are those of a text that may begin in the same way: as far as it does, they are
-        yielded as they are, and nothing is tokenised.
+        ``earlier_chunks`` are those of a text that may begin in the same way: as far as it does,
+        they are yielded as they are, and nothing is tokenised.
         """
         blocks = iter(blocks)
-        yield from self._take_over(known, blocks)
+        yield from self._take_over(earlier_chunks, blocks)
         while self._arrive(blocks):
             while len(self._tail) >= _PIECE:
                 cut = safe_cut(self._tail)
@@ -88,15 +90,17 @@ class Segmenter:
         self._tail += block.text
         return True
 
-    def _take_over(self, known: Iterable[Chunk], blocks: Iterator[TextBlock]) -> Iterator[Chunk]:
+    def _take_over(
+        self, earlier_chunks: Iterable[Chunk], blocks: Iterator[TextBlock]
+    ) -> Iterator[Chunk]:
         """Yield known chunks as long as the text holds theirs, then stand where tokenising goes on.
 
         That is the last border of tokens in the text that both have: a chunk is held back until the
         next border is found after it, as its last tokens may go on in the text that differs.
         """
-        held: list[Chunk] = []  # from the chunk on in which the last border is
+        waiting_chunks: list[Chunk] = []  # from the chunk on in which the last border is
         border = at = 0  # places in the tail
-        for chunk in known:
+        for chunk in earlier_chunks:
             end = at + len(chunk.text)
             while len(self._tail) < end and self._arrive(blocks):
                 pass
@@ -105,18 +109,18 @@ class Segmenter:
             # Not its own start: of a character there, the chunk before may have the first tokens.
             place = _last_border(self._tail, at + 1, end)
             if place is not None:
-                for one in held:
-                    self.tokens += len(one.ids)
-                    yield one
-                held, border = [], place
-            held.append(chunk)
+                for waiting_chunk in waiting_chunks:
+                    self.tokens += len(waiting_chunk.ids)
+                    yield waiting_chunk
+                waiting_chunks, border = [], place
+            waiting_chunks.append(chunk)
             at = end
-            passed = held[0].start - self._tail_start
+            passed = waiting_chunks[0].start - self._tail_start
             if passed > max(_PIECE, len(self._tail) // 2):
-                self._tail, self._tail_start = self._tail[passed:], held[0].start
+                self._tail, self._tail_start = self._tail[passed:], waiting_chunks[0].start
                 border, at = border - passed, at - passed
-        if held:
-            first, stop = held[0], self._tail_start + border
+        if waiting_chunks:
+            first, stop = waiting_chunks[0], self._tail_start + border
             tokens = zip(first.ids, first.starts, first.ends, strict=True)
             self._waiting = [
                 (i, first.start + a, first.start + b)
@@ -149,15 +153,15 @@ class Segmenter:
         """Yield chunks whose successor's first token is known, and at the end all that is left."""
         size = self._chunk
         while len(self._waiting) > size or (last and self._waiting):
-            taken, self._waiting = self._waiting[:size], self._waiting[size:]
+            chunk_tokens, self._waiting = self._waiting[:size], self._waiting[size:]
             start = self._text_start
             stop = self._waiting[0][1] if self._waiting else start + len(self._text)
             text, self._text = self._text[: stop - start], self._text[stop - start :]
             self._text_start = stop
             yield Chunk(
-                [i for i, _, _ in taken],
-                [a - start for _, a, _ in taken],
-                [b - start for _, _, b in taken],
+                [i for i, _, _ in chunk_tokens],
+                [a - start for _, a, _ in chunk_tokens],
+                [b - start for _, _, b in chunk_tokens],
                 start,
                 text,
             )
@@ -184,9 +188,9 @@ def safe_cut(text: str) -> int | None:
     end = len(text)
     while end > 0 and text[end - 1].isspace():
         end -= 1
-    found = _last_border(text, max(1, end - 4095), end)
-    if found is not None:
-        return found
+    border = _last_border(text, max(1, end - 4095), end)
+    if border is not None:
+        return border
     if len(text) < _LONGEST:
         return None
     at = len(text) - 1

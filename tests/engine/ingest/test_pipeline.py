@@ -16,7 +16,7 @@ import torch
 
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
-from drt_engine.ingest import pipeline, segment
+from drt_engine.ingest import pipeline, segment, stages
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
 from drt_engine.results import IngestProgress
@@ -187,7 +187,7 @@ def test_the_same_bytes_are_not_parsed_again(
         raise AssertionError("a file that has not changed was parsed")
 
     with monkeypatch.context() as patch:
-        patch.setattr(pipeline, "_identify", parse)
+        patch.setattr(pipeline, "identify", parse)
         assert ingest_source(runtime(), store, Source.from_path(manual)) == (row, False)
         stamp = manual.stat()
         manual.write_text(MANUAL.replace("thirty", "twenty"), encoding="utf-8")
@@ -264,7 +264,7 @@ def test_an_unchanged_member_is_not_parsed_again(
 ) -> None:
     first, second = members(tmp_path / "box.zip", one=MANUAL, two=LETTERS)
     rows = [ingest_source(runtime(), store, member)[0] for member in (first, second)]
-    monkeypatch.setattr(pipeline, "_identify", None)  # calling it would raise
+    monkeypatch.setattr(pipeline, "identify", None)  # calling it would raise
     again = members(tmp_path / "box.zip", one=MANUAL, two=LETTERS)
     assert [ingest_source(runtime(), store, member) for member in again] == [
         (row, False) for row in rows
@@ -385,14 +385,14 @@ def test_segments_of_any_size_give_the_same_records(
 def test_a_file_that_changes_while_it_is_read_is_refused(
     store: Store, manual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identify = pipeline._identify
+    identify = pipeline.identify
 
     def then_overwrite(*arguments: object) -> object:
         found = identify(*arguments)  # type: ignore[arg-type]
         manual.write_text(MANUAL.replace("oil", "fat"), encoding="utf-8")
         return found
 
-    monkeypatch.setattr(pipeline, "_identify", then_overwrite)
+    monkeypatch.setattr(pipeline, "identify", then_overwrite)
     with pytest.raises(UnreadableDocument, match="changed while it was read"):
         ingest_source(runtime(), store, Source.from_path(manual))
     assert store.documents() == store.partial_documents() == []
@@ -516,7 +516,7 @@ def test_memory_does_not_grow_with_the_document(
     size = 8
     monkeypatch.setattr(pipeline, "SEGMENT_CHUNKS", size)
     monkeypatch.setattr(segment, "Chunk", chunks.counting(Chunk))
-    monkeypatch.setattr(pipeline, "ChunkText", texts.counting(ChunkText))
+    monkeypatch.setattr(stages, "ChunkText", texts.counting(ChunkText))
     monkeypatch.setattr(pipeline, "read_chunks", batches.counting(pipeline.read_chunks))
     # without a lower stack each segment is computed in a moment
     model = runtime(chunk=16, lower_layers=0, width=16, heads=2, kv_heads=1, mlp=16)

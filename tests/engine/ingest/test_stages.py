@@ -14,7 +14,7 @@ import torch
 
 from drt_engine.documents import Block, Source
 from drt_engine.errors import StorageFull, UnreadableDocument
-from drt_engine.ingest import pipeline
+from drt_engine.ingest import pipeline, stages
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.results import IngestProgress
@@ -47,7 +47,7 @@ def stage_threads() -> list[str]:
 def test_reading_and_writing_go_on_while_the_model_computes(
     store: Store, manual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    texts, read_chunks, append = pipeline._texts, pipeline.read_chunks, DocumentWriter.append
+    texts, read_chunks, append = stages.chunk_texts, pipeline.read_chunks, DocumentWriter.append
     tokenised, computed, written = [], [], []
     changed = threading.Condition()
 
@@ -84,7 +84,7 @@ def test_reading_and_writing_go_on_while_the_model_computes(
         append(writer, batch, rows)
         note(written)
 
-    monkeypatch.setattr(pipeline, "_texts", counted_texts)
+    monkeypatch.setattr(stages, "chunk_texts", counted_texts)
     monkeypatch.setattr(pipeline, "read_chunks", counted_read)
     monkeypatch.setattr(DocumentWriter, "append", counted_append)
     row = read(store, manual)
@@ -94,7 +94,7 @@ def test_reading_and_writing_go_on_while_the_model_computes(
 @pytest.mark.parametrize(
     ("where", "name", "error"),
     [
-        (pipeline, "_texts", UnreadableDocument("the stick was pulled out")),
+        (stages, "chunk_texts", UnreadableDocument("the stick was pulled out")),
         (pipeline, "read_chunks", RuntimeError("of the model")),
         (DocumentWriter, "append", StorageFull("the disk is full")),
         (DocumentWriter, "finish", StorageFull("the disk is full")),
@@ -180,7 +180,7 @@ def test_blocks_that_nobody_waits_for_are_not_read(
                 yield Block(lines[seen % len(lines)], None, None)
 
     text = pipeline.DocumentText("0123456789abcdef" * 4, 10**9, "Endless", "text/plain")
-    monkeypatch.setattr(pipeline, "_identify", lambda *_: text)
+    monkeypatch.setattr(pipeline, "identify", lambda *_: text)
     monkeypatch.setattr(pipeline, "open_document", lambda source: Endless())
 
     def leave(step: IngestProgress) -> None:

@@ -214,8 +214,8 @@ class _LandmarkFile:
             mapped.data, dtype=torch.float16, count=count * width, offset=mapped.offset
         )
         self.landmarks = flat.view(count, width)
-        self.ids = tuple(map(_numbers, ids.split(SCAN_ROWS)))
-        self.parts = [Landmarks(part) for part in self.landmarks.split(SCAN_ROWS)]
+        self.ids = tuple(map(_numbers, torch.split(ids, SCAN_ROWS)))
+        self.parts = [Landmarks(part) for part in torch.split(self.landmarks, SCAN_ROWS)]
         self._coded = -1  # parts that have codes; -1 before the first scan
         self._pieces: list[Codes] = []  # of the next part, as far as they were made
 

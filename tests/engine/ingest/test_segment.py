@@ -106,11 +106,11 @@ def test_blocks_of_any_size_give_the_same_chunks_of_any_text(
 
 
 def known_of(tokenizer: Tokenizer, text: str) -> list[Chunk]:
-    return [replace(chunk, known=True) for chunk in whole(tokenizer, text)]
+    return [replace(chunk, reused=True) for chunk in whole(tokenizer, text)]
 
 
 def same_tokens(chunks: Sequence[Chunk]) -> list[Chunk]:
-    return [replace(chunk, known=False) for chunk in chunks]
+    return [replace(chunk, reused=False) for chunk in chunks]
 
 
 @given(before=texts, old=texts, new=texts, size=st.integers(1, 200))
@@ -121,7 +121,7 @@ def test_known_chunks_give_the_same_chunks_of_any_text(
     known = known_of(tokenizer, before + old)
     chunks = list(segmenter.chunks(cut(before + new, size), known))
     assert same_tokens(chunks) == whole(tokenizer, before + new)
-    taken = [chunk.known for chunk in chunks]
+    taken = [chunk.reused for chunk in chunks]
     assert taken == sorted(taken, reverse=True)  # they are the first
     assert segmenter.tokens == sum(len(chunk.ids) for chunk in chunks)
     assert segmenter.characters == len(before + new)
@@ -143,7 +143,7 @@ def test_known_text_is_not_tokenised(
         chunks = list(Segmenter(tokenizer, SIZE).chunks(cut(PROSE + more, size), known))
         assert same_tokens(chunks) == expected
         assert sum(map(len, seen)) < 30 + len(more)
-        assert len(chunks) - sum(chunk.known for chunk in chunks) <= 12
+        assert len(chunks) - sum(chunk.reused for chunk in chunks) <= 12
 
 
 def test_known_chunks_that_end_early_or_never_fit(tokenizer: Tokenizer) -> None:

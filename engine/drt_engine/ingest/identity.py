@@ -1,0 +1,161 @@
+"""What a document is known by: the hash of its text, its source, and the digest of its file.
+
+Knows the library and readers, no model.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from drt_engine.documents import Block, Source, open_document
+from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
+from drt_engine.errors import EmptyDocument, StoreError
+from drt_engine.store import DocumentRow, Store
+from drt_engine.text.tokenizer import Tokenizer
+
+_READERS = "3:"  # to be raised when a reader gives another text for the same bytes
+
+
+@dataclass(frozen=True)
+class DocumentText:
+    """What is known of a document before it is read; ``created`` is when, now by default.
+
+    ``skipped`` says what its reader passed over and why; ``origins`` leads from the text to its
+    file, as ``source_map`` makes it.
+    """
+
+    digest: str  # SHA-256 of the text
+    characters: int
+    title: str
+    media_type: str
+    created: str | None = None
+    skipped: tuple[str, ...] = ()
+    origins: Sequence[tuple[int, str]] = ()
+    author: str = ""
+    date: str = ""
+
+    @property
+    def document_id(self) -> str:
+        """The document's identity."""
+        return self.digest[:16]
+
+
+class Stopped(Exception):
+    """Reading was stopped, because the caller has left."""
+
+
+class HashedBlocks:
+    """Blocks that are hashed as they pass, until ``stop``."""
+
+    def __init__(self, blocks: Iterable[Block]) -> None:
+        self._blocks, self._digest = blocks, hashlib.sha256()
+        self._stopped = False
+
+    def __iter__(self) -> Iterator[Block]:
+        for block in self._blocks:
+            if self._stopped:
+                raise Stopped
+            self._digest.update(block.text.encode("utf-8"))
+            yield block
+
+    def stop(self) -> None:
+        """Let no more blocks pass; callable from another thread."""
+        self._stopped = True
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the text, once all blocks have passed."""
+        return self._digest.hexdigest()
+
+
+def identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
+    """Read the text once to know its hash and length, before anything is written."""
+    characters, words, origins = 0, False, SourceMap()
+    with open_document(source) as document:
+        blocks = HashedBlocks(document.blocks)
+        for block in blocks:
+            characters += len(block.text)
+            origins.see(block)
+            # Some tokenizers give white space tokens, and some drop invisible characters.
+            words = words or (not block.text.isspace() and len(tokenizer.encode(block.text)) > 0)
+    if not words:
+        raise EmptyDocument(f"{source.name} holds no words; there is nothing to read")
+    return DocumentText(
+        blocks.digest,
+        characters,
+        document.title,
+        document.media_type.replace(OLD_PARAMETER, ""),
+        skipped=document.skipped,
+        origins=origins.groups,
+        author=document.author,
+        date=document.date,
+    )
+
+
+def file_digest(source: Source) -> str | None:
+    """Return the SHA-256 of a file's or an archive member's bytes.
+
+    None for a source without a path, or one that cannot be read.
+    """
+    if source.path is None:
+        return None
+    try:
+        with source.open() as file:
+            return _READERS + _sha256(file)
+    except OSError:
+        return None
+
+
+def _sha256(file: BinaryIO) -> str:
+    # typeshed asks for readinto, which BinaryIO does not promise and every source's file has
+    return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+
+
+def unchanged_document(store: Store, source: Source, digest: str | None) -> DocumentRow | None:
+    """Return the document that a file with these bytes gave, if it is still at the file's path.
+
+    Then the file need not be parsed.
+    """
+    noted = store.source_digest(source.location) if digest is not None else None
+    if noted is None or noted[0] != digest:
+        return None
+    row = store.document_by_id(noted[1])
+    return row if row is not None and row.source == source.location else None
+
+
+def expect_same_text(store: Store, row: DocumentRow, text: DocumentText) -> None:
+    """Refuse a text that has the id of another one; 64 bits can be made to collide."""
+    if store.text_digest(row.id) != text.digest:
+        raise StoreError(
+            f"the library holds another text with the id {row.id} ({row.title!r}): remove it"
+            " with `drt library remove`, and read this document again"
+        )
+
+
+def place_document(store: Store, row: DocumentRow, place: str) -> DocumentRow:
+    """Give a document whose text was found at ``place`` its source there, and return it.
+
+    It replaces the document that was there. A file that was moved keeps its document; of a copy,
+    the source stays where the first file is.
+    """
+    if row.source == place:
+        return row
+    replaced = store.document_at(place) is not None
+    moved = Path(row.source).is_absolute() and not _exists(row.source)
+    if not replaced and not moved:
+        return row  # a copy of a file that is still there
+    store.rename_source(row.id, place)
+    return store.document(row.id)
+
+
+def _exists(source: str) -> bool:
+    """Return whether a file is there, or the archive whose member (``ARCHIVE!/MEMBER``) it is."""
+    archives = (source[: match.start()] for match in re.finditer("!/", source))
+    # Path.exists raises for names that are too long, which members may have.
+    return os.path.exists(source) or any(os.path.isfile(archive) for archive in archives)
