@@ -82,19 +82,19 @@ class Graph:
         return Graph(tuple(item for item in self.imports if not item.types_only))
 
     def upwards(self) -> list[tuple[str, str]]:
-        """Arrows to a room that is higher, or to the right on the same floor."""
+        """Return arrows to a room that is higher, or to the right on the same floor."""
         return [ends for ends in self.arrows if height(ends[0]) < height(ends[1])]
 
     def circles(self) -> list[tuple[str, ...]]:
-        """Groups of rooms that all import each other, directly or through others."""
+        """Return the groups of rooms that all import each other, directly or through others."""
         return circles_of(self.arrows)
 
     def module_circles(self) -> list[tuple[str, ...]]:
-        """Groups of modules that all import each other, directly or through others."""
+        """Return the groups of modules that all import each other, directly or through others."""
         return circles_of((item.importer, item.imported) for item in self.imports)
 
     def essential(self) -> list[tuple[str, str]]:
-        """Arrows that no longer way replaces: enough for a picture."""
+        """Return the arrows that no longer way replaces: enough for a picture."""
         reachable = reach(self.arrows)
         return [
             (source, target)
@@ -133,7 +133,7 @@ def circles_of(arrows: Iterable[tuple[str, str]]) -> list[tuple[str, ...]]:
 
 
 def height(room: str) -> tuple[int, int]:
-    """Floor and place of a room; a room that ``FLOORS`` does not name is above everything."""
+    """Return floor and place of a room; one that ``FLOORS`` does not name is above all."""
     for floor, names in enumerate(FLOORS):
         if room in names:
             return floor, names.index(room)
@@ -141,7 +141,7 @@ def height(room: str) -> tuple[int, int]:
 
 
 def room_of(module: str) -> str:
-    """The room that a module belongs to."""
+    """Return the room that a module belongs to."""
     package, *inner = module.split(".")
     if package in ("drt", "drt_cli"):
         return {"drt": "sdk", "drt_cli": "cli"}[package]
@@ -224,7 +224,7 @@ def page(graph: Graph) -> str:
 
 
 def node_id(room: str) -> str:
-    """A room's name as Mermaid takes it."""
+    """Return a room's name as Mermaid takes it."""
     return room.replace("/", "_")
 
 

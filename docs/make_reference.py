@@ -1,6 +1,6 @@
-"""Makes docs/reference/ from the code: the commands from their help, Python from its docstrings.
+"""Make docs/reference/ from the code: commands from their help, Python from its docstrings.
 
-Run it as `python docs/make_reference.py`; a test says when it is out of date.
+Run it as ``python docs/make_reference.py``; a test fails when the reference is out of date.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FOLDER = Path(__file__).parent / "reference"
 
 
 def python_reference() -> str:
-    """Every exported name with its signature and docstring, as Markdown."""
+    """Return every exported name with its signature and docstring, as Markdown."""
     lines = ["# Python", "", "Made from the docstrings of the package `drt`.", ""]
     for name in drt.__all__:
         value = getattr(drt, name)
@@ -30,7 +30,7 @@ def python_reference() -> str:
 
 
 def described(title: str, value: object, level: str = "##") -> list[str]:
-    """A heading, a signature and a docstring."""
+    """Return a heading, a signature and a docstring."""
     text = inspect.getdoc(value) or ""
     lines = [f"{level} {title}", ""]
     if not (inspect.isclass(value) and issubclass(value, BaseException | dict)):
@@ -39,7 +39,7 @@ def described(title: str, value: object, level: str = "##") -> list[str]:
 
 
 def methods(name: str, owner: type) -> list[str]:
-    """The public methods and properties of a class, without what it inherits."""
+    """Return public methods and properties of a class, without inherited ones."""
     lines: list[str] = []
     for key, value in vars(owner).items():
         if key.startswith("_") or not (inspect.isfunction(value) or isinstance(value, property)):
@@ -52,18 +52,18 @@ def methods(name: str, owner: type) -> list[str]:
 
 
 def signature(title: str, value: object) -> str:
-    """A call with its parameters, as it is written in the code."""
+    """Return a call with its parameters, as it is written in the code."""
     try:
-        found = str(inspect.signature(value))  # type: ignore[arg-type]
+        text = str(inspect.signature(value))  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return title
-    found = re.sub(r"'([^']*)'", lambda match: match.group(1), found)
-    found = re.sub(r"\(self(, )?", "(", found)
-    return f"{title}{re.sub(r'<factory>', '...', found)}"
+    text = re.sub(r"'([^']*)'", lambda match: match.group(1), text)  # annotations are strings
+    text = re.sub(r"\(self(, )?", "(", text)
+    return f"{title}{re.sub(r'<factory>', '...', text)}"
 
 
 def pages() -> dict[Path, str]:
-    """The reference as it should be, by file."""
+    """Return the reference as it should be, by file."""
     return {
         FOLDER / "commands.md": reference(cli),
         FOLDER / "python.md": python_reference(),
@@ -71,7 +71,7 @@ def pages() -> dict[Path, str]:
 
 
 def main() -> None:
-    """Writes the reference."""
+    """Write the reference."""
     FOLDER.mkdir(exist_ok=True)
     for path, text in pages().items():
         path.write_text(text, encoding="utf-8")

@@ -113,7 +113,7 @@ def test_the_picture_of_the_imports_is_current() -> None:
 
 @pytest.fixture
 def crooked(tmp_path: Path) -> Path:
-    """A tree in which the model imports the store, in a function, and the store the model."""
+    """Write a tree in which the model imports the store, in a function, and the store the model."""
     for folder in import_graph.SOURCES.values():
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").touch()
