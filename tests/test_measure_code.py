@@ -56,8 +56,9 @@ def measured(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
 
 
 def row(text: str, title: str) -> list[str]:
-    (line,) = [line for line in text.splitlines() if line.startswith(f"| {title} ")]
-    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+    table = [[cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines()]
+    (cells,) = [cells for cells in table if cells[0] == title]
+    return cells[1:]
 
 
 def test_figures_of_a_small_tree(
