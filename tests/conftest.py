@@ -8,8 +8,13 @@ import random
 import sys
 from pathlib import Path
 
-import hypothesis
-import pytest
+# Bytecode is kept even where the environment forbids it. Without it each worker, and each of many
+# processes that tests start, compiles every module again: more than half of the time to collect.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+import hypothesis  # noqa: E402  its bytecode is kept, too
+import pytest  # noqa: E402
 
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
 

@@ -1,6 +1,8 @@
 """The documentation holds true: its commands and its Python run, its reference is up to date.
 
-All of a page runs in order in one folder, with the model of the package, loaded once.
+All of a page runs in order in one folder. The tutorial's answers are those of the model in the
+package; what prints no answer here runs with a tiny one as well, and with that of the package among
+the slow tests.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,10 +23,13 @@ import pytest
 
 from drt import _engine
 from drt_cli.main import run
+from drt_engine.runtime import Runtime
+from tests import model_folder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ("tutorial.md", "how-to.md")
+PAGES = ("how-to.md",)
+PROGRAMS = ("ask_many.py", "watch_folder.py", "ask_async.py")
 EXAMPLES = ("agreement.md", "agreement-draft.md")
 BLOCK = re.compile(r"```(sh|console|python)\n(.*?)```", flags=re.S)
 
@@ -39,14 +44,22 @@ class Call:
 
 
 @cache
-def load_runtime(*arguments: Any, **options: Any) -> Any:
-    from drt_engine.runtime import Runtime
-
+def shipped_runtime() -> Runtime:
     return Runtime.load(threads=1)
 
 
+tiny = pytest.param(model_folder.runtime, id="tiny")
+shipped = pytest.param(shipped_runtime, id="shipped", marks=pytest.mark.slow)
+
+
+@pytest.fixture(params=[tiny, shipped])
+def load(request: pytest.FixtureRequest) -> Callable[[], Runtime]:
+    """What loads the model."""
+    return request.param  # type: ignore[no-any-return]
+
+
 @pytest.fixture
-def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def workplace(load: Callable[[], Runtime], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the examples and a library of its own."""
     (tmp_path / "examples").mkdir()
     for name in EXAMPLES:
@@ -55,7 +68,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     for name in ("LIBRARY", "STATE_DIR", "CONFIG_FILE"):
         monkeypatch.setenv(f"DRT_{name}", str(tmp_path / name.lower()))
-    monkeypatch.setattr(_engine, "load_runtime", lambda *a, **o: load_runtime())
+    monkeypatch.setattr(_engine, "load_runtime", lambda *_, **__: load())
     return tmp_path
 
 
@@ -102,8 +115,7 @@ def perform(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
         assert line in out.splitlines(), (call.line, out)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def run_page(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     found = BLOCK.findall(text)
     assert len(found) == text.count("```") // 2
@@ -113,6 +125,16 @@ def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[s
             continue
         for call in calls(kind, block):
             perform(call, capsys)
+
+
+@pytest.mark.parametrize("load", [pytest.param(shipped_runtime, id="shipped")], indirect=True)
+def test_the_tutorial_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page("tutorial.md", capsys)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_page(page, capsys)
 
 
 def test_the_pages_name_files_that_exist() -> None:
@@ -135,7 +157,7 @@ def test_the_picture_is_small() -> None:
     assert (DOCS / "trace.png").stat().st_size < 200_000
 
 
-@pytest.mark.parametrize("name", ["ask_many.py", "watch_folder.py", "ask_async.py"])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_runs(
     name: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
