@@ -1,4 +1,4 @@
-"""`python -m drt_cli`, and the console script: loads the rest once Ctrl-C is quiet."""
+"""``python -m drt_cli``, and the console script: loads the rest once Ctrl-C is quiet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MANY = 50_000  # new objects between two looks for garbage; torch alone makes 2
 
 
 def main() -> None:
-    """Runs the command line of this process."""
+    """Run the command line of this process."""
     # Until the program can say it better, Ctrl-C just ends it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     gc.set_threshold(_MANY)

@@ -13,6 +13,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from ._options import Settings
+from ._output import counted
 from ._text import one_line
 
 if TYPE_CHECKING:
@@ -23,10 +24,10 @@ _DOCUMENTS = ("document", "documents")
 
 
 def with_completion(name: str, command: click.Command) -> click.Command:
-    """A command whose documents and conversations can be completed."""
-    below = command.commands.values() if isinstance(command, click.Group) else ()
-    for one in (command, *below):
-        for parameter in one.params:
+    """Return a command whose documents and conversations can be completed."""
+    subcommands = command.commands.values() if isinstance(command, click.Group) else ()
+    for described in (command, *subcommands):
+        for parameter in described.params:
             if parameter.name in _DOCUMENTS:
                 _complete(parameter, _documents)
             elif parameter.name == "session" or (name == "session" and parameter.name == "name"):
@@ -37,13 +38,16 @@ def with_completion(name: str, command: click.Command) -> click.Command:
 
 
 def _complete(parameter: click.Parameter, complete: Complete) -> None:
-    def found(ctx: click.Context, given: click.Parameter, typed: str) -> list[CompletionItem]:
+    def completions(
+        ctx: click.Context, parameter: click.Parameter, typed: str
+    ) -> list[CompletionItem]:
         try:
-            return complete(ctx, given, typed)
+            return complete(ctx, parameter, typed)
         except Exception:  # a shell's prompt is no place for errors: nothing is offered
             return []
 
-    parameter._custom_shell_complete = found
+    # click takes it only as an argument of the constructor
+    parameter._custom_shell_complete = completions  # noqa: SLF001
 
 
 def _library(ctx: click.Context) -> Library:
@@ -51,34 +55,35 @@ def _library(ctx: click.Context) -> Library:
 
     settings = ctx.obj if isinstance(ctx.obj, Settings) else Settings()
     if settings.library is None:
-        kept = load_settings().get("library")
-        settings = Settings(library=kept if isinstance(kept, str) else None)
+        folder = load_settings().get("library")
+        settings = Settings(library=folder if isinstance(folder, str) else None)
     return settings.open_library()
 
 
 def _documents(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    """File names where they are unique, ids where not; a path is left to the shell."""
+    """Return file names where they are unique, ids where not; a path is left to the shell."""
     documents = _library(ctx).documents()
-    names = [PurePath(one.source).name for one in documents]
-    offered = [
-        CompletionItem(name if names.count(name) == 1 else one.id, help=one_line(one.title))
-        for one, name in zip(documents, names, strict=True)
+    names = [PurePath(document.source).name for document in documents]
+    items = [
+        CompletionItem(
+            name if names.count(name) == 1 else document.id, help=one_line(document.title)
+        )
+        for document, name in zip(documents, names, strict=True)
     ]
-    fitting = [item for item in offered if item.value.startswith(typed)]
-    files = isinstance(parameter, click.Argument)
-    return fitting + ([CompletionItem(typed, type="file")] if files else [])
+    matches = [item for item in items if item.value.startswith(typed)]
+    takes_files = isinstance(parameter, click.Argument)
+    return matches + ([CompletionItem(typed, type="file")] if takes_files else [])
 
 
-def _sessions(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
-    sessions = _library(ctx).sessions()
+def _sessions(ctx: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     return [
-        CompletionItem(one.name, help=f"{one.turns} turns")
-        for one in sessions
-        if one.name.startswith(typed)
+        CompletionItem(session.name, help=counted(session.turns, "turn"))
+        for session in _library(ctx).sessions()
+        if session.name.startswith(typed)
     ]
 
 
-def _schemas(ctx: click.Context, parameter: click.Parameter, typed: str) -> list[CompletionItem]:
+def _schemas(_ctx: click.Context, _parameter: click.Parameter, typed: str) -> list[CompletionItem]:
     from drt import schemas
 
     return [CompletionItem(name) for name in schemas() if name.startswith(typed)]

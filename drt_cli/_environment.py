@@ -6,7 +6,7 @@ import click
 
 
 def name_variables(command: click.Command, prefix: str) -> click.Command:
-    """A command, and those below it, each option's variable being `<prefix>_<OPTION>`.
+    """Name each option's environment variable ``<prefix>_<OPTION>``, in subcommands too.
 
     click makes them of the parameter's name, which is another one where Python, or the reader of
     the code, needs it.

@@ -22,7 +22,7 @@ class CliError(Exception):
 
 
 def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
-    """Runs `work` and returns the exit code; with `debug`, errors keep their traceback."""
+    """Run ``work`` and return the exit code; with ``debug``, errors keep their traceback."""
     try:
         code = work()
     except click.ClickException as error:
@@ -39,7 +39,7 @@ def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
 
 
 def report(sentence: str) -> None:
-    """Prints an error as the one line every error has."""
+    """Print an error as the one line that every error has."""
     click.echo(wrapped(f"drt: {printable(sentence)}", columns(sys.stderr)), err=True)
 
 

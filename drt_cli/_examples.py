@@ -38,7 +38,7 @@ EXAMPLES = {
 
 
 def with_examples(name: str, command: click.Command) -> click.Command:
-    """A command, and those below it, with an example in the help."""
+    """Add an example to the help of a command and of those below it."""
     below = command.commands.values() if isinstance(command, click.Group) else ()
     for words, one in [(name, command), *((f"{name} {each.name}", each) for each in below)]:
         if "Example: " not in (one.help or "") and one.epilog is None and words in EXAMPLES:

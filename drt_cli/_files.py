@@ -10,7 +10,7 @@ _PRIVATE, _SHARED = 0o600, 0o666  # before the umask
 
 
 def write_file(path: Path, text: str, *, private: bool) -> None:
-    """Writes a file, one that only its owner may read if it is private.
+    """Write a file, one that only its owner may read if it is private.
 
     A file that exists keeps the rights that its owner gave it.
     """
@@ -22,7 +22,7 @@ def write_file(path: Path, text: str, *, private: bool) -> None:
 
 
 def write_from_library(path: Path, text: str, library: Path) -> None:
-    """Writes text of a library's documents, for its owner alone where the library is."""
+    """Write text of a library's documents, for its owner alone if the library is."""
     write_file(path, text, private=_is_private(library))
 
 

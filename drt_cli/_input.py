@@ -8,7 +8,7 @@ from ._errors import CliError
 
 
 def read_line() -> str | None:
-    """The next line of standard input, None at its end; `CliError` where it is not text."""
+    """Return the next line of standard input, or None; raises ``CliError`` if it is not text."""
     stream = sys.stdin
     line = stream.buffer.readline() if stream is not None else b""
     if not line:

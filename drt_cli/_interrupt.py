@@ -16,18 +16,18 @@ _last: threading.Timer | None = None
 
 
 def install() -> None:
-    """From now on Ctrl-C raises KeyboardInterrupt, and a second one ends the process at once."""
+    """Let Ctrl-C raise ``KeyboardInterrupt``, and a second one end the process at once."""
     signal.signal(signal.SIGINT, _interrupted)
 
 
 def forgive() -> None:
-    """The interruption was dealt with and the process goes on."""
+    """Let the process go on: the interruption was dealt with."""
     if _last is not None:
         _last.cancel()
     install()
 
 
-def _interrupted(number: int, frame: object) -> None:
+def _interrupted(_number: int, _frame: object) -> None:
     global _last
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
     _last = threading.Timer(PATIENCE, os._exit, [INTERRUPTED])

@@ -17,7 +17,7 @@ _INDENT = re.compile(r"[ \t]*(?:(?:[-*+>]|\[?\d+[\].)])[ \t]+)?")
 
 
 def columns(stream: TextIO) -> int | None:
-    """The width of the terminal that a stream is, None where it is none."""
+    """Return the width of the terminal that a stream is, or None if it is none."""
     if not stream.isatty():
         return None
     import shutil  # costs what --help in a pipe may not
@@ -26,7 +26,7 @@ def columns(stream: TextIO) -> int | None:
 
 
 def text_width(text: str) -> int:
-    """The columns that a line of text takes, without the codes that style it."""
+    """Return the columns that a line of text takes, without the codes that style it."""
     plain = _STYLE.sub("", text)
     if plain.isascii():
         return len(plain)
@@ -75,7 +75,7 @@ def _wrapped_line(line: str, width: int, hanging: int | None) -> str:
 def table(
     rows: Sequence[Sequence[str]], width: int | None, *, right: frozenset[int] = frozenset()
 ) -> list[str]:
-    """Rows in columns, those of ``right`` right-aligned.
+    """Return rows in columns, those of ``right`` right-aligned.
 
     Where that is too wide, the last cells are wrapped inside their column; where the column would
     be too narrow, each row becomes a few lines, all but the first of them indented.
@@ -108,7 +108,7 @@ def _aligned(row: Sequence[str], widths: Sequence[int], right: frozenset[int]) -
 
 
 def _flowed(row: Sequence[str], width: int) -> Iterator[str]:
-    """The cells one after the other, each on a new line where it does not fit."""
+    """Yield lines of cells, one after the other, with a new line for one that does not fit."""
     line = ""
     for cell in filter(None, row):
         if line and text_width(line) + _GAP + text_width(cell) <= width:
@@ -124,7 +124,7 @@ def _flowed(row: Sequence[str], width: int) -> Iterator[str]:
 
 
 def _pieces(cell: str, width: int) -> list[str]:
-    """A cell in lines of at most ``width`` columns, cut between words or after a slash."""
+    """Cut a cell into lines of at most ``width`` columns, between words or after a slash."""
     pieces = [""]
     for word in re.findall(r"\S+\s*|\s+", cell) or [""]:
         if pieces[-1] and text_width(pieces[-1] + word.rstrip()) > width:
@@ -137,7 +137,7 @@ def _pieces(cell: str, width: int) -> list[str]:
 
 
 def _parts(word: str, width: int) -> Iterator[str]:
-    """A word, in parts where it is longer than a line: after a slash if there is one."""
+    """Yield a word, in parts if it is longer than a line: after a slash if there is one."""
     while text_width(word.rstrip()) > width:
         end = min(width, len(word))
         while end > 1 and text_width(word[:end]) > width:

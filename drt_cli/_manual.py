@@ -28,7 +28,7 @@ FILES = (
 def all_commands(
     command: click.Command, words: tuple[str, ...] = ("drt",)
 ) -> Iterator[tuple[str, click.Command]]:
-    """Every command below one, itself included, with the words that call it."""
+    """Yield a command and every command below it, with the words that call each."""
     yield " ".join(words), command
     if isinstance(command, click.Group):
         context = click.Context(command, info_name=words[-1])
@@ -39,7 +39,7 @@ def all_commands(
 
 
 def _paragraphs(command: click.Command) -> tuple[list[str], str | None]:
-    """A command's help in paragraphs, each on one line, and its example."""
+    """Return the paragraphs of a command's help, each on one line, and its example."""
     text = f"{command.help or ''}\n\n{command.epilog or ''}".replace("\b\n", "")
     parts = [" ".join(part.split()) for part in re.split(r"\n\s*\n", text) if part.strip()]
     examples = [part.removeprefix("Example: ") for part in parts if part.startswith("Example: ")]
@@ -54,7 +54,7 @@ def _usage(words: str, command: click.Command) -> str:
 
 
 def _options(words: str, command: click.Command) -> list[tuple[str, str]]:
-    """Names and help of the options that a command shows, with their environment variables."""
+    """Return names and help of the options of a command, with their environment variables."""
     context = click.Context(command, info_name=words)
     rows = []
     for parameter in command.get_params(context):
@@ -75,7 +75,7 @@ def _roff(text: str) -> str:
 
 
 def manual_page(root: click.Command, version: str) -> str:
-    """The manual page of all commands."""
+    """Return the manual page of all commands."""
     lines = [f'.TH DRT 1 "" "drt {version}" "User Commands"', ".SH NAME"]
     paragraphs, example = _paragraphs(root)
     lines += [f"drt \\- {_roff(paragraphs[0].rstrip('.'))}", ".SH SYNOPSIS"]
@@ -118,7 +118,7 @@ def _roff_options(words: str, command: click.Command) -> list[str]:
 
 
 def reference(root: click.Command) -> str:
-    """All commands as Markdown."""
+    """Return all commands as Markdown."""
     lines = ["# Commands", "", "Made from the help of the commands by `drt_cli/_manual.py`.", ""]
     for words, command in all_commands(root):
         lines += _markdown_command(words, command)

@@ -23,7 +23,7 @@ VIEWERS: dict[str, Callable[[str, int], list[str]]] = {
 
 
 def open_source(source: str, page: int | None) -> None:
-    """Opens a document's file; `CliError` where it is gone or nothing can open it."""
+    """Open a document's file; raises ``CliError`` if it is gone or nothing can open it."""
     file = Path(source)
     if not file.is_absolute() or not file.is_file():
         raise CliError(f"{source} is not there any more; read the document again where it is now.")
@@ -46,7 +46,7 @@ def open_source(source: str, page: int | None) -> None:
 
 
 def opener(file: Path, page: int | None) -> Sequence[str] | None:
-    """The command that opens a file, None where the system itself must be asked."""
+    """Return the command that opens a file, or None where the system must be asked (Windows)."""
     if sys.platform == "win32":
         return None
     if sys.platform == "darwin":

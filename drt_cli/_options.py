@@ -36,13 +36,13 @@ class Settings:
     debug: bool = False
 
     def open_library(self) -> Library:
-        """The library without its model."""
+        """Return the library without its model."""
         from drt import Library
 
         return Library(self.library, lock_timeout=self.lock_timeout)
 
     def assistant(self) -> Assistant:
-        """An assistant on the library; it loads its model when it is first needed."""
+        """Return an assistant on the library; it loads its model when it is first needed."""
         from drt import Assistant
 
         return Assistant(
@@ -55,7 +55,7 @@ class Settings:
         )
 
     def runtime(self) -> dict[str, Any]:
-        """What evaluations and benchmarks need to load a model."""
+        """Return the options with which evaluations and benchmarks load a model."""
         return {
             "model": self.model,
             "device": self.device,
@@ -71,7 +71,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     ctx.obj = settings if value is None else replace(settings, **{name: value})
 
 
-def _print_version(ctx: click.Context, parameter: click.Parameter, value: bool) -> None:
+def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from drt import __version__
 
@@ -129,14 +129,14 @@ class _Context(click.Context):
     formatter_class = _HelpFormatter
 
     def make_formatter(self) -> click.HelpFormatter:
-        """click's own formatter is never narrower than 50 columns."""
+        """Return a formatter for the terminal: click's own is never narrower than 50 columns."""
         screen = columns(sys.stdout)
         width = self.terminal_width or (screen - 2 if screen and screen < 52 else None)
         return self.formatter_class(width=width, max_width=self.max_content_width)
 
 
 def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
-    """Gives a command the global options; hidden ones are left out of its help.
+    """Give a command the global options; hidden ones are left out of its help.
 
     An option of the command's own counts before a global one of the same name.
     """
@@ -163,19 +163,19 @@ def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
 
 
 def json_option(function: Function) -> Function:
-    """`--json`, passed to the command as `as_json`."""
+    """Add ``--json``, passed to the command as ``as_json``."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(function)
 
 
 def jsonl_option(function: Function) -> Function:
-    """`--jsonl`, passed to the command as `as_lines`."""
+    """Add ``--jsonl``, passed to the command as ``as_lines``."""
     return click.option(
         "--jsonl", "as_lines", is_flag=True, help="Print one JSON object a line, as they come."
     )(function)
 
 
 def retrieval_options(function: Function) -> Function:
-    """What every question can set about how the library is searched."""
+    """Add the options of how the library is searched."""
     for decorate in (
         click.option(
             "--reread/--no-reread",
@@ -191,10 +191,8 @@ def retrieval_options(function: Function) -> Function:
         ),
         click.option(
             "--top-k",
-            type=click.IntRange(min=1),
-            default=8,
-            show_default=True,
-            help="Chunks retrieved at a time.",
+            type=click.IntRange(1, 64),
+            help="Chunks retrieved at a time.  [default: the model's own number]",
         ),
         click.option(
             "--doc",
@@ -209,7 +207,7 @@ def retrieval_options(function: Function) -> Function:
 
 
 def answer_options(function: Function) -> Function:
-    """What questions that are answered can set besides."""
+    """Add the options of how a question is answered."""
     for decorate in (
         click.option(
             "--max-tokens",

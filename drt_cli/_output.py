@@ -1,7 +1,7 @@
 """Printing: results on stdout as text or JSON, notes and progress on stderr.
 
-Everything that comes from a document goes through `_text.py` on its way to a reader, and on a
-terminal through `_layout.py`, which wraps it.
+Everything that comes from a document goes through ``_text.py`` on its way to a reader, and on a
+terminal through ``_layout.py``, which wraps it.
 """
 
 from __future__ import annotations
@@ -41,47 +41,48 @@ READING_CONTINUES = "what was read is kept, and reading the same file again cont
 
 
 def print_json(value: Any) -> None:
-    """Prints one JSON object."""
+    """Print one JSON object."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
 def print_line(value: Any) -> None:
-    """Prints one JSON object on a line of its own, at once."""
+    """Print one JSON object on a line of its own, at once."""
     click.echo(json.dumps(value, ensure_ascii=False))
     sys.stdout.flush()
 
 
 def styled() -> bool:
-    """Whether bold and underlined text may be printed: on a terminal that wants it."""
+    """Return whether bold and underlined text may be printed: on a terminal that wants it."""
     ctx = click.get_current_context(silent=True)
     return sys.stdout.isatty() and (ctx is None or ctx.color is not False)
 
 
 def say(text: str, *, bold: bool = False, hanging: int | None = None) -> None:
-    """Prints text as a result, wrapped where standard output is a terminal."""
-    click.secho(wrapped(text, columns(sys.stdout), hanging=hanging), bold=bold or None)
+    """Print text as a result, wrapped where standard output is a terminal."""
+    laid_out = wrapped(text, columns(sys.stdout), hanging=hanging)
+    click.echo(click.style(laid_out, bold=True) if bold else laid_out)
 
 
 def counted(number: int, noun: str) -> str:
-    """A number with its noun: 1 document, 2,000 documents."""
+    """Return a number with its noun: 1 document, 2,000 documents."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def note(settings: Settings, text: str) -> None:
-    """Prints a remark on stderr unless the user wants quiet."""
+    """Print a remark on stderr unless the user wants quiet."""
     if not settings.quiet:
         click.echo(wrapped(printable(text), columns(sys.stderr)), err=True)
 
 
 def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> None:
-    """Prints rows in columns; the columns in `right` are right-aligned numbers."""
+    """Print rows in columns; the columns in ``right`` are right-aligned numbers."""
     if rows:
         # at once: thousands of rows are a table, too
         click.echo("\n".join(table(rows, columns(sys.stdout), right=frozenset(right))))
 
 
 def print_fields(values: Mapping[str, Any]) -> None:
-    """Prints names and values for a reader: numbers with commas, lists item by item."""
+    """Print names and values for a reader: numbers with commas, lists item by item."""
     rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
     print_table(rows)
 
@@ -104,7 +105,7 @@ def _shown(value: Any) -> str:
 
 
 def place(citation: Citation, *, share: bool = True) -> str:
-    """Title, page, section or line, handle and probability, on one line."""
+    """Return title, page, section or line, handle and probability, on one line."""
     parts = [one_line(citation.title)]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
@@ -121,7 +122,7 @@ def place(citation: Citation, *, share: bool = True) -> str:
 
 
 def print_citation(citation: Citation, number: int | None = None) -> None:
-    """Prints a quote, its place, and the sentence around it with the quote marked."""
+    """Print a quote, its place, and the sentence around it with the quote marked."""
     say(f'"{one_line(citation.quote)}"', bold=True)
     label = "" if number is None else f"[{number}] "
     say(f"  {label}{place(citation)}")
@@ -133,12 +134,12 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
 
 
 def marks() -> tuple[str, str]:
-    """What stands before and after a quote in its text."""
+    """Return what is printed before and after a quote in its text."""
     return ("\x1b[4m", "\x1b[24m") if styled() else ("«", "»")
 
 
 def print_answer(answer: Answer) -> None:
-    """Prints an answer with its citations, best first, or that there is none."""
+    """Print an answer with its citations, best first, or that there is none."""
     if not answer.found:
         click.secho(NOT_FOUND, bold=True)
     elif answer.mode != "quote":
@@ -147,7 +148,7 @@ def print_answer(answer: Answer) -> None:
 
 
 def print_evidence(answer: Answer) -> None:
-    """Prints what stands behind an answer: its citations and the confidence."""
+    """Print the evidence of an answer: its citations and the confidence."""
     for number, citation in enumerate(answer.citations, start=1):
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
@@ -164,10 +165,10 @@ def read_paths(
     *,
     each: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
-    """Reads paths with progress on a terminal; says on stderr what was not read and why.
+    """Read paths with progress on a terminal; say on stderr what was not read and why.
 
-    `each` gets every document as soon as it is read. What was read until an interruption is in
-    the `report` of the `Interrupted` that is raised then.
+    ``each`` gets every document as soon as it is read. What was read until an interruption is in
+    the ``report`` of the ``Interrupted`` that is raised then.
     """
     from drt import IngestReport
 
@@ -192,13 +193,13 @@ def read_paths(
 
 
 def note_interrupted(settings: Settings, read: int) -> None:
-    """Says that reading was interrupted, and what of it stays."""
+    """Say that reading was interrupted, and what of it is kept."""
     done = f"{counted(read, 'document')} {'was' if read == 1 else 'were'} read; " if read else ""
     note(settings, f"drt: interrupted; {done}{READING_CONTINUES}.")
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C while documents were read; `report` is what was read until then."""
+    """Ctrl-C while documents were read; ``report`` is what was read until then."""
 
     def __init__(self, report: IngestReport) -> None:
         super().__init__()
@@ -208,7 +209,7 @@ class Interrupted(KeyboardInterrupt):
 def note_skipped(
     settings: Settings, documents: Sequence[DocumentInfo], others: Sequence[str] = ()
 ) -> None:
-    """Prints what was passed over of documents, one remark for each of the first, and `others`."""
+    """Print what was passed over of documents, a remark for each of the first, and ``others``."""
     read = [one for one in documents if one.skipped]
     remarks = [f"{one.title}: passed over {', '.join(one.skipped)}" for one in read]
     remarks += [f"Passed over: {one}" for one in others]
@@ -245,24 +246,24 @@ class Progress:
         bar.refresh()
 
     def _left(self, step: IngestProgress) -> str:
-        """The time left, where it is known and there is any."""
+        """Return the time left, if it is known and there is any."""
         read, left = step.characters - self._bar.initial, step.total_characters - step.characters
         if read <= 0 or left <= 0 or step.seconds <= 0:
             return ""
         return f", {self._bar.format_interval(left * step.seconds / read)} left"
 
     def clear(self) -> None:
-        """Takes the bar off the screen until the next step."""
+        """Take the bar off the screen until the next step."""
         self._bar.clear()
 
     def close(self) -> None:
-        """Takes the bar off the screen for good."""
+        """Take the bar off the screen for good."""
         self._bar.close()
 
 
 @contextmanager
 def progress_bar(settings: Settings) -> Iterator[Progress | None]:
-    """A callback that draws a bar; None off a terminal."""
+    """Yield a callback that draws a bar, or None off a terminal."""
     if settings.quiet or not sys.stderr.isatty():
         yield None
         return

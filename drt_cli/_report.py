@@ -12,7 +12,7 @@ from ._text import printable
 
 
 def print_report(result: dict[str, Any]) -> None:
-    """Prints what an evaluation or a benchmark gave."""
+    """Print the result of an evaluation or a benchmark."""
     from drt import report_table
 
     text, screen = printable(report_table(result)), columns(sys.stdout)
@@ -22,7 +22,7 @@ def print_report(result: dict[str, Any]) -> None:
 
 
 def _listed(result: dict[str, Any]) -> Iterator[str]:
-    """Every number on a line of its own below what it belongs to."""
+    """Yield every number on a line of its own below what it belongs to."""
     if "task" in result:
         yield f"{result['task']} on {result['data']}:"
         yield f"  {result['n']} cases, {result['seconds']:.1f} s"

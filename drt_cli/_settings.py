@@ -1,8 +1,8 @@
-"""The settings file: what options are when neither the command line nor the environment says.
+"""The settings file: values of options that neither the command line nor the environment sets.
 
-TOML, read with `tomllib`. Options that every command has stand at the top (`threads = 2`), those
-of one command in its table (`[ask]`, `top-k = 12`). A change keeps everything else in the file as
-it is, comments included.
+TOML, read with ``tomllib``. Options that every command has are at the top (``threads = 2``), those
+of one command in its table (``[ask]``, ``top-k = 12``). A change keeps everything else in the file
+as it is, comments included.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")
 
 
 def settings_path() -> Path:
-    """`DRT_CONFIG_FILE` where it is set, else a file under the platform's configuration folder."""
+    """Return ``DRT_CONFIG_FILE`` if set, else a file under the platform's configuration folder."""
     named = os.environ.get("DRT_CONFIG_FILE")
     if named:
         return Path(named)
@@ -36,7 +36,7 @@ def settings_path() -> Path:
 
 
 def load_settings() -> dict[str, Value]:
-    """All settings by name, such as `threads` or `ask.top-k`; `CliError` for a broken file."""
+    """Return all settings by name, such as ``ask.top-k``; raises ``CliError`` for a broken file."""
     path = settings_path()
     try:
         text = path.read_text(encoding="utf-8")
@@ -69,7 +69,7 @@ def _flat(data: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
 
 
 def option_of(root: click.Command, name: str) -> click.Option:
-    """The option that a setting is about; `CliError` where there is none."""
+    """Return the option that a setting is about; raises ``CliError`` if there is none."""
     table, _, key = name.replace("_", "-").rpartition(".")
     command: click.Command | None = None
     if not table and key in GLOBAL:
@@ -86,7 +86,7 @@ def option_of(root: click.Command, name: str) -> click.Option:
 
 
 def apply_settings(ctx: click.Context) -> None:
-    """Makes the settings the defaults of this command line's options."""
+    """Make the settings the defaults of this command line's options."""
     tables: dict[str, dict[str, Any]] = {}
     for name, value in load_settings().items():
         option = option_of(ctx.command, name)
@@ -102,7 +102,7 @@ def apply_settings(ctx: click.Context) -> None:
 
 
 def converted(ctx: click.Context, option: click.Option, name: str, value: Value) -> Any:
-    """A setting's value as its option takes it; `CliError` for one that it does not take."""
+    """Convert a setting's value as its option does; raises ``CliError`` if it does not take it."""
     try:
         return option.type_cast_value(ctx, value)
     except click.BadParameter as error:
@@ -110,7 +110,7 @@ def converted(ctx: click.Context, option: click.Option, name: str, value: Value)
 
 
 def parsed_value(option: click.Option, text: str) -> Value:
-    """What a user typed, in the type that the file gets."""
+    """Return what a user typed, in the type that the file gets."""
     if option.is_flag:
         if text.lower() not in ("true", "false"):
             raise CliError(f"{text!r} is neither true nor false; say one of them.")
@@ -133,7 +133,7 @@ _NUMBERS: dict[type, tuple[type, ...]] = {
 
 
 def write_setting(name: str, value: Value | None) -> bool:
-    """Sets a setting, or with None removes it; says whether the file changed."""
+    """Set a setting, or with None remove it; return whether the file changed."""
     import tomllib
 
     path = settings_path()
@@ -161,7 +161,7 @@ def write_setting(name: str, value: Value | None) -> bool:
 
 
 def _expected(data: Mapping[str, Any], table: str, key: str, value: Value | None) -> dict[str, Any]:
-    """What the file should say afterwards; a table that holds nothing any more may stay."""
+    """Return what the file should hold afterwards; a table that is empty now may stay."""
     after: dict[str, Any] = {k: dict(v) if isinstance(v, dict) else v for k, v in data.items()}
     place = after.setdefault(table, {}) if table else after
     for spelt in [k for k in place if k.replace("_", "-") == key]:
@@ -174,7 +174,7 @@ def _expected(data: Mapping[str, Any], table: str, key: str, value: Value | None
 
 
 def _without(lines: list[str], table: str, key: str) -> list[str]:
-    """The lines without a table's key, which stands on one line."""
+    """Return the lines without a table's key, which is on one line."""
     either = "[-_]".join(map(re.escape, key.split("-")))
     spelt = re.compile(rf"\s*\"?{either}\"?\s*=")
     current, kept = "", []
@@ -187,7 +187,7 @@ def _without(lines: list[str], table: str, key: str) -> list[str]:
 
 
 def _with(lines: list[str], table: str, entry: str) -> list[str]:
-    """The lines with one more entry at the end of a table, which is made where it is missing."""
+    """Return the lines with one more entry at the end of a table, which may have to be made."""
     headers = [i for i, line in enumerate(lines) if _TABLE.match(line)]
     if not table:
         at = headers[0] if headers else len(lines)
@@ -203,7 +203,7 @@ def _with(lines: list[str], table: str, entry: str) -> list[str]:
 
 
 def toml_value(value: Value) -> str:
-    """A value as TOML."""
+    """Return a value as TOML."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

@@ -28,7 +28,7 @@ MOST = 50  # answers that are remembered, one for each terminal and library
 class LastAnswer:
     """An answer's question and the handles of what it cited, best first.
 
-    `terminal` and `library` are where it was asked.
+    ``terminal`` and ``library`` are where it was asked.
     """
 
     library: str
@@ -38,7 +38,7 @@ class LastAnswer:
 
 
 def state_folder() -> Path:
-    """`DRT_STATE_DIR` where it is set, else the platform's folder for such files."""
+    """Return ``DRT_STATE_DIR`` if set, else the platform's folder for such files."""
     named = os.environ.get("DRT_STATE_DIR")
     if named:
         return Path(named)
@@ -48,7 +48,7 @@ def state_folder() -> Path:
 
 
 def this_terminal() -> str:
-    """A name for the terminal window, or other session, that this process belongs to."""
+    """Return a name for the terminal window, or other session, that this process belongs to."""
     session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()
     for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(AttributeError, OSError, ValueError):
@@ -57,7 +57,7 @@ def this_terminal() -> str:
 
 
 def remember(library: Path, question: str, citations: Sequence[Citation]) -> None:
-    """Keeps what was cited, so that `drt show 1` finds it."""
+    """Store what was cited, so that ``drt show 1`` finds it."""
     folder = state_folder()
     handles = tuple(f"{one.document}:{one.start}-{one.end}" for one in citations)
     answer = LastAnswer(str(library.absolute()), this_terminal(), question, handles)
@@ -72,7 +72,7 @@ def remember(library: Path, question: str, citations: Sequence[Citation]) -> Non
 
 
 def _remembered() -> list[LastAnswer]:
-    """The last answers, newest first; none where the file is not one of ours."""
+    """Return the last answers, newest first; none if the file is not one of ours."""
     try:
         values = json.loads((state_folder() / NAME).read_text(encoding="utf-8"))
         return [
@@ -89,7 +89,7 @@ def _remembered() -> list[LastAnswer]:
 
 
 def cited(number: int, library: Path) -> tuple[LastAnswer, str, str]:
-    """The answer that a citation's number, from 1, is of, its handle, and whose it is.
+    """Return the answer that a citation's number, from 1, belongs to, its handle, and whose it is.
 
     The last answer of this library in this terminal, else of this library, else of this terminal,
     else of all. What it is of is empty where nobody could think of another.

@@ -13,23 +13,23 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u206
 
 
 def printable(text: str) -> str:
-    """`text` with every control character but tab and newline written as an escape."""
+    """Return ``text`` with every control character but tab and newline as an escape."""
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
 
 
 def one_line(text: str) -> str:
-    """`text` on one line, with control characters escaped."""
+    """Return ``text`` on one line, with control characters escaped."""
     return printable(" ".join(text.split()))
 
 
 def shortened(text: str, limit: int) -> str:
-    """`text` on one line of at most `limit` characters."""
+    """Return ``text`` on one line of at most ``limit`` characters."""
     line = one_line(text)
     return line if len(line) <= limit else line[: limit - 3].rstrip() + "..."
 
 
 def marked(context: str, quote: str, *, begin: str, end: str) -> str:
-    """The context on one line with the quote between marks; unmarked where it is not in it."""
+    """Return the context on one line with the quote between marks, if it is in it."""
     line, wanted = one_line(context), one_line(quote)
     if not wanted or wanted not in line:
         return line
@@ -38,13 +38,13 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
 
 
 def csv_cell(text: str) -> str:
-    """`text` as a table's cell that no spreadsheet takes for a formula."""
+    """Return ``text`` as a table's cell that no spreadsheet takes for a formula."""
     plain = printable(text)
     return f"'{plain}" if plain.lstrip()[:1] in tuple("=+-@|%") else plain
 
 
 def markdown(text: str) -> str:
-    """`text` on one line of Markdown, with nothing in it that means something there."""
+    """Return ``text`` on one line of Markdown, with its special characters escaped."""
     line = re.sub(r"([\\`*_{}\[\]()<>#|~&])", r"\\\1", one_line(text))
     # Elsewhere these are but letters; handles of citations are to be copied from here.
     return re.sub(r"^(\d*)([-+=.])", r"\1\\\2", line)

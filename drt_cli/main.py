@@ -1,4 +1,4 @@
-"""The `drt` command: a group whose commands are imported only when they are called.
+"""The ``drt`` command: a group whose commands are imported only when they are called.
 
 Help of the group comes from the table below, so that it costs no import; a test compares it with
 the commands' own.
@@ -45,7 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 class LazyGroup(click.Group):
     """A group that imports `drt_cli.commands.<module>` when its command is asked for."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -73,7 +73,11 @@ class LazyGroup(click.Group):
             ctx.fail(f"There is no command {name!r}; {hint}")
         return super().resolve_command(ctx, args)
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002  click's signature
+        formatter: click.HelpFormatter,
+    ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
@@ -108,7 +112,7 @@ def cli(ctx: click.Context) -> None:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Runs one command line; returns the exit code."""
+    """Run one command line and return the exit code."""
     plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     debug = "--debug" in arguments or os.environ.get("DRT_DEBUG", "").lower() in _TRUE
     with _debug_lines() if debug else contextlib.nullcontext():
@@ -125,7 +129,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @contextlib.contextmanager
 def _debug_lines() -> Iterator[None]:
-    """Shows what the engine logs for those who debug, on stderr."""
+    """Show what the engine logs on stderr, for those who debug."""
     import logging  # not on the way to --help
 
     logger, handler = logging.getLogger("drt"), logging.StreamHandler(sys.stderr)
@@ -141,7 +145,7 @@ def _debug_lines() -> Iterator[None]:
 
 
 def main() -> None:
-    """Runs the command line of this process, and ends it."""
+    """Run the command line of this process, and end it."""
     from ._interrupt import install
 
     if hasattr(signal, "SIGPIPE"):

@@ -1,1 +1,1 @@
-"""One command per file; `drt_cli.main` says which file holds which."""
+"""One command per file; ``drt_cli.main`` says which file holds which."""

@@ -98,7 +98,7 @@ class _Chat:
     unsaved: bool = False  # whether the last turn could not be stored
 
     def take(self, text: str) -> None:
-        """Does what a line says; what cannot be done is a sentence, and the chat goes on."""
+        """Run a line of input; what cannot be done is a sentence, and the chat goes on."""
         from drt import DrtError
 
         try:
@@ -209,7 +209,7 @@ def _as_markdown(said: list[tuple[str, Answer]]) -> str:
 
 
 def _as_csv(said: list[tuple[str, Answer]]) -> str:
-    """One row for each citation; an answer without any has a row of its own."""
+    """Return one row for each citation; an answer without any has a row of its own."""
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(["question", "answer", "confidence", "quote", "title", "place", "source"])
@@ -231,7 +231,7 @@ def _as_json(said: list[tuple[str, Answer]]) -> str:
 
 
 def _inputs() -> Iterator[str]:
-    """What is typed, without white space around it; continued lines are one text."""
+    """Yield what is typed, without white space around it; continued lines are one text."""
     while (line := _read_line("> ")) is not None:
         text = line.strip()
         if text == BLOCK:
@@ -248,7 +248,7 @@ def _until_block() -> Iterator[str]:
 
 
 def _read_line(prompt: str) -> str | None:
-    """The next line, None at the end of input."""
+    """Return the next line, or None at the end of input."""
     if sys.stdin.isatty():
         try:
             return input(prompt)
@@ -260,7 +260,7 @@ def _read_line(prompt: str) -> str | None:
 
 @contextlib.contextmanager
 def _history() -> Iterator[None]:
-    """Arrow keys bring back earlier lines, those of earlier conversations too, at a terminal."""
+    """Let arrow keys bring back earlier lines, of earlier conversations too, at a terminal."""
     if not sys.stdin.isatty():
         yield
         return

@@ -26,13 +26,15 @@ def command() -> None:
     """Measure a model next to its baselines."""
 
 
-def _lengths(ctx: click.Context, parameter: click.Parameter, value: str | None) -> list[int] | None:
-    """Token counts out of a comma-separated list such as 4k,64k,1m."""
+def _lengths(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> list[int] | None:
+    """Return token counts from a comma-separated list such as 4k,64k,1m."""
     return None if value is None else [_length(part) for part in value.split(",")]
 
 
-def _one_length(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """A token count such as 16k."""
+def _one_length(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
+    """Return a token count such as 16k."""
     return None if value is None else _length(value)
 
 
@@ -45,7 +47,7 @@ def _length(text: str) -> int:
 
 
 def _questions(function: Function) -> Function:
-    """Options of the evaluations on questions."""
+    """Add the options of the evaluations on questions."""
     for decorate in (
         click.option(
             "--retriever",

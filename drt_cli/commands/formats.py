@@ -48,7 +48,7 @@ def _suffixes(one: FormatInfo, every: bool) -> str:
 
 
 def _state(one: FormatInfo) -> str:
-    """Whether it can be read, and what it takes."""
+    """Return whether it can be read, and what it needs."""
     if one.problem is not None:
         return one_line(f"broken plug-in of {one.plugin}: {one.problem}")
     origin = f"plug-in of {one.plugin}" if one.plugin else ""

@@ -104,14 +104,14 @@ def _print_remarks(result: IngestReport, settings: Settings) -> None:
 
 
 def _print_document(state: str, document: DocumentInfo) -> None:
-    """Prints a line at once, whoever reads it."""
+    """Print a line at once, also into a pipe."""
     title = one_line(document.title)
     say(f"{state}  {document.id}  {title}  ({document.tokens:,} tokens)", hanging=2)
     sys.stdout.flush()
 
 
 def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Settings) -> int:
-    """Prints each document, or its failure, as soon as it is known."""
+    """Print each document, or its failure, as soon as it is known."""
     documents = failures = 0
     try:
         with progress_bar(settings) as progress:
@@ -133,7 +133,7 @@ def _watch(
     interval: float,
     as_lines: bool,
 ) -> None:
-    """Prints what changes until it is interrupted."""
+    """Print what changes until it is interrupted."""
     note(settings, f"Watching {', '.join(paths)}; Ctrl-C ends it.")
     with progress_bar(settings) as progress:
         folders = [Path(path) for path in paths]

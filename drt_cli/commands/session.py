@@ -10,7 +10,7 @@ import click
 from drt_cli._errors import DONE, FAILED
 from drt_cli._files import write_from_library
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import NOT_FOUND, note, place, print_json, print_table, say
+from drt_cli._output import NOT_FOUND, counted, note, place, print_json, print_table, say
 from drt_cli._text import one_line, printable
 
 
@@ -33,7 +33,8 @@ def list_sessions(settings: Settings, /, as_json: bool) -> None:
     if not sessions:
         note(settings, "There are no conversations; drt chat --session NAME begins one.")
     print_table(
-        [(one_line(one.name), f"{one.turns} turns", one.updated) for one in sessions], right=[1]
+        [(one_line(one.name), counted(one.turns, "turn"), one.updated) for one in sessions],
+        right=[1],
     )
 
 

@@ -61,7 +61,7 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
 
 
 def _characters(citation: Citation) -> str:
-    """Where in its file, or on its page, a quote stands; empty where nobody knows."""
+    """Return where in its file, or on its page, a quote is; empty if that is unknown."""
     if citation.source_start is None:
         return ""
     of_page = "" if citation.page is None else " of the page"

@@ -102,7 +102,7 @@ def command(
 
 
 def _lines(summary: Summary) -> Iterator[dict[str, Any]]:
-    """The cited sentences; of changes each one, removed sentences too, which have no place."""
+    """Yield the cited sentences; of changes each one, removed sentences included."""
     if not summary.changes:
         yield from (sentence.to_dict() for sentence in summary.sentences)
     for change in summary.changes:
@@ -128,7 +128,7 @@ def _print(summary: Summary, *, cite: bool) -> None:
 
 
 def _numbered(summary: Summary) -> str:
-    """The text with the number of its citation after each sentence that has one."""
+    """Return the text with the number of its citation after each sentence that has one."""
     if summary.mode == "extractive":
         numbered = enumerate(summary.sentences, start=1)
         return " ".join(f"{one_line(one.quote)} [{number}]" for number, one in numbered)

@@ -151,7 +151,7 @@ _LATE = {
 
 
 def __getattr__(name: str) -> object:
-    """Loads what few programs need when it is asked for."""
+    """Load on first use what few programs need."""
     if name not in _LATE:
         raise AttributeError(f"module 'drt' has no attribute {name!r}")
     import importlib

@@ -63,7 +63,7 @@ Progress = Callable[[IngestProgress], None]
 class Assistant:
     """Reads documents and answers questions about them.
 
-    library: folder of the library, made by the first reading; `default_library()` by default.
+    library: folder of the library, made by the first reading; ``default_library()`` by default.
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
     dtype: what to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
     lock_timeout: seconds to wait for another process that writes to the library.
@@ -104,7 +104,7 @@ class Assistant:
         self.close()
 
     def close(self) -> None:
-        """Closes the library once running work of other threads is done; may be called twice."""
+        """Close the library once running work of other threads is done; may be called twice."""
         with self._lock:
             self._closed = True
             store, self._store, self._runtime = self._store, None, None
@@ -117,9 +117,9 @@ class Assistant:
         return self._library
 
     def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
-        """Reads one document, or "-" for standard input; nothing is done where it is unchanged.
+        """Read one document, or "-" for standard input; an unchanged one is not read again.
 
-        Raises a `DocumentError` where it cannot be read, or where `path` names several.
+        Raises a ``DocumentError`` where it cannot be read, or where ``path`` names several.
         """
         found = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
         if len(found) != 1:
@@ -133,13 +133,13 @@ class Assistant:
     def ingest_many(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
-        """Reads files, folders and patterns; a document that cannot be read stops no other."""
+        """Read files, folders and patterns; a document that cannot be read stops no other."""
         return IngestReport.of(self.ingest_each(paths, progress=progress))
 
     def ingest_each(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> Iterator[IngestResult]:
-        """Reads as `ingest_many` does, and yields each document, or its failure, as it comes.
+        """Read as ``ingest_many`` does, and yield each document, or its failure, as it comes.
 
         What of a path was passed over comes last, as a result without either.
         """
@@ -154,10 +154,10 @@ class Assistant:
         interval: float = 2.0,
         progress: Progress | None = None,
     ) -> Iterator[WatchEvent]:
-        """Keeps the library in step with folders, without end; yields what it did.
+        """Keep the library in step with folders, without end; yield what was done.
 
         A file is read when it is new or has changed and nobody writes to it, and its document is
-        removed with it. It looks every `interval` seconds.
+        removed with it. It looks every ``interval`` seconds.
         """
         watch = Watch(self, [Path(folder) for folder in _listed(folders)], progress=progress)
         while True:
@@ -165,7 +165,7 @@ class Assistant:
             time.sleep(interval)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Answers a question about the library; `AskOptions` says what can be set."""
+        """Answer a question about the library; ``AskOptions`` lists what can be set."""
         return self._ask(question, options)
 
     def ask_many(
@@ -175,7 +175,7 @@ class Assistant:
         progress: Callable[[AskProgress], None] | None = None,
         **options: Unpack[AskOptions],
     ) -> Iterator[Answer]:
-        """Answers questions one after the other, each when the next answer is asked for."""
+        """Answer questions one after the other, each when the next answer is asked for."""
         total = len(questions) if isinstance(questions, Sized) else None
         began = time.perf_counter()
         for done, question in enumerate(questions, start=1):
@@ -185,11 +185,11 @@ class Assistant:
             yield answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """Answers piece by piece; the stream's `answer` holds the whole once it has ended."""
+        """Answer piece by piece; the stream's ``answer`` holds the whole once it has ended."""
         return self._stream(question, options)
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
-        """How an answer comes about: what was retrieved with which numbers, and read by whom."""
+        """Answer a question and return how: what was retrieved, with which numbers, and read."""
         self._expect_question(question, options)
         with self._working() as (runtime, store):
             began = time.perf_counter()
@@ -210,11 +210,12 @@ class Assistant:
         section: str | None = None,
         since: StrPath | None = None,
     ) -> Summary:
-        """Summarises documents of the library, by name, or files (`Path`s), which are read first.
+        """Summarise documents of the library, by name, or files (``Path``), which are read first.
 
-        `length` is "short" by default, `words` sets the longest length exactly. `section` keeps to
-        the sections of this name. `since` names a file with an older version: the summary then
-        lists what changed: all of it, unless a length is set; `changes_omitted` counts the rest.
+        ``length`` is "short" by default, ``words`` sets the longest length exactly. ``section``
+        keeps to the sections of this name. ``since`` names a file with an older version: the
+        summary then lists what changed: all of it, unless a length is set; ``changes_omitted``
+        counts the rest.
         """
         expect_text("the focus", focus or "", QuestionError)
         expect_text("the section", section or "", QuestionError)
@@ -242,7 +243,7 @@ class Assistant:
     def _names(
         self, document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo]
     ) -> list[str]:
-        """Names of documents, once those given as files are read."""
+        """Return names of documents, once those given as files are read."""
         if isinstance(document, str | os.PathLike | DocumentInfo):
             document = [document]
         return [
@@ -256,7 +257,7 @@ class Assistant:
         named: str,
         progress: Progress | None,
     ) -> Iterator[IngestResult]:
-        """Reads what a path names; a path that names nothing is a failure, too."""
+        """Read what a path names; a path that names nothing is a failure, too."""
         nothing = True
         for found in self._steps(expansion):
             nothing = False
@@ -309,9 +310,7 @@ class Assistant:
     def _read(
         self, found: Source | engine.DocumentError, progress: Progress | None
     ) -> tuple[DocumentInfo, float, int]:
-        """Reads one document; the seconds are the reading's, without the loading of the model, and
-        the tokens what it read now.
-        """
+        """Read one document; return it, its seconds without loading the model, its new tokens."""
         if isinstance(found, engine.DocumentError):
             raise translate(found)
         with self._working() as (runtime, store):
@@ -348,6 +347,8 @@ class Assistant:
     def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
         """Return the engine's options, with documents as ids; ``record`` asks for a full trace."""
         values: dict[str, Any] = {**options}
+        if options.get("top_k") is None:
+            values.pop("top_k", None)
         if record:
             values["record"] = True
         if options.get("documents") is not None:
@@ -356,7 +357,7 @@ class Assistant:
         return _engine.AskOptions(**values)
 
     def _expect_question(self, question: str, options: AskOptions) -> None:
-        """Refuses what cannot be asked before seconds go into loading a model."""
+        """Raise for what cannot be asked before seconds go into loading a model."""
         expect_text("the question", question, QuestionError)
         if self._runtime is not None:
             return
@@ -365,7 +366,7 @@ class Assistant:
             self._library.show(document)
 
     def _steps(self, items: Iterator[Item]) -> Iterator[Item]:
-        """Takes each item under the lock, so that none is held while the caller works with it."""
+        """Take each item under the lock, which is free while the caller works with it."""
         while True:
             with self._open():
                 try:
@@ -399,11 +400,11 @@ class Assistant:
 
 
 def _documents(options: AskOptions) -> Sequence[str | DocumentInfo]:
-    """The documents that a question is restricted to, as a list."""
+    """Return the documents that a question is restricted to, as a list."""
     named = options.get("documents") or ()
     return [named] if isinstance(named, str | DocumentInfo) else named
 
 
 def _listed(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:
-    """Several paths, or one on its own."""
+    """Return several paths, or one, as a list."""
     return [paths] if isinstance(paths, str | os.PathLike) else list(paths)

@@ -1,7 +1,7 @@
 """The assistant for asyncio: the same methods, awaited, done one at a time in a thread of its own.
 
-Knows nothing of what they do: each hands its arguments to `Assistant`, `Session` or `AnswerStream`.
-Callbacks for progress are called in the event loop's thread.
+Knows nothing of what they do: each hands its arguments to ``Assistant``, ``Session`` or
+``AnswerStream``. Callbacks for progress are called in the event loop's thread.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class _Worker:
         return await loop.run_in_executor(self._pool, partial(work, *arguments, **options))
 
     async def each(self, items: Iterator[Item]) -> AsyncIterator[Item]:
-        """The items of an iterator that works for them."""
+        """Yield the items of an iterator that computes them."""
         while True:
             found = await self.run(_next, items)
             if not found:
@@ -72,14 +72,14 @@ class _Worker:
 
 
 def _next(items: Iterator[Item]) -> tuple[Item, ...]:
-    """The next item, or nothing: a StopIteration cannot pass through a future."""
+    """Return the next item, or nothing: a ``StopIteration`` cannot pass through a future."""
     for item in items:
         return (item,)
     return ()
 
 
 def _in_loop(callback: Callable[[Item], None] | None) -> Callable[[Item], None] | None:
-    """A callback that may be called from any thread and is carried out in the event loop's."""
+    """Return a callback for any thread that is carried out in the event loop's."""
     if callback is None:
         return None
     loop = asyncio.get_running_loop()
@@ -91,7 +91,7 @@ def _in_loop(callback: Callable[[Item], None] | None) -> Callable[[Item], None] 
 
 
 class AsyncAnswerStream:
-    """Iterates over pieces of text, once; `answer` is None until the last piece was taken."""
+    """Iterates over pieces of text, once; ``answer`` is None until the last piece was taken."""
 
     def __init__(self, worker: _Worker, start: Callable[[], AnswerStream]) -> None:
         self._worker = worker
@@ -116,7 +116,7 @@ class AsyncAnswerStream:
 
 
 class AsyncSession:
-    """A conversation, made by `AsyncAssistant.session`; see `Session`."""
+    """A conversation, made by ``AsyncAssistant.session``; see ``Session``."""
 
     def __init__(self, worker: _Worker, session: Session) -> None:
         self._worker = worker
@@ -136,26 +136,26 @@ class AsyncSession:
         return self._session.turns
 
     async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """As `Session.ask`."""
+        """Do as ``Session.ask``."""
         return await self._worker.run(partial(self._session.ask, question, **options))
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
-        """As `Session.stream`; iterate with `async for`."""
+        """Do as ``Session.stream``; iterate with ``async for``."""
         return AsyncAnswerStream(self._worker, partial(self._session.stream, question, **options))
 
     async def save(self) -> None:
-        """As `Session.save`."""
+        """Do as ``Session.save``."""
         await self._worker.run(self._session.save)
 
     async def rename(self, name: str) -> None:
-        """As `Session.rename`."""
+        """Do as ``Session.rename``."""
         await self._worker.run(self._session.rename, name)
 
 
 class AsyncAssistant:
     """Reads documents and answers questions about them, without blocking an event loop.
 
-    Takes what `Assistant` takes. Calls wait for each other; one that is cancelled still finishes
+    Takes what ``Assistant`` takes. Calls wait for each other; one that is cancelled still finishes
     in its thread. Several assistants work side by side.
     """
 
@@ -194,7 +194,7 @@ class AsyncAssistant:
         await self.close()
 
     async def close(self) -> None:
-        """Closes the library once running work is done; may be called twice."""
+        """Close the library once running work is done; may be called twice."""
         await asyncio.to_thread(self._assistant.close)
         self._worker.close()
 
@@ -204,20 +204,20 @@ class AsyncAssistant:
         return self._assistant.library
 
     async def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
-        """As `Assistant.ingest`."""
+        """Do as ``Assistant.ingest``."""
         return await self._worker.run(self._assistant.ingest, path, progress=_in_loop(progress))
 
     async def ingest_many(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
-        """As `Assistant.ingest_many`."""
+        """Do as ``Assistant.ingest_many``."""
         work = self._assistant.ingest_many
         return await self._worker.run(work, paths, progress=_in_loop(progress))
 
     def ingest_each(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> AsyncIterator[IngestResult]:
-        """As `Assistant.ingest_each`; iterate with `async for`."""
+        """Do as ``Assistant.ingest_each``; iterate with ``async for``."""
         work = self._assistant.ingest_each
         return self._worker.each(work(paths, progress=_in_loop(progress)))
 
@@ -228,7 +228,7 @@ class AsyncAssistant:
         interval: float = 2.0,
         progress: Progress | None = None,
     ) -> AsyncIterator[WatchEvent]:
-        """As `Assistant.watch`; other calls are done between two looks."""
+        """Do as ``Assistant.watch``; other calls are done between two looks."""
         paths = [Path(folder) for folder in _listed(folders)]
         watch = Watch(self._assistant, paths, progress=_in_loop(progress))
         while True:
@@ -237,7 +237,7 @@ class AsyncAssistant:
             await asyncio.sleep(interval)
 
     async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """As `Assistant.ask`."""
+        """Do as ``Assistant.ask``."""
         return await self._worker.run(partial(self._assistant.ask, question, **options))
 
     def ask_many(
@@ -247,17 +247,17 @@ class AsyncAssistant:
         progress: Callable[[AskProgress], None] | None = None,
         **options: Unpack[AskOptions],
     ) -> AsyncIterator[Answer]:
-        """As `Assistant.ask_many`; iterate with `async for`."""
+        """Do as ``Assistant.ask_many``; iterate with ``async for``."""
         work = self._assistant.ask_many
         return self._worker.each(work(questions, progress=_in_loop(progress), **options))
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
-        """As `Assistant.stream`; iterate with `async for`."""
+        """Do as ``Assistant.stream``; iterate with ``async for``."""
         start = partial(self._assistant.stream, question, **options)
         return AsyncAnswerStream(self._worker, start)
 
     async def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
-        """As `Assistant.trace`."""
+        """Do as ``Assistant.trace``."""
         return await self._worker.run(partial(self._assistant.trace, question, **options))
 
     async def summarize(
@@ -271,7 +271,7 @@ class AsyncAssistant:
         section: str | None = None,
         since: StrPath | None = None,
     ) -> Summary:
-        """As `Assistant.summarize`."""
+        """Do as ``Assistant.summarize``."""
         return await self._worker.run(
             self._assistant.summarize,
             document,

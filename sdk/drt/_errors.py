@@ -96,8 +96,8 @@ class SessionError(DrtError):
 class SessionNotSavedError(SessionError):
     """A question was answered, but the conversation could not be stored; its cause says why.
 
-    `answer` is the whole answer. The turn is part of the open conversation, and is stored with the
-    next one that can be.
+    ``answer`` is the whole answer. The turn is part of the open conversation, and is stored with
+    the next one that can be.
     """
 
     def __init__(self, message: str, answer: Answer) -> None:
@@ -131,7 +131,7 @@ ENGINE_TO_SDK: dict[type[engine.EngineError], type[DrtError]] = {
 
 
 def translate(error: engine.EngineError) -> DrtError:
-    """The SDK error for `error`, by its nearest mapped class, with the same sentence."""
+    """Return the SDK error for ``error``, by its nearest mapped class, with the same sentence."""
     for kind in type(error).__mro__:
         if kind in ENGINE_TO_SDK:
             return ENGINE_TO_SDK[kind](str(error))
@@ -139,7 +139,7 @@ def translate(error: engine.EngineError) -> DrtError:
 
 
 def expect_text(what: str, text: str, error: type[DrtError]) -> None:
-    """Raises `error` for lone surrogates, which a command line makes of bytes that are no text."""
+    """Raise ``error`` for lone surrogates: a command line makes them of bytes that are no text."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -148,7 +148,7 @@ def expect_text(what: str, text: str, error: type[DrtError]) -> None:
 
 @contextmanager
 def engine_errors() -> Iterator[None]:
-    """Turns any engine error raised inside into its SDK error, keeping it as the cause."""
+    """Turn any engine error raised inside into its SDK error, keeping it as the cause."""
     try:
         yield
     except engine.EngineError as error:

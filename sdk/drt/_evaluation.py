@@ -22,7 +22,7 @@ def evaluate(
     dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
-    """Measures a model on one task, beside the task's baselines.
+    """Measure a model on one task, beside the task's baselines.
 
     Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
     reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, plot,
@@ -46,7 +46,7 @@ def bench(
     dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
-    """Times one part of the program, always beside something timed in the same run.
+    """Time one part of the program, always beside something timed in the same run.
 
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
     "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
@@ -63,7 +63,7 @@ def bench(
 
 
 def report_table(result: dict[str, Any]) -> str:
-    """What `evaluate` or `bench` returned, as a table for a reader."""
+    """Return the result of ``evaluate`` or ``bench`` as a table."""
     return _engine.report_table(result)
 
 
@@ -72,5 +72,5 @@ def _named(model: str | os.PathLike[str]) -> str | Path:
 
 
 def _given(options: dict[str, object]) -> dict[str, object]:
-    """The options that were set: None stands for the engine's own default."""
+    """Return the options that were set: None stands for the engine's own default."""
     return {key: value for key, value in options.items() if value is not None}

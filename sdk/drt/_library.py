@@ -1,6 +1,6 @@
 """A library on disk: list, show, remove, check, export, and its stored sessions.
 
-Needs no model but to repair or rebuild chunk memory; reading and asking are `_assistant.py`'s.
+Needs no model but to repair or rebuild chunk memory; reading and asking are ``_assistant.py``'s.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 class Library:
     """The documents and sessions stored in one folder.
 
-    `path` defaults to `default_library()`. The folder is opened for each call and closed after it,
-    so a `Library` can be shared by threads and needs no closing. A second writer waits
-    `lock_timeout` seconds.
+    ``path`` defaults to ``default_library()``. The folder is opened for each call and closed after
+    it, so a ``Library`` can be shared by threads and needs no closing. A second writer waits
+    ``lock_timeout`` seconds.
     """
 
     def __init__(
@@ -53,35 +53,35 @@ class Library:
         return f"Library({str(self.path)!r})"
 
     def exists(self) -> bool:
-        """Whether there is anything at the path; opening it says whether that is a library."""
+        """Return whether there is anything at the path; opening it tells if that is a library."""
         if self.path.is_dir():
             return any(self.path.iterdir())
         return self.path.exists()
 
     def documents(self) -> list[DocumentInfo]:
-        """The documents that can be asked; none where there is no library yet."""
+        """Return the documents that can be asked; none where there is no library yet."""
         if not self.exists():
             return []
         with self._open() as store:
             return [_convert.document(row) for row in store.documents()]
 
     def show(self, document: str | DocumentInfo) -> DocumentInfo:
-        """One document by id, the start of an id, title or source; `NotFoundError` without."""
+        """Return one document by id, start of an id, title or source; raises ``NotFoundError``."""
         with self._open() as store:
             return _convert.document(store.document(document_name(document)))
 
     def text(self, document: str | DocumentInfo, start: int = 0, end: int | None = None) -> str:
-        """The document's text from character `start` to `end`: what citations point into."""
+        """Return the text from character ``start`` to ``end``, in which citations count."""
         with self._open() as store:
             row = store.document(document_name(document))
             last = row.characters if end is None else min(end, row.characters)
             return store.text(row.id, start, last)
 
     def remove(self, document: str | DocumentInfo, *, forget: bool = False) -> DocumentInfo:
-        """Removes a document and what was stored for it; returns what was removed.
+        """Remove a document and what was stored for it; return what was removed.
 
-        With `forget` no byte of its text or memory stays in the folder, and stored sessions that
-        cite it go with it; `LibraryBusyError` where others keep reading, and the rest is deleted
+        With ``forget`` no byte of its text or memory stays in the folder, and stored sessions that
+        cite it go with it; ``LibraryBusyError`` where others keep reading, and the rest is deleted
         when the library is next written to.
         """
         with self._open() as store:
@@ -93,7 +93,7 @@ class Library:
             return _convert.document(row)
 
     def check(self) -> list[Finding]:
-        """Verifies every checksum and compares catalogue and files; empty when all is well."""
+        """Verify every checksum and compare catalogue and files; empty when all is well."""
         try:
             with self._open() as store:
                 return store.check()
@@ -108,7 +108,7 @@ class Library:
         threads: int | None = None,
         dtype: str = "auto",
     ) -> list[Finding]:
-        """Restores what the library can restore from itself; returns what is left to be found.
+        """Restore what the library can restore from itself; return what is left to be found.
 
         Damaged chunk memory is read again from the kept text, with the library's own model: one
         is loaded only for that.
@@ -123,21 +123,21 @@ class Library:
         return self.check()
 
     def compact(self) -> int:
-        """Gives back what removed documents leave and joins small files; returns bytes freed."""
+        """Free the space of removed documents and join small files; return the bytes freed."""
         with self._open() as store:
             before = _size(store.stats())
             store.compact()
             return max(before - _size(store.stats()), 0)
 
     def export_archive(self, path: str | os.PathLike[str]) -> None:
-        """Writes all documents and sessions to one file; the same library gives the same bytes."""
+        """Write all documents and sessions to one file; the same library gives the same bytes."""
         with self._open() as store:
             store.export_archive(Path(path))
 
     def import_archive(self, path: str | os.PathLike[str]) -> list[DocumentInfo]:
-        """Takes over an archive once all of it is verified; returns the documents that are new.
+        """Take over an archive once all of it is verified; return the documents that are new.
 
-        Makes the library where there is none. `LibraryCorruptError` for a damaged archive.
+        Makes the library where there is none. ``LibraryCorruptError`` for a damaged archive.
         """
         with (
             engine_errors(),
@@ -155,7 +155,7 @@ class Library:
         dtype: str = "auto",
         progress: Callable[[IngestProgress], None] | None = None,
     ) -> list[DocumentInfo]:
-        """Reads all documents again for another model, from their kept texts; returns them.
+        """Read all documents again for another model, from their stored texts; return them.
 
         The library stays as it is until all are read, and an interrupted rebuild goes on.
         """
@@ -168,45 +168,45 @@ class Library:
         return [_convert.document(row, new=True) for row in rows]
 
     def stats(self) -> dict[str, Any]:
-        """Counts and sizes of the library, by name."""
+        """Return counts and sizes of the library, by name."""
         with self._open() as store:
             return dict(store.stats())
 
     def sessions(self) -> list[SessionInfo]:
-        """The stored sessions; none where there is no library yet."""
+        """Return the stored sessions; none where there is no library yet."""
         if not self.exists():
             return []
         with self._open() as store:
             return store.sessions()
 
     def session_turns(self, name: str) -> tuple[Turn, ...]:
-        """What was said in a stored session."""
+        """Return the turns of a stored session."""
         _expect_name(name)
         with self._open() as store:
             return _convert.turns(_engine.session_turns(store, name))
 
     def search_sessions(self, words: str) -> list[FoundTurn]:
-        """Turns of stored sessions whose question or answer hold all the words, in any case."""
+        """Return turns of stored sessions that hold all the words, in any case."""
         if not self.exists():
             return []
         with self._open() as store:
             return store.search_sessions(words.split())
 
     def rename_session(self, name: str, new_name: str) -> None:
-        """Gives a stored session another name, which must be free."""
+        """Give a stored session another name, which must be free."""
         _expect_name(name)
         _expect_name(new_name)
         with self._open() as store:
             store.rename_session(name, new_name)
 
     def delete_session(self, name: str) -> None:
-        """Deletes a stored session for good."""
+        """Delete a stored session for good."""
         _expect_name(name)
         with self._open() as store:
             store.delete_session(name)
 
     def expect_documents(self) -> None:
-        """Raises `QuestionError` where there is no document to ask, or no library yet."""
+        """Raise ``QuestionError`` where there is no document to ask, or no library yet."""
         if not self.documents():
             raise QuestionError(f"the library at {self.path} holds no documents; read one first.")
 
@@ -245,5 +245,5 @@ def _size(stats: dict[str, Any]) -> int:
 
 
 def document_name(document: str | DocumentInfo) -> str:
-    """The name to look a document up by."""
+    """Return the name to look a document up by."""
     return document.id if isinstance(document, DocumentInfo) else document

@@ -1,6 +1,6 @@
 """The models on this machine: those in the package, and any folder with the same files.
 
-Lists and shows without torch; `verify_model` loads.
+Lists and shows without torch; ``verify_model`` loads.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from ._types import ModelInfo
 
 
 def models() -> list[ModelInfo]:
-    """The models that come with the package."""
+    """Return the models that come with the package."""
     folder = _engine.weights_folder()
     found = sorted(folder.iterdir()) if folder.is_dir() else []
     return [_describe(one) for one in found if (one / "config.json").is_file()]
 
 
 def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
-    """One model by name or folder, with its card; `ModelError` where there is none."""
+    """Return one model by name or folder, with its card; raises ``ModelError`` if there is none."""
     for folder in (Path(model), _engine.weights_folder() / model):
         if (folder / "config.json").is_file():
             return _describe(folder)
@@ -34,7 +34,7 @@ def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
 
 
 def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
-    """Loads a model on the CPU, which checks its files against its configuration."""
+    """Load a model on the CPU, which checks its files against its configuration."""
     info = model_info(model)
     with engine_errors():
         runtime = _engine.load_runtime(Path(info.path), device="cpu", threads=None)
@@ -54,11 +54,11 @@ def convert_model(
     *,
     dtype: Literal["bf16", "fp32"] = "bf16",
 ) -> Path:
-    """Converts a model of another kind into one of drt's, or one of drt's into plain tensors.
+    """Convert a model of another kind into one of drt's, or one of drt's into plain tensors.
 
     A folder with a BERT-like encoder of Hugging Face (safetensors, never pickles) becomes a model
     folder that finds passages and can be trained to answer. A model, by name or folder, becomes
-    safetensors and JSON under plain names, which need no drt. Returns `out`, a new folder.
+    safetensors and JSON under plain names, which need no drt. Returns ``out``, a new folder.
     """
     with engine_errors():
         named = source if isinstance(source, str) else Path(source)

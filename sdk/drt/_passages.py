@@ -19,16 +19,16 @@ def passage(
     *,
     around: int = AROUND,
 ) -> Passage:
-    """The passage of a citation, of a chunk of a trace, or of a handle: `43f8db2c:67218-67228`.
+    """Return the passage of a citation, a chunk of a trace, or a handle: 43f8db2c:67218-67228.
 
-    `around` characters stand before and after the quote, less where words would be cut. Raises
-    `NotFoundError` where there is no such document or place.
+    ``around`` characters stand before and after the quote, less where words would be cut. Raises
+    ``NotFoundError`` where there is no such document or place.
     """
     if isinstance(citation, str):
         document, start, end = _parsed(citation)
     else:
         document, start, end = citation.document, citation.start, citation.end
-    with library._open() as store:
+    with library._open() as store:  # noqa: SLF001  only the SDK opens stores
         row = store.document(document)
         if not start < end <= row.characters:
             raise NotFoundError(
@@ -73,6 +73,6 @@ def _parsed(handle: str) -> tuple[str, int, int]:
 
 
 def _from_word(text: str) -> str:
-    """`text` without the piece of a word that it begins with."""
+    """Return ``text`` without the piece of a word that it begins with."""
     gap = re.search(r"\s", text[:60])
     return text[gap.end() :] if gap else text

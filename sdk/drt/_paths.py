@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def default_library() -> Path:
-    """`DRT_LIBRARY` where it is set, else a folder under the platform's data directory."""
+    """Return ``DRT_LIBRARY`` if set, else a folder under the platform's data directory."""
     named = os.environ.get("DRT_LIBRARY")
     if named:
         return Path(named)

@@ -1,4 +1,4 @@
-"""JSON Schemas (2020-12) of what `to_dict` and `--json` give, made from the result types.
+"""JSON Schemas (2020-12) of what ``to_dict`` and ``--json`` give, made from the result types.
 
 A schema follows its type, so it cannot fall behind it; what a type does not say stands below.
 """
@@ -28,19 +28,19 @@ _PLAIN: dict[object, Schema] = {
 
 
 def schemas() -> tuple[str, ...]:
-    """The names that `schema` knows."""
+    """Return the names that ``schema`` knows."""
     return tuple(_SCHEMAS)
 
 
 def schema(name: str) -> Schema:
-    """The JSON Schema of a command's `--json`, or (`ask-line`) of one line of its `--jsonl`."""
+    """Return the JSON Schema of a command's ``--json``, or (``ask-line``) of its ``--jsonl``."""
     if name not in _SCHEMAS:
         raise NotFoundError(f"there is no schema {name!r}; there are {', '.join(_SCHEMAS)}.")
     return {"$schema": DIALECT, "title": f"drt {name.replace('-', ' ')}", **_SCHEMAS[name]()}
 
 
 def _of(kind: object) -> Schema:
-    """The schema of a type: plain values, dataclasses, tuples, unions and literals of them."""
+    """Return the schema of a type: plain values, dataclasses, tuples, unions and literals."""
     if kind in _PLAIN:
         return dict(_PLAIN[kind])
     if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -60,7 +60,7 @@ def _of(kind: object) -> Schema:
 
 
 def _fields(kind: Any, *without: str, **others: Schema) -> Schema:
-    """An object with a dataclass's fields, some left out or told otherwise."""
+    """Return an object with a dataclass's fields, some left out or replaced."""
     hints = typing.get_type_hints(kind)
     names = [one.name for one in dataclasses.fields(kind) if one.name not in without]
     given = {name: _of(hints[name]) for name in names if name not in others}
@@ -86,7 +86,7 @@ def _share(text: str) -> Schema:
 
 
 def _with(object_: Schema, **more: Schema) -> Schema:
-    """An object's schema with further properties, all of them required."""
+    """Return an object's schema with further properties, all of them required."""
     return {**object_, **_object(object_["properties"] | more)}
 
 
@@ -119,7 +119,7 @@ def _citation() -> Schema:
 
 
 def _chunk(kind: Any) -> Schema:
-    """A chunk of a trace, with the place that follows from its fields."""
+    """Return the schema of a chunk of a trace, with the place that follows from its fields."""
     end = {"type": "integer", "minimum": 0, "description": "character after its last"}
     return _with(_fields(kind), end=end, handle=_HANDLE)
 
@@ -139,7 +139,7 @@ def _summary() -> Schema:
 
 
 def _summary_line() -> Schema:
-    """A sentence of a summary, a change with its sentence or without, or what was left out."""
+    """Return the schema of a sentence of a summary, of a change, or of what was left out."""
     kinds = _fields(_types.Change, "new")
     omitted = _object({"changes_omitted": {"type": "integer", "minimum": 1}})
     return {"oneOf": [_citation(), _with(_citation(), **kinds["properties"]), kinds, omitted]}
@@ -172,7 +172,7 @@ def _model() -> Schema:
 
 
 def _measured(name: str) -> Schema:
-    """`eval` and `bench`: named numbers, whose names depend on the task."""
+    """Return the schema of ``eval`` or ``bench``: named numbers, which depend on the task."""
     free: Schema = {"type": "object"}
     shared = {"seconds": {"type": "number"}, "model": {"type": "string"}}
     if name == "bench":

@@ -26,6 +26,7 @@ class Session:
     ``autosave=False`` only ``save`` stores it.
     """
 
+    # SLF001: it uses private methods of its assistant, which has the lock, model and store.
     def __init__(
         self, assistant: Assistant, state: SessionState, *, name: str | None, autosave: bool = True
     ) -> None:
@@ -48,25 +49,25 @@ class Session:
         return _convert.turns(self._state.turns)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Asks as `Assistant.ask` does, remembering the turns before."""
-        answer = self._assistant._ask(question, options, session=self._state)
+        """Ask as ``Assistant.ask`` does, remembering the turns before."""
+        answer = self._assistant._ask(question, options, session=self._state)  # noqa: SLF001
         self._autosave(answer)
         return answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """Asks as `Assistant.stream` does, remembering the turns before."""
-        return self._assistant._stream(
+        """Ask as ``Assistant.stream`` does, remembering the turns before."""
+        return self._assistant._stream(  # noqa: SLF001
             question, options, session=self._state, finished=self._autosave
         )
 
     def save(self) -> None:
-        """Stores the conversation in the library; `SessionError` where it has no name."""
+        """Store the conversation in the library; raises ``SessionError`` if it has no name."""
         if self._name is None:
             raise SessionError("this conversation has no name; rename() gives it one and saves it.")
-        self._assistant._save_session(self._state)
+        self._assistant._save_session(self._state)  # noqa: SLF001
 
     def rename(self, name: str) -> None:
-        """Gives the conversation another name, or its first one, and stores it."""
+        """Give the conversation another name, or its first one, and store it."""
         if self._name is not None:
             self._assistant.library.rename_session(self._name, name)
         self._state.name = name

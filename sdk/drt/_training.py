@@ -11,7 +11,7 @@ from ._errors import engine_errors
 
 
 def train(config: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Path:
-    """Trains as a TOML config says, changed by "key=value" overrides; returns the run folder.
+    """Train as a TOML config says, changed by "key=value" overrides; return the run folder.
 
     Of a folder of configs, each is trained in the order of their names.
     """
@@ -25,7 +25,7 @@ def train_tokenizer(
     *,
     vocab_size: int = 16384,
 ) -> Path:
-    """Makes a byte-level BPE tokenizer from corpus files; returns what was written."""
+    """Make a byte-level BPE tokenizer from corpus files; return what was written."""
     with engine_errors():
         return _engine.train_tokenizer(
             [Path(one) for one in corpus], Path(out), vocab_size=vocab_size

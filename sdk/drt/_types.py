@@ -95,7 +95,7 @@ class AskOptions(TypedDict, total=False):
 
     documents: restricts the question to these, by id, title, source or ``DocumentInfo``.
     mode: "quote" answers with spans of the documents, "free" lets the decoder write.
-    top_k: chunks retrieved at a time.
+    top_k: chunks retrieved at a time, 1 to 64; the model's own number by default.
     retriever: where candidates come from.
     reread: whether retrieved chunks are encoded again beside the question.
     threshold: confidence from which an answer counts as found; the model's own by default.
@@ -104,7 +104,7 @@ class AskOptions(TypedDict, total=False):
 
     documents: str | DocumentInfo | Sequence[str | DocumentInfo] | None
     mode: AnswerMode
-    top_k: int
+    top_k: int | None
     retriever: Retriever
     reread: bool
     threshold: float | None

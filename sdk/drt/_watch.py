@@ -22,7 +22,7 @@ Stamp = tuple[int, int]
 
 
 class Watch:
-    """What is known of some folders; `poll` looks at them once and does what is to be done."""
+    """What is known of some folders; ``poll`` looks at them once and does what is to be done."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Watch:
                 raise DocumentError(f"{folder} is not a folder; name one that is there to watch.")
 
     def poll(self) -> Iterator[WatchEvent]:
-        """Reads what is new or changed, removes what is gone; one event for each."""
+        """Read what is new or changed, remove what is gone; yield an event for each."""
         seen = {file: stamp for folder in self._folders for file, stamp in _files(folder)}
         now = time.time_ns()
         for file, stamp in seen.items():
@@ -74,7 +74,7 @@ class Watch:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Stamp]]:
-    """The files below a folder with when they changed and their size; hidden ones are left out."""
+    """Yield the files below a folder with time and size; hidden ones are left out."""
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -88,7 +88,7 @@ def _files(folder: Path) -> Iterator[tuple[Path, Stamp]]:
 
 
 def _lost(source: Path, folder: Path) -> bool:
-    """Whether a document of this folder has no file any more.
+    """Return whether a document of this folder has no file any more.
 
     Not where the whole folder is away, such as a disk that is not mounted, and not where the
     document lies inside a file, such as an archive.
