@@ -148,7 +148,7 @@ class TraceEntry(_Place):
 
 @dataclass(frozen=True)
 class TraceCandidate(_Place):
-    """A chunk that landmarks or words proposed, with its score there (words: BM25 share)."""
+    """A chunk that landmarks or words proposed, with its score there (words: normalised BM25)."""
 
     score: float
     retrieved: bool
