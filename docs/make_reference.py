@@ -14,6 +14,7 @@ from drt_cli._manual import reference
 from drt_cli.main import cli
 
 FOLDER = Path(__file__).parent / "reference"
+PARAMETER = re.compile(r"^([a-z_]+): ")
 
 
 def python_reference() -> str:
@@ -31,11 +32,23 @@ def python_reference() -> str:
 
 def described(title: str, value: object, level: str = "##") -> list[str]:
     """Return a heading, a signature and a docstring."""
-    text = inspect.getdoc(value) or ""
+    text = parameter_lists(inspect.getdoc(value) or "")
     lines = [f"{level} {title}", ""]
     if not (inspect.isclass(value) and issubclass(value, BaseException | dict)):
         lines += ["```text", signature(title, value), "```", ""]
     return [*lines, text, ""] if text else lines
+
+
+def parameter_lists(text: str) -> str:
+    """Return a docstring with paragraphs of ``name: meaning`` lines as lists."""
+    paragraphs = text.split("\n\n")
+    for index, paragraph in enumerate(paragraphs):
+        lines = paragraph.splitlines()
+        if lines and PARAMETER.match(lines[0]):
+            lines = [PARAMETER.sub(r"- `\1`: ", line) for line in lines]
+            lines = [line if line.startswith("- `") else f"  {line.strip()}" for line in lines]
+            paragraphs[index] = "\n".join(lines)
+    return "\n\n".join(paragraphs)
 
 
 def methods(name: str, owner: type) -> list[str]:
