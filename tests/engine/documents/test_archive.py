@@ -233,18 +233,18 @@ def test_an_archive_has_one_budget_of_files(
 
 
 def test_an_archive_has_one_budget_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "CHARACTERS", 20_000)
+    monkeypatch.setattr(limits, "CHARACTERS", 15_000)
     monkeypatch.setattr(limits, "CHARACTERS_PER_BYTE", 0)
-    (tmp_path / "a.zip").write_bytes(make_zip(pages(3)))
+    (tmp_path / "a.zip").write_bytes(make_zip(pages(2)))
     for source in (found := expand_paths([str(tmp_path / "a.zip")])):
         # Each is read twice, as reading into a library does, but is one text.
         assert read_all([source, source]) == ["word", "word"]
     assert found.notes.skipped == ()
-    monkeypatch.setattr(limits, "CHARACTERS", 15_200)
-    (tmp_path / "b.zip").write_bytes(make_zip(pages(6)))
+    monkeypatch.setattr(limits, "CHARACTERS", 10_200)
+    (tmp_path / "b.zip").write_bytes(make_zip(pages(5)))
     endings = [read_all([one])[0] for one in expand_paths([str(tmp_path / "b.zip")])]
-    assert endings[:3] == ["word"] * 3 and len(endings) == 4
-    assert "unpacks to far more" in endings[3]
+    assert endings[:2] == ["word"] * 2 and len(endings) == 3
+    assert "unpacks to far more" in endings[2]
 
 
 def test_an_archive_has_one_budget_of_computing(

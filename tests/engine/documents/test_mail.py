@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from drt_engine.documents import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.mail.reader import decoded_words
+from drt_engine.documents.mail import headers
+from drt_engine.documents.mail.headers import decoded_words
 from drt_engine.documents.sandbox.process import Limits, read_isolated
 from tests.engine.documents.helpers import joined, read
 
@@ -56,6 +57,26 @@ def test_a_header_of_words_without_number_takes_no_time_to_speak_of(tmp_path: Pa
     document = read_isolated(format_named("email"), source, Limits(cpu_seconds=15))
     text = joined(list(document.blocks))
     assert "Subject: " + "ab" * 200_000 + "\n" in text and text.endswith(BODY + "\n")
+
+
+def test_every_encoded_word_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A message is parsed to see whether it holds text, for its title, and to be read.
+    decode, words = headers._word_bytes, []
+
+    def counted(encoding: str, text: str) -> bytes | None:
+        words.append(text)
+        return decode(encoding, text)
+
+    monkeypatch.setattr(headers, "_word_bytes", counted)
+    subject = "".join(f"=?utf-8?Q?w{n}?= " for n in range(300))
+    document, blocks = read(
+        tmp_path / "a.eml", f"From: =?utf-8?Q?J=C3=B6rg?=\nSubject: {subject}{BODY}"
+    )
+    assert document.author == "Jörg" and document.title.startswith("w0w1w2")
+    assert "w298w299\n" in joined(blocks)
+    assert sorted(words) == sorted(["J=C3=B6rg", *(f"w{n}" for n in range(300))])
 
 
 def test_long_headers_are_read_whole(tmp_path: Path) -> None:

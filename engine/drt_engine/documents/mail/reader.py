@@ -5,9 +5,7 @@ Each message of a mailbox is a section; other attachments are named, not read.
 
 from __future__ import annotations
 
-import binascii
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from email.errors import HeaderParseError, MessageError
@@ -25,9 +23,10 @@ from drt_engine.documents.base import (
     regroup,
     words,
 )
-from drt_engine.documents.encodings import codec_name, empty
+from drt_engine.documents.encodings import empty
 from drt_engine.documents.html.reader import HtmlReader
 from drt_engine.documents.limits import HEADER_CHARACTERS, MESSAGE_BYTES, NESTED_MESSAGES
+from drt_engine.documents.mail.headers import Headers, decode_bytes
 from drt_engine.documents.mail.lines import PartLines, newlines
 from drt_engine.errors import DocumentError, UnreadableDocument
 
@@ -37,8 +36,6 @@ _TEXT_SUFFIXES = (".txt", ".md", ".csv", ".log", ".rst", ".json", ".ics")
 _READ_HEADERS = frozenset(map(str.lower, _HEADERS)) | words(
     "content-type content-transfer-encoding content-disposition mime-version"
 )
-# The bounds keep a header of openings without an end from being searched to its end for each.
-_ENCODED_WORD = re.compile(r"=\?([\w.:-]{1,40})(?:\*[\w-]{0,40})?\?([qQbB])\?([^?]{0,4000})\?=")
 _FIRST_LINE = re.compile(rb"From \S+.*\d\d:\d\d")
 _QUOTED_FROM = re.compile(rb">+From ")  # so that it does not begin a message
 _HEADER_LINE = re.compile(
@@ -81,73 +78,21 @@ def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
             yield first, b"".join(lines)
 
 
-def _header(message: Message, name: str) -> str:
-    """Return the first header of a name, fit for a title."""
-    return one_line(next(_headers(message, name), ""))
-
-
-def _headers(message: Message, name: str) -> Iterator[str]:
-    """Yield the headers of a name as people read them; raw bytes are UTF-8, else cp1252."""
-    for key, value in message.raw_items():
-        if key.lower() != name.lower():
-            continue
-        data = str(value).encode("utf-8", "surrogateescape")
-        yield _plain_line(decoded_words(_decode_bytes(data, None)))
-
-
-def _plain_line(text: str) -> str:
-    """Return a header on one line, its control characters as spaces."""
-    return " ".join("".join(" " if unicodedata.category(c) == "Cc" else c for c in text).split())
-
-
-def decoded_words(header: str) -> str:
-    """Return a header with its encoded words (RFC 2047) as text, in time by its length alone.
-
-    The standard library's decoder puts every word in front of those before it, one by one.
-    """
-    pieces: list[str] = []
-    # Bytes of adjacent words of one charset: a character may be split between two words.
-    data, charset = bytearray(), ""
-    end = 0
-    for word in _ENCODED_WORD.finditer(header):
-        between = header[end : word.start()]
-        word_bytes = _word_bytes(word[2], word[3])
-        if word_bytes is None:
-            continue
-        if not data or between.strip() or word[1].lower() != charset:
-            pieces.append(_decode_bytes(bytes(data), charset))
-            # White space between two encoded words only parts them.
-            pieces.append(between if between.strip() or not end else "")
-            data.clear()
-        charset, end = word[1].lower(), word.end()
-        data += word_bytes
-    return "".join((*pieces, _decode_bytes(bytes(data), charset), header[end:]))
-
-
-def _word_bytes(encoding: str, text: str) -> bytes | None:
-    """Return the bytes of an encoded word; None where it is none."""
-    try:
-        if encoding in "bB":
-            return binascii.a2b_base64(text + "=" * (-len(text) % 4))
-        return binascii.a2b_qp(text.replace("_", " ").encode("ascii"))
-    except ValueError:  # of which binascii's error is one
-        return None
-
-
 class _MessageWriter:
     """Writes one message; attached messages are sections within it."""
 
-    def __init__(self, name: str, notes: Notes, lines: PartLines) -> None:
-        self._name, self._notes, self._lines = name, notes, lines
+    def __init__(self, name: str, notes: Notes, lines: PartLines, headers: Headers) -> None:
+        """Make the writer of a message in the source ``name``; ``lines`` has its parts' places."""
+        self._name, self._notes, self._lines, self._headers = name, notes, lines, headers
 
     def blocks(self, message: Message, path: tuple[str, ...] = ()) -> Iterator[Block]:
         """Yield headers and body of a message that is attached within those of ``path``."""
-        subject = _header(message, "Subject") or "(no subject)"
+        subject = self._headers.title(message, "Subject") or "(no subject)"
         path = (*path, subject)
         section = " > ".join(path)
         headers = []
         for name in _HEADERS:
-            values = list(filter(None, _headers(message, name)))
+            values = list(filter(None, self._headers.all(message, name)))
             headers += [(name, self._shortened(name, value)) for value in values[:1]]
             if len(values) > 1:
                 why = "a message has one; they may be forged"
@@ -285,23 +230,14 @@ def _decoded(part: Message) -> str:
         return ""
     if not isinstance(data, bytes):
         return ""
-    text = _decode_bytes(data, declared)
+    text = decode_bytes(data, declared)
     text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return text.replace("\0", "")
 
 
-def _decode_bytes(data: bytes, declared: str | None) -> str:
-    """Bytes as UTF-8 where they are that, else in the declared encoding, else in cp1252."""
-    codec = codec_name(declared)
-    if codec is not None and codec.startswith("iso2022"):  # whose bytes are ASCII, too
-        return data.decode(codec, "replace")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return data.decode(codec or "cp1252", "replace")
-
-
-def _written_messages(source: Source, notes: Notes) -> Iterator[tuple[Message, Iterator[Block]]]:
+def _written_messages(
+    source: Source, notes: Notes, headers: Headers
+) -> Iterator[tuple[Message, Iterator[Block]]]:
     parser = BytesParser()
     for first, data in _messages(source, notes):
         try:
@@ -310,11 +246,11 @@ def _written_messages(source: Source, notes: Notes) -> Iterator[tuple[Message, I
         except _PARSE_ERRORS as error:
             notes.skip("message", f"it is not whole ({type(error).__name__})")
             continue
-        yield message, _MessageWriter(source.name, notes, lines).blocks(message)
+        yield message, _MessageWriter(source.name, notes, lines, headers).blocks(message)
 
 
-def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
-    for _, blocks in _written_messages(source, notes):
+def _pieces(source: Source, notes: Notes, headers: Headers) -> Iterator[Block]:
+    for _, blocks in _written_messages(source, notes, headers):
         yield from blocks
 
 
@@ -323,13 +259,16 @@ class MailReader:
     """A message, or the messages of a mailbox."""
 
     def recognises(self, head: bytes) -> bool:
+        """Return whether a file begins as a mailbox does, or with headers of a message."""
         if _FIRST_LINE.match(head) and _KNOWING.search(head):
             return True
         return _HEADER_LINE.match(head) is not None and len(_KNOWING.findall(head)) > 1
 
     def open(self, source: Source) -> OpenDocument:
-        first = next(_written_messages(source, Notes()), None)
-        if first is None or not any(b.text.strip() for b in _pieces(source, Notes())):
+        """Open the messages; subject, sender and date of a single one are the document's."""
+        headers = Headers()
+        first = next(_written_messages(source, Notes(), headers), None)
+        if first is None or not any(b.text.strip() for b in _pieces(source, Notes(), headers)):
             raise empty(source)
         message, _ = first
         if not any(message.get(name) for name in (*_HEADERS, "Received", "Message-ID")):
@@ -339,10 +278,12 @@ class MailReader:
             )
         with source.open() as file:
             mailbox = _FIRST_LINE.match(file.read(256)) is not None
-        subject = "" if mailbox else _header(message, "Subject")
+        subject = "" if mailbox else headers.title(message, "Subject")
         media = "application/mbox" if mailbox else "message/rfc822"
         notes = Notes()
-        blocks = regroup(_pieces(source, notes))
-        author, date = ("", "") if mailbox else (_header(message, "From"), _header(message, "Date"))
+        blocks = regroup(_pieces(source, notes, headers))
+        author, date = "", ""
+        if not mailbox:
+            author, date = headers.title(message, "From"), headers.title(message, "Date")
         title = subject or one_line(source.file_name)
         return OpenDocument(title, media, blocks, notes, author, date_of(date))
