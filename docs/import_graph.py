@@ -25,8 +25,10 @@ SOURCES = {
     "drt_cli": "drt_cli",
 }
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("kernels/interpreter", "kernels/shapes", "kernels/testing", "kernels/backend"),
+    ("kernels/interpreter", "kernels/launch", "kernels/shapes", "kernels/testing"),
+    ("kernels/backend",),
     ("kernels/gca", "kernels/scan", "kernels/window"),
+    ("kernels/decode",),
     ("kernels",),
     ("errors", "results", "threads", "text"),
     ("config",),

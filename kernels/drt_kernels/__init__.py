@@ -1,9 +1,9 @@
-"""Grouped cross-attention over retrieved chunks: tensors and numbers in, tensors out."""
+"""Attention over retrieved chunks, the search for them, and windows: tensors in, tensors out."""
 
 from __future__ import annotations
 
-from drt_kernels.backend import explain_backend, gca
-from drt_kernels.gca.decode import ChunkRecords, decode_memory, gca_decode
+from drt_kernels.decode import ChunkRecords, decode_memory, gca_decode
+from drt_kernels.gca.attention import explain_backend, gca
 from drt_kernels.scan import landmark_topk
 from drt_kernels.window import explain_window, window_attention
 

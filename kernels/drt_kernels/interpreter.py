@@ -1,5 +1,4 @@
-"""Triton's interpreter, in which the kernels are tested on a CPU: whether it is on, and its bf16
-mended.
+"""Triton's interpreter, in which the kernels are tested on a CPU: whether it is on, and repairs.
 
 numpy has no bf16, so the interpreter (seen in 3.6 and 3.9) keeps the bits in 16-bit integers, which
 ``tl.dot`` then multiplies as integers, and it cuts where a GPU rounds. It also prepares the
@@ -18,15 +17,17 @@ def interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "on", "yes", "y")
 
 
-def mend_interpreter() -> None:
-    """Make the interpreter multiply bf16 as numbers, round it to nearest, ties to even, and prepare
-    the language once per module; twice is as good as once.
+def repair_interpreter() -> None:
+    """Repair bf16 in the interpreter, and make it prepare the language once per module.
+
+    bf16 is multiplied as numbers and rounded to nearest, ties to even. Calling it again changes
+    nothing.
     """
     import triton.language as tl
     from triton.runtime import interpreter
     from triton.runtime.interpreter import InterpretedFunction, InterpreterBuilder, TensorHandle
 
-    if getattr(InterpreterBuilder, "bfloat16_mended", False):
+    if getattr(InterpreterBuilder, "bfloat16_repaired", False):
         return
     plain_dot, plain_cast = InterpreterBuilder.create_dot, InterpreterBuilder.cast_impl
 
@@ -35,26 +36,26 @@ def mend_interpreter() -> None:
             return handle
         return TensorHandle(_from_bfloat16(handle.data), tl.float32)
 
-    def create_dot(self: Any, a: Any, b: Any, *rest: Any) -> Any:
-        return plain_dot(self, widened(a), widened(b), *rest)
+    def create_dot(self: Any, a: Any, b: Any, *options: Any) -> Any:
+        return plain_dot(self, widened(a), widened(b), *options)
 
-    def cast_impl(self: Any, source: Any, kind: Any) -> Any:
-        if source.dtype.scalar == tl.float32 and kind.scalar == tl.bfloat16:
+    def cast_impl(self: Any, source: Any, dtype: Any) -> Any:
+        if source.dtype.scalar == tl.float32 and dtype.scalar == tl.bfloat16:
             return TensorHandle(_to_bfloat16(source.data), tl.bfloat16)
-        return plain_cast(self, source, kind)
+        return plain_cast(self, source, dtype)
 
     prepared: set[int] = set()
 
     def call(self: Any, *args: Any, **options: Any) -> Any:
         if id(self.fn.__globals__) not in prepared:
             prepared.add(id(self.fn.__globals__))
-            interpreter._patch_lang(self.fn)
+            interpreter._patch_lang(self.fn)  # noqa: SLF001  what it does at every call
         return self.rewrite()(*args, **options)
 
     InterpretedFunction.__call__ = call
     InterpreterBuilder.create_dot = create_dot
     InterpreterBuilder.cast_impl = cast_impl
-    InterpreterBuilder.bfloat16_mended = True
+    InterpreterBuilder.bfloat16_repaired = True
 
 
 def _from_bfloat16(data: Any) -> Any:

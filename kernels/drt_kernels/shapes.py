@@ -7,6 +7,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -15,16 +17,22 @@ TRITON_TYPES = (torch.bfloat16, torch.float16, torch.float32)
 TRITON_CAPABILITY = (8, 0)
 
 
-def check_gca(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    mask: Tensor,
-    index: Tensor,
-    probabilities: Tensor,
-) -> None:
+@dataclass(frozen=True)
+class Retrieval:
+    """What query chunks retrieved from a pool of chunks.
+
+    ``mask`` [P, S], true for tokens of the pool that exist; ``index`` [B, C, R] int64 into the
+    pool; ``probabilities`` [B, C, R]. Within the Triton kernels B and C are one dimension, N.
+    """
+
+    mask: Tensor
+    index: Tensor
+    probabilities: Tensor
+
+
+def check_gca(query: Tensor, keys: Tensor, values: Tensor, retrieval: Retrieval) -> None:
     """Raise ``ValueError`` unless the shapes of one ``gca`` call fit together."""
+    mask, index, probabilities = retrieval.mask, retrieval.index, retrieval.probabilities
     if query.dim() != 5:
         raise ValueError(f"query has {query.dim()} dimensions, expected 5: [B, C, T, H, D]")
     if keys.dim() != 4 or keys.shape != values.shape:
@@ -52,21 +60,19 @@ def check_index_range(index: Tensor, pool: int) -> None:
     """
     if index.device.type != "cpu" or not index.numel():
         return
-    least, most = (int(x) for x in index.aminmax())
-    if least < 0 or most >= pool:
-        raise ValueError(f"index runs from {least} to {most}, expected 0 to {pool - 1}")
+    lowest, highest = (int(x) for x in index.aminmax())
+    if lowest < 0 or highest >= pool:
+        raise ValueError(f"index runs from {lowest} to {highest}, expected 0 to {pool - 1}")
 
 
 def triton_limit(query: Tensor) -> str | None:
-    """Return what about ``query`` [.., D] the Triton kernels cannot do, with what they can;
-    ``None`` if nothing.
-    """
+    """Return what the Triton kernels cannot do with ``query`` [.., D]; ``None`` if nothing."""
     if query.shape[-1] not in TRITON_HEAD_SIZES:
         return f"head size {query.shape[-1]} is not one of {[*TRITON_HEAD_SIZES]}"
     if query.dtype not in TRITON_TYPES:
         return f"{query.dtype} is not one of {', '.join(map(str, TRITON_TYPES))}"
     if query.is_cuda:
-        seen = torch.cuda.get_device_capability(query.device)
-        if seen < TRITON_CAPABILITY:
-            return f"compute capability {seen} of the GPU is below {TRITON_CAPABILITY}"
+        capability = torch.cuda.get_device_capability(query.device)
+        if capability < TRITON_CAPABILITY:
+            return f"compute capability {capability} of the GPU is below {TRITON_CAPABILITY}"
     return None

@@ -11,14 +11,16 @@ from torch import Tensor
 
 def relative_error(reference: Tensor, actual: Tensor) -> float:
     """Return the norm of the difference over the norm of ``reference``, both taken in float64."""
-    wanted = reference.double().flatten()
-    difference = (wanted - actual.to(reference.device).double().flatten()).norm()
-    return (difference / wanted.norm().clamp(min=1e-12)).item()
+    exact = reference.double().flatten()
+    difference = (exact - actual.to(reference.device).double().flatten()).norm()
+    error: float = (difference / exact.norm().clamp(min=1e-12)).item()
+    return error
 
 
 def assert_close(name: str, reference: Tensor, actual: Tensor, ratio: float) -> None:
-    """Raise ``AssertionError`` when the relative error in norm of ``actual`` is above ``ratio`` or
-    it is not finite.
+    """Raise ``AssertionError`` unless ``actual`` is finite and near ``reference``.
+
+    Near: the relative error in norm is at most ``ratio``.
     """
     if reference.shape != actual.shape:
         raise AssertionError(
@@ -42,8 +44,9 @@ def poisoned(*shape: int, dtype: torch.dtype = torch.float32) -> Tensor:
 
 @contextmanager
 def poisoned_memory() -> Iterator[None]:
-    """Fill whatever is allocated inside with NaN (the largest number for integers), and refuse
-    operations that are not deterministic.
+    """Fill whatever is allocated inside with NaN (the largest number for integers).
+
+    Operations that are not deterministic are refused.
     """
     before = torch.are_deterministic_algorithms_enabled()
     warn_only = torch.is_deterministic_algorithms_warn_only_enabled()

@@ -23,9 +23,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def mended_interpreter() -> None:
+def repaired_interpreter() -> None:
     """bf16 in the interpreter as on a GPU, for the tests that launch kernels directly."""
-    from drt_kernels.interpreter import interpreting, mend_interpreter
+    from drt_kernels.interpreter import interpreting, repair_interpreter
 
     if interpreting() and importlib.util.find_spec("triton") is not None:
-        mend_interpreter()
+        repair_interpreter()

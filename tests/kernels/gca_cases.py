@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from drt_kernels import gca
+from drt_kernels.shapes import Retrieval
 from drt_kernels.testing import assert_close, poisoned_memory, relative_error
 
 LEAVES = ("query", "keys", "values", "probabilities")
@@ -24,6 +25,11 @@ class Case:
     mask: Tensor
     index: Tensor
     probabilities: Tensor
+
+    @property
+    def retrieval(self) -> Retrieval:
+        """What the query chunks retrieved."""
+        return Retrieval(self.mask, self.index, self.probabilities)
 
     def run(self, backend: str | None, *, off_by_one: bool = True) -> Tensor:
         return gca(

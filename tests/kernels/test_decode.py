@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from drt_kernels import ChunkRecords, decode_memory, gca, gca_decode
-from drt_kernels.gca.decode import explain_decode
+from drt_kernels.decode import explain_decode
 from drt_kernels.testing import assert_close, relative_error
 
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="no Triton")
@@ -127,7 +127,7 @@ def test_shapes(
 
 def plain_bf16(case: Case) -> Tensor:
     """The same formula as PyTorch computes it in bf16."""
-    keys, values, mask = case.records.chosen(case.index, torch.bfloat16)
+    keys, values, mask = case.records.gather(case.index, torch.bfloat16)
     repeat = case.query.shape[2] // keys.shape[3]
     keys, values = (t.repeat_interleave(repeat, dim=3) for t in (keys, values))
     q = case.query.bfloat16() * case.query.shape[-1] ** -0.5
@@ -214,7 +214,7 @@ def test_it_is_the_whole_sequence_form_for_one_chunk(backend: str) -> None:
 @NEEDS_TRITON
 @pytest.mark.parametrize("units", [1, 7, 1000])
 def test_any_split_gives_the_same(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drt_kernels.gca import decode_kernel
+    from drt_kernels.decode import kernel as decode_kernel
 
     case = make_case(2, 20, 7)
     parts = min(7, max(1, -(-units // 4)))
@@ -226,7 +226,7 @@ def test_any_split_gives_the_same(units: int, monkeypatch: pytest.MonkeyPatch) -
 
 @NEEDS_TRITON
 def test_programs_fill_the_gpu() -> None:
-    from drt_kernels.gca.decode_kernel import _chunks_of_a_program
+    from drt_kernels.decode.kernel import _chunks_of_a_program
 
     device = torch.device("cpu")  # counts as 8 multiprocessors
     assert _chunks_of_a_program(1, 8, device) == 1
@@ -296,7 +296,7 @@ def test_more_than_two_to_the_31_numbers_by_strides() -> None:
 @NEEDS_TRITON
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8], ids=str)
 def test_the_operator_says_of_itself_what_is_true(kind: torch.dtype) -> None:
-    from drt_kernels.gca.decode_kernel import _decode_op
+    from drt_kernels.decode.kernel import _decode_op
 
     case = make_case(1, 4, 2, batch=1, heads=(1, 1), kind=kind)
     records = case.records

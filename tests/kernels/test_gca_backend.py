@@ -12,6 +12,8 @@ import pytest
 import torch
 
 from drt_kernels import backend, explain_backend
+from drt_kernels.gca.attention import BACKENDS
+from drt_kernels.shapes import triton_limit
 from tests.kernels.gca_cases import make_case
 
 
@@ -24,7 +26,7 @@ def on_gpu(dtype: torch.dtype = torch.bfloat16, size: int = 64) -> Any:
 @pytest.fixture(autouse=True)
 def hopper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
-    monkeypatch.setattr(backend, "_import_problem", None)
+    monkeypatch.setattr(backend, "_import_problems", {"GCA": None})
 
 
 def test_on_a_cpu_it_is_dense() -> None:
@@ -48,7 +50,7 @@ def test_on_a_gpu_it_is_triton() -> None:
     ],
 )
 def test_limits_lead_to_dense_and_are_named(query: Any, reason: str) -> None:
-    choice = backend.choose(None, query)
+    choice = backend.choose(BACKENDS, query, triton_limit)
     assert choice.name == "dense"
     assert reason in choice.reason
     assert f"triton: asked for by name, but it cannot run: {reason}" in explain_backend(
@@ -62,10 +64,10 @@ def test_an_old_gpu_leads_to_dense(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_failed_import_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backend, "_import_problem", backend._NOT_YET)
+    monkeypatch.setattr(backend, "_import_problems", {})
     monkeypatch.setitem(sys.modules, "drt_kernels.gca.autograd", None)
     with pytest.warns(RuntimeWarning, match="importing Triton failed with ModuleNotFoundError"):
-        choice = backend.choose(None, on_gpu())
+        choice = backend.choose(BACKENDS, on_gpu(), triton_limit)
     assert choice.name == "dense"
     assert "import of drt_kernels.gca.autograd halted" in choice.reason
     assert "import of drt_kernels.gca.autograd halted" in explain_backend("triton", on_gpu())

@@ -147,12 +147,11 @@ def test_tiles_are_timed_and_kept() -> None:
     from drt_kernels.gca.tuning import tune_gca
 
     case = preset_case(64).to(torch.bfloat16)
-    arguments = vars(case).copy()
-    vectors = [arguments.pop(name) for name in ("query", "keys", "values")]
+    arguments = (case.query, case.keys, case.values, case.retrieval)
     try:
-        first = tune_gca(*vectors, **arguments)
+        first = tune_gca(*arguments)
         assert set(first) == {"forward", "query", "memory"}
-        assert tune_gca(*vectors, **arguments) == first
+        assert tune_gca(*arguments) == first
         check_triton(case, torch.bfloat16)
     finally:
         _MEASURED.clear()

@@ -16,6 +16,7 @@ from drt_kernels import gca
 from drt_kernels.gca.reference import gca_reference
 from drt_kernels.gca.tiles import _MEASURED, TAIL, Problem, candidates, rule, tiles_for
 from drt_kernels.interpreter import interpreting
+from drt_kernels.shapes import Retrieval
 from drt_kernels.testing import assert_close, poisoned_memory, relative_error
 from tests.kernels.gca_cases import LEAVES, Case, check_triton, make_case
 
@@ -82,14 +83,12 @@ def test_gradients_of_a_tail(
     """65 rows in one tile of 64 and a tail, in fp32 too, where the rule gives none: only there is
     the comparison exact.
     """
-    from drt_kernels.gca.forward import problem_of
-
     problem = Problem(rows=65, keys=20, size=32, bytes=dtype.itemsize)
     for kernel in ("forward", "query", "memory"):
         with_tail = replace(rule(kernel, problem), rows=64, tail=TAIL)
         monkeypatch.setitem(_MEASURED, (kernel, problem), with_tail)
     case = small_case(t=65, s=20, r=3)
-    assert problem_of(case.query.flatten(0, 1).to(dtype), case.keys.to(dtype)) == problem
+    assert Problem.of(case.query.flatten(0, 1).to(dtype), case.keys.to(dtype)) == problem
     check_triton(case, dtype, backend=backend)
 
 
@@ -237,7 +236,8 @@ def test_no_retrieved_chunk_gives_zeros() -> None:
 
 
 def test_popular_chunks_are_cut_into_segments() -> None:
-    from drt_kernels.gca.backward import gca_backward_memory, gca_backward_query
+    from drt_kernels.gca.backward_memory import gca_backward_memory
+    from drt_kernels.gca.backward_query import gca_backward_query
     from drt_kernels.gca.forward import gca_forward
     from drt_kernels.gca.inverse_index import invert
 
@@ -245,38 +245,39 @@ def test_popular_chunks_are_cut_into_segments() -> None:
     case.index[:] = torch.tensor([[1, 1, 2], [1, 3, 1], [1, 1, 1]])
     case.probabilities[0, 0, 0] = 0.0
     *vectors, mask, index, probabilities = flat_arguments(case)
-    sparse = {"mask": mask, "index": index, "probabilities": probabilities}
-    _, lse = gca_forward(*vectors, **sparse, off_by_one=True)
+    retrieval = Retrieval(mask, index, probabilities)
+    _, lse = gca_forward(*vectors, retrieval, off_by_one=True)
     grad = torch.randn_like(vectors[0])
-    _, _, stats = gca_backward_query(grad, *vectors, **sparse, lse=lse)
+    _, _, stats = gca_backward_query(grad, *vectors, retrieval, lse=lse)
     whole = invert(index, probabilities, 4)
     cut = invert(index, probabilities, 4, segment=2)
     assert whole.item_start.tolist() == [0, 1, 2, 3, 4]
     assert cut.item_start.tolist() == [0, 1, 4, 5, 6]  # chunk 1 has six pairs left
     with poisoned_memory():
-        wanted = gca_backward_memory(grad, *vectors, **sparse, stats=stats, inverse=whole)
-        actual = gca_backward_memory(grad, *vectors, **sparse, stats=stats, inverse=cut)
+        wanted = gca_backward_memory(grad, *vectors, retrieval, stats=stats, inverse=whole)
+        actual = gca_backward_memory(grad, *vectors, retrieval, stats=stats, inverse=cut)
     for name, one, other in zip(("dkeys", "dvalues"), wanted, actual, strict=True):
         assert_close(name, one, other, 1e-6)
 
 
 def test_b_can_be_recomputed_for_short_chunks() -> None:
-    from drt_kernels.gca.backward import gca_backward_memory, gca_backward_query
+    from drt_kernels.gca.backward_memory import gca_backward_memory
+    from drt_kernels.gca.backward_query import gca_backward_query
     from drt_kernels.gca.forward import gca_forward
 
     case = small_case(t=65, s=30, r=2).to(torch.bfloat16)
     *vectors, mask, index, probabilities = flat_arguments(case)
-    sparse = {"mask": mask, "index": index, "probabilities": probabilities}
-    _, lse = gca_forward(*vectors, **sparse, off_by_one=True)
+    retrieval = Retrieval(mask, index, probabilities)
+    _, lse = gca_forward(*vectors, retrieval, off_by_one=True)
     grad = torch.randn_like(vectors[0])
-    _, _, stats = gca_backward_query(grad, *vectors, **sparse, lse=lse)
-    wanted = gca_backward_memory(grad, *vectors, **sparse, stats=stats)
-    actual = gca_backward_memory(grad, *vectors, **sparse, stats=lse)
+    _, _, stats = gca_backward_query(grad, *vectors, retrieval, lse=lse)
+    wanted = gca_backward_memory(grad, *vectors, retrieval, stats=stats)
+    actual = gca_backward_memory(grad, *vectors, retrieval, stats=lse)
     for name, one, other in zip(("dkeys", "dvalues"), wanted, actual, strict=True):
         assert_close(name, one, other, 1e-3)
     long = torch.zeros(5, 70, 1, 32, dtype=torch.bfloat16)
     with pytest.raises(ValueError, match="at most 64 tokens, these have 70"):
-        gca_backward_memory(grad, vectors[0], long, long, **sparse, stats=lse)
+        gca_backward_memory(grad, vectors[0], long, long, retrieval, stats=lse)
 
 
 def test_inverse_index_names_every_pair_once() -> None:
@@ -304,9 +305,10 @@ def test_operators_pass_the_checks_of_torch() -> None:
     arguments = [t.detach() for t in flat_arguments(small_case(t=1, s=4, r=1, chunks=1))]
     for i in (0, 1, 2, 5):
         arguments[i].requires_grad_()
-    from drt_kernels.backend import load_triton
+    from drt_kernels.backend import import_problem
+    from drt_kernels.gca.attention import BACKENDS
 
-    assert load_triton() is None
+    assert import_problem(BACKENDS) is None
     torch.library.opcheck(torch.ops.drt.gca_forward.default, (*arguments, True, True))
     quick = ("test_schema", "test_autograd_registration", "test_faketensor")
     operator = torch.ops.drt.gca_forward.default
@@ -329,7 +331,7 @@ def test_compiled_whole() -> None:
         assert leaf.grad is not None and torch.equal(leaf.grad, plain[name].grad)
 
 
-def test_the_mended_interpreter_rounds_as_torch_does() -> None:
+def test_the_repaired_interpreter_rounds_as_torch_does() -> None:
     from drt_kernels.interpreter import _from_bfloat16, _to_bfloat16
 
     numbers = torch.cat([torch.randn(2000) * 10.0 ** torch.randint(-40, 38, (2000,)), SPECIAL])
@@ -349,17 +351,15 @@ def test_tiles_are_timed_where_asked() -> None:
     from drt_kernels.gca.tuning import tune_gca
 
     case = small_case(t=65, s=16, r=1, chunks=1).to(torch.bfloat16)
-    vectors, sparse = vars(case).copy(), {}
-    for name in ("mask", "index", "probabilities"):
-        sparse[name] = vectors.pop(name)
+    arguments = (*(getattr(case, name) for name in LEAVES[:3]), case.retrieval)
     with pytest.raises(ValueError, match="on a GPU only"):
-        tune_gca(**vectors, **sparse)
+        tune_gca(*arguments)
     times = iter([3.0, 2.0, 1.0, *[4.0] * 30])
     try:
-        chosen = tune_gca(**vectors, **sparse, timer=lambda call: (call(), next(times))[1])
+        chosen = tune_gca(*arguments, timer=lambda call: (call(), next(times))[1])
         (kernel, problem), tiles = next(iter(_MEASURED.items()))
         assert kernel == "forward" and tiles == candidates(kernel, problem)[2]
         assert tiles_for(kernel, problem) == chosen[kernel] == tiles != rule(kernel, problem)
-        assert_close("out", gca_reference(**vectors, **sparse), case.run("triton"), 1e-2)
+        assert_close("out", gca_reference(*arguments), case.run("triton"), 1e-2)
     finally:
         _MEASURED.clear()

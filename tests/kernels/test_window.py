@@ -13,6 +13,7 @@ from torch import Tensor
 from drt_kernels import explain_window, window_attention
 from drt_kernels.testing import assert_close, relative_error
 from drt_kernels.window import banded
+from drt_kernels.window.band import Band
 from drt_kernels.window.flex import window_flex
 
 H, HK, D = 4, 2, 8
@@ -184,7 +185,7 @@ def test_flex_attention_is_given_the_same_problem(length: int, window: int, padd
     if valid is not None:
         pieces = [t.masked_fill(~valid[:, :, None, None], float("nan")) for t in pieces]
     with uncompiled():
-        out = window_flex(*pieces, valid=valid, window=window, slopes=slopes(), compiled=False)
+        out = window_flex(*pieces, Band(valid, window, slopes()), compiled=False)
     assert_close("out", wanted, out, 1e-5)
 
 

@@ -29,7 +29,7 @@ from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.model.attention import alibi_slopes
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_kernels import explain_backend
-from drt_kernels.gca.decode import gca_decode
+from drt_kernels.decode import gca_decode
 from drt_kernels.window import explain_window, window_attention
 
 TOKENS = {"cpu": 2048, "cuda": 1 << 16}

@@ -19,7 +19,7 @@ from drt_engine.model.drt import DRT, Encoded
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_engine.model.saved import expect_integer, expect_names, expect_numbers
 from drt_engine.retrieval.sources import Found, Source
-from drt_kernels.gca.decode import DecodeMemory
+from drt_kernels.decode import DecodeMemory
 
 _TOKENS_AT_ONCE = 128  # room for new tokens in the ring buffers, beyond the window
 _STEP = 4  # tokens up to which GCA is that of a decoding step

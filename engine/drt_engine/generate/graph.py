@@ -15,7 +15,7 @@ from torch import Tensor
 
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.gca_layer import Retrieved
-from drt_kernels.gca.decode import DecodeMemory
+from drt_kernels.decode import DecodeMemory
 
 Read = tuple[Retrieved, DecodeMemory | None] | None
 T = TypeVar("T")

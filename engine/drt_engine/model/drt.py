@@ -30,7 +30,7 @@ from drt_engine.model.quote_head import QuoteHead, Reread
 from drt_engine.model.reader import SpanReader
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import causal_mask, select
-from drt_kernels.gca.decode import DecodeMemory
+from drt_kernels.decode import DecodeMemory
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.layers import RMSNorm, linear
 from drt_kernels import gca
-from drt_kernels.gca.decode import ChunkRecords, DecodeMemory, decode_memory, gca_decode
+from drt_kernels.decode import ChunkRecords, DecodeMemory, decode_memory, gca_decode
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ class Loop:
             drawn = self.prefetcher.draw(seeds[0], seeds[1:])
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.run.bf16):
                 loss, values = self.tasks.loss(self.model, drawn)
-            (loss / config.accumulate).backward()  # type: ignore[no-untyped-call]
+            (loss / config.accumulate).backward()
             self.metrics.add(**values)
             total += float(loss.detach()) / config.accumulate
         norm = clip(self.optimizer, config.clip)

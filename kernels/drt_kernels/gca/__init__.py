@@ -1,1 +1,1 @@
-"""Implementations of grouped cross-attention; ``drt_kernels.gca`` chooses among them."""
+"""Grouped cross-attention of whole sequences: one interface, its reference, and implementations."""

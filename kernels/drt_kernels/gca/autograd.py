@@ -1,6 +1,6 @@
-"""The Triton kernels of grouped cross-attention as ``torch.library`` operators, which autograd and
-``torch.compile`` see as one each.
+"""The Triton kernels of grouped cross-attention as ``torch.library`` operators.
 
+Autograd and ``torch.compile`` see each as one step.
 ``drt::gca_forward`` has two ways back: ``drt::gca_backward_query`` and ``drt::gca_backward_memory``
 (deterministic, the second only where its gradients are asked for), or ``drt::gca_backward_atomic``.
 Importing this module registers the operators and needs Triton. They are defined by schema, since
@@ -16,9 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from drt_kernels.gca.backward import gca_backward_memory, gca_backward_query
+from drt_kernels.gca.backward_memory import gca_backward_memory
+from drt_kernels.gca.backward_query import gca_backward_query
 from drt_kernels.gca.forward import gca_forward
-from drt_kernels.shapes import check_index_range
+from drt_kernels.launch import dense_rows
+from drt_kernels.shapes import Retrieval, check_index_range
 
 _INPUTS = (
     "Tensor query, Tensor keys, Tensor values, Tensor mask, Tensor index, Tensor probabilities"
@@ -38,57 +40,50 @@ def gca_triton(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
+    retrieval: Retrieval,
     *,
-    mask: Tensor,
-    index: Tensor,
-    probabilities: Tensor,
     off_by_one: bool = True,
     deterministic: bool = True,
 ) -> Tensor:
-    """Compute what ``gca_reference`` computes, with the same arguments, in the query's type or
-    that of autocast.
+    """Compute what ``gca_reference`` computes, with the same arguments.
 
-    ``deterministic=False`` sums the gradients of keys and values by atomics.
+    The result is in the query's type, or that of autocast. ``deterministic=False`` sums the
+    gradients of keys and values by atomics.
     """
     kind = query.device.type
     dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else query.dtype
     batch, chunks = query.shape[:2]
     out, _ = torch.ops.drt.gca_forward(
-        _dense_rows(query.to(dtype).flatten(0, 1)),
-        _dense_rows(keys.to(dtype)),
-        _dense_rows(values.to(dtype)),
-        mask.contiguous(),
-        index.flatten(0, 1).contiguous(),
-        probabilities.float().flatten(0, 1).contiguous(),
+        dense_rows(query.to(dtype).flatten(0, 1)),
+        dense_rows(keys.to(dtype)),
+        dense_rows(values.to(dtype)),
+        retrieval.mask.contiguous(),
+        retrieval.index.flatten(0, 1).contiguous(),
+        retrieval.probabilities.float().flatten(0, 1).contiguous(),
         off_by_one,
         deterministic,
     )
     return out.unflatten(0, (batch, chunks))  # type: ignore[no-any-return]
 
 
-def gca_triton_atomics(*args: Tensor, **options: Any) -> Tensor:
-    """``gca_triton`` whose gradients of keys and values are summed by atomics."""
-    return gca_triton(*args, deterministic=False, **options)
-
-
-def _dense_rows(tensor: Tensor) -> Tensor:
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
-
-
-def _named(mask: Tensor, index: Tensor, probabilities: Tensor) -> dict[str, Tensor]:
-    return {"mask": mask, "index": index, "probabilities": probabilities}
+def gca_triton_atomics(*tensors: Any, off_by_one: bool = True) -> Tensor:
+    """Compute ``gca_triton``, its gradients of keys and values summed by atomics."""
+    return gca_triton(*tensors, off_by_one=off_by_one, deterministic=False)
 
 
 def _forward(query: Tensor, keys: Tensor, values: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
-    *sparse, off_by_one, _ = rest
-    check_index_range(sparse[1], keys.shape[0])
-    return gca_forward(query, keys, values, **_named(*sparse), off_by_one=off_by_one)
+    *lookup, off_by_one, _ = rest
+    retrieval = Retrieval(*lookup)
+    check_index_range(retrieval.index, keys.shape[0])
+    return gca_forward(query, keys, values, retrieval, off_by_one=off_by_one)
 
 
-def _forward_fake(
-    query: Tensor, keys: Tensor, values: Tensor, mask: Tensor, index: Tensor, *_: Any
-) -> tuple[Tensor, Tensor]:
-    chunks, tokens, heads, _ = query.shape
+# The fakes only say what shapes and types the operators return.
+
+
+def _forward_fake(query: Tensor, keys: Tensor, *rest: Any) -> tuple[Tensor, Tensor]:
+    index = rest[2]
+    chunks, tokens, heads = query.shape[:3]
     shape = (chunks, keys.shape[2], index.shape[1], tokens * heads // keys.shape[2])
     return query.new_empty(query.shape), query.new_empty(shape, dtype=torch.float32)
 
@@ -96,14 +91,12 @@ def _forward_fake(
 def _backward_query(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
 ) -> tuple[Tensor, Tensor, Tensor]:
-    *sparse, lse = rest
-    return gca_backward_query(grad, query, keys, values, **_named(*sparse), lse=lse)
+    *lookup, lse = rest
+    return gca_backward_query(grad, query, keys, values, Retrieval(*lookup), lse=lse)
 
 
-def _backward_query_fake(
-    grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
-) -> tuple[Tensor, Tensor, Tensor]:
-    *_, probabilities, lse = rest
+def _backward_query_fake(_: Tensor, query: Tensor, *rest: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    probabilities, lse = rest[-2:]
     stats = lse.new_empty((*lse.shape, 2))
     return query.new_empty(query.shape), torch.empty_like(probabilities), stats
 
@@ -111,12 +104,12 @@ def _backward_query_fake(
 def _backward_memory(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
 ) -> tuple[Tensor, Tensor]:
-    *sparse, stats = rest
-    return gca_backward_memory(grad, query, keys, values, **_named(*sparse), stats=stats)
+    *lookup, stats = rest
+    return gca_backward_memory(grad, query, keys, values, Retrieval(*lookup), stats=stats)
 
 
 def _backward_memory_fake(
-    grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *_: Tensor
+    _: Tensor, __: Tensor, keys: Tensor, values: Tensor, *___: Tensor
 ) -> tuple[Tensor, Tensor]:
     return keys.new_empty(keys.shape), values.new_empty(values.shape)
 
@@ -124,14 +117,14 @@ def _backward_memory_fake(
 def _backward_atomic(
     grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    *sparse, lse = rest
+    *lookup, lse = rest
     dk, dv = (torch.zeros(keys.shape, dtype=torch.float32, device=keys.device) for _ in range(2))
     dq, dprobabilities, _ = gca_backward_query(
         grad,
         query,
         keys,
         values,
-        **_named(*sparse),
+        Retrieval(*lookup),
         lse=lse,
         sums=(dk, dv),
         keep_stats=False,
@@ -140,7 +133,7 @@ def _backward_atomic(
 
 
 def _backward_atomic_fake(
-    grad: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
+    _: Tensor, query: Tensor, keys: Tensor, values: Tensor, *rest: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     return (
         query.new_empty(query.shape),
@@ -157,7 +150,7 @@ def _setup(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> 
 
 def _backward(ctx: Any, grad: Tensor, _: Tensor | None) -> tuple[Tensor | None, ...]:
     saved = ctx.saved_tensors
-    grad = _dense_rows(grad)
+    grad = dense_rows(grad)
     if not ctx.deterministic:
         dq, dk, dv, dp = torch.ops.drt.gca_backward_atomic(grad, *saved)
         return dq, dk, dv, None, None, dp, None, None

@@ -7,58 +7,20 @@ Scores and log-sum-exps are to the base 2. README.md has the derivation.
 
 from __future__ import annotations
 
-import math
-
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from drt_kernels.gca.blocks import load_chunk, load_mask, load_tile, row_offsets, store_rows
 from drt_kernels.gca.tiles import Problem, Tiles, tiles_for
-
-LOG2_E = 1 / math.log(2)
-
-
-@triton.jit
-def row_offsets(i_n, i_h, o_m, s_n, s_t, s_h, SHARED: tl.constexpr):
-    """Element offsets of rows ``o_m`` (token * SHARED + head in group) of query chunk ``i_n``."""
-    token = (o_m // SHARED).to(tl.int64)
-    head = (i_h * SHARED + o_m % SHARED).to(tl.int64)
-    return i_n.to(tl.int64) * s_n + token * s_t + head * s_h
-
-
-@triton.jit
-def load_rows(p, offsets, m, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Rows [M, BLOCK_D] at element ``offsets``, zeros where ``m`` is false and beyond D."""
-    o_d = tl.arange(0, BLOCK_D)
-    m_d = m[:, None] if BLOCK_D == D else m[:, None] & (o_d < D)[None, :]
-    return tl.load(p + offsets[:, None] + o_d[None, :], mask=m_d, other=0.0)
-
-
-@triton.jit
-def store_rows(p, offsets, b, m, D: tl.constexpr, BLOCK_D: tl.constexpr):
-    """Write rows [M, BLOCK_D] up to D in the type of the memory, where ``m`` is true."""
-    o_d = tl.arange(0, BLOCK_D)
-    m_d = m[:, None] if BLOCK_D == D else m[:, None] & (o_d < D)[None, :]
-    tl.store(p + offsets[:, None] + o_d[None, :], b.to(p.dtype.element_ty), mask=m_d)
-
-
-@triton.jit
-def chunk_offsets(i_chunk, i_h, o_s, s_p, s_s, s_h):
-    """Element offsets of keys ``o_s`` of pool chunk ``i_chunk``, head ``i_h``."""
-    return i_chunk.to(tl.int64) * s_p + i_h.to(tl.int64) * s_h + o_s.to(tl.int64) * s_s
-
-
-@triton.jit
-def load_mask(p_mask, i_chunk, o_s, S):
-    """Which of keys ``o_s`` exist: what does not is never read."""
-    found = tl.load(p_mask + i_chunk.to(tl.int64) * S + o_s, mask=o_s < S, other=0)
-    return found != 0
+from drt_kernels.launch import LOG2_E, strides
+from drt_kernels.shapes import Retrieval
 
 
 @triton.jit
 def chunk_weights(b_q, b_k, m_s, b_missing, b_p, scale, OFF_BY_ONE: tl.constexpr):
-    """Attention weights [M, S] over one whole chunk times its probability; log-sum-exps [M].
+    """Return attention weights [M, S] over one whole chunk times its probability; log-sum-exps [M].
 
     Keys that do not exist were loaded as zeros and have score 0, like the implicit extra key: with
     it, ``b_missing`` of them too many are in the sum, and their values are zeros. The plain softmax
@@ -85,7 +47,7 @@ def chunk_weights(b_q, b_k, m_s, b_missing, b_p, scale, OFF_BY_ONE: tl.constexpr
 
 @triton.jit
 def online_block(b_q, b_k, b_v, m_s, b_o, b_peak, b_sum, scale):
-    """One block of a chunk longer than a tile: the running output, maximum and sum after it."""
+    """Return the running output [M, D], maximum and sum [M] after one block of a long chunk."""
     b_s = tl.dot(b_q, tl.trans(b_k), input_precision="ieee") * scale
     b_s = tl.where(m_s[None, :], b_s, float("-inf"))
     b_new = tl.maximum(b_peak, tl.max(b_s, 1))
@@ -99,52 +61,30 @@ def online_block(b_q, b_k, b_v, m_s, b_o, b_peak, b_sum, scale):
 
 @triton.jit(do_not_specialize=["T", "S", "R", "tiles"])
 def gca_fwd_kernel(
-    p_query,
-    p_keys,
-    p_values,
-    p_mask,
-    p_count,
-    p_index,
-    p_prob,
-    p_out,
-    p_lse,
-    scale,
-    T,
-    S,
-    R,
-    tiles,
-    s_qn,
-    s_qt,
-    s_qh,
-    s_kp,
-    s_ks,
-    s_kh,
-    s_vp,
-    s_vs,
-    s_vh,
-    SHARED: tl.constexpr,
-    D: tl.constexpr,
-    BLOCK_D: tl.constexpr,
-    BLOCK_M: tl.constexpr,
-    TAIL: tl.constexpr,
-    BLOCK_S: tl.constexpr,
-    WHOLE: tl.constexpr,
-    OFF_BY_ONE: tl.constexpr,
-):
-    """Grid: (query chunks * tiles, Hk). One program: one tile of query rows, all R chunks."""
+    p_query, p_keys, p_values, p_mask, p_count, p_index, p_prob, p_out, p_lse,
+    scale, T, S, R, tiles,
+    s_qn, s_qt, s_qh,
+    s_kp, s_ks, s_kh, s_vp, s_vs, s_vh,
+    SHARED: tl.constexpr, D: tl.constexpr, BLOCK_D: tl.constexpr,
+    BLOCK_M: tl.constexpr, TAIL: tl.constexpr, BLOCK_S: tl.constexpr,
+    WHOLE: tl.constexpr, OFF_BY_ONE: tl.constexpr,
+):  # fmt: skip
+    """Grid: (query chunks * tiles, Hk). One program: one tile of query rows, all R chunks.
+
+    TAIL: rows of a second, smaller tile of the same program. WHOLE: a chunk fits BLOCK_S.
+    """
     i_n, i_tile, i_h = tl.program_id(0) // tiles, tl.program_id(0) % tiles, tl.program_id(1)
     Hk = tl.num_programs(1)
     M = T * SHARED
     o_m = i_tile * BLOCK_M + tl.arange(0, BLOCK_M)
     m_m = o_m < M
-    o_q = row_offsets(i_n, i_h, o_m, s_qn, s_qt, s_qh, SHARED)
-    b_q = load_rows(p_query, o_q, m_m, D, BLOCK_D)
+    # The tile of query rows [M, D], and its output.
+    b_q = load_tile(p_query, i_n, i_h, o_m, m_m, s_qn, s_qt, s_qh, SHARED, D, BLOCK_D)
     b_acc = tl.zeros([BLOCK_M, BLOCK_D], dtype=tl.float32)
     if TAIL:
         o_tail = BLOCK_M + tl.arange(0, TAIL)
         m_tail = o_tail < M
-        o_qt = row_offsets(i_n, i_h, o_tail, s_qn, s_qt, s_qh, SHARED)
-        b_qt = load_rows(p_query, o_qt, m_tail, D, BLOCK_D)
+        b_qt = load_tile(p_query, i_n, i_h, o_tail, m_tail, s_qn, s_qt, s_qh, SHARED, D, BLOCK_D)
         b_acct = tl.zeros([TAIL, BLOCK_D], dtype=tl.float32)
     o_s = tl.arange(0, BLOCK_S)
     p_index += i_n.to(tl.int64) * R
@@ -158,10 +98,9 @@ def gca_fwd_kernel(
         b_p = tl.load(p_prob + r)
         b_missing = BLOCK_S - tl.load(p_count + i_chunk)
         if WHOLE:
-            o_k = chunk_offsets(i_chunk, i_h, o_s, s_kp, s_ks, s_kh)
-            b_k = load_rows(p_keys, o_k, m_s, D, BLOCK_D)
-            o_v = chunk_offsets(i_chunk, i_h, o_s, s_vp, s_vs, s_vh)
-            b_v = load_rows(p_values, o_v, m_s, D, BLOCK_D)
+            b_k = load_chunk(p_keys, i_chunk, i_h, o_s, m_s, s_kp, s_ks, s_kh, D, BLOCK_D)
+            b_v = load_chunk(p_values, i_chunk, i_h, o_s, m_s, s_vp, s_vs, s_vh, D, BLOCK_D)
+            # The softmax is exact before the second product: all chunks add to one accumulator.
             b_w, b_lse = chunk_weights(b_q, b_k, m_s, b_missing, b_p, scale, OFF_BY_ONE)
             b_acc = tl.dot(b_w.to(b_v.dtype), b_v, b_acc, input_precision="ieee")
             tl.store(p_lse + o_m, b_lse, mask=m_m)
@@ -177,10 +116,8 @@ def gca_fwd_kernel(
             for first in range(0, S, BLOCK_S):
                 o_b = first + o_s
                 m_b = load_mask(p_mask, i_chunk, o_b, S)
-                o_k = chunk_offsets(i_chunk, i_h, o_b, s_kp, s_ks, s_kh)
-                b_k = load_rows(p_keys, o_k, m_b, D, BLOCK_D)
-                o_v = chunk_offsets(i_chunk, i_h, o_b, s_vp, s_vs, s_vh)
-                b_v = load_rows(p_values, o_v, m_b, D, BLOCK_D)
+                b_k = load_chunk(p_keys, i_chunk, i_h, o_b, m_b, s_kp, s_ks, s_kh, D, BLOCK_D)
+                b_v = load_chunk(p_values, i_chunk, i_h, o_b, m_b, s_vp, s_vs, s_vh, D, BLOCK_D)
                 b_o, b_peak, b_sum = online_block(b_q, b_k, b_v, m_b, b_o, b_peak, b_sum, scale)
             b_some = b_sum > 0
             b_sum = tl.where(b_some, b_sum, 1.0)
@@ -203,23 +140,21 @@ def gca_forward(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
+    retrieval: Retrieval,
     *,
-    mask: Tensor,
-    index: Tensor,
-    probabilities: Tensor,
     off_by_one: bool,
     tiles: Tiles | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Launch the forward kernel: ``query`` [N, T, H, D], ``keys``, ``values`` [P, S, Hk, D],
-    ``mask`` [P, S], ``index``, ``probabilities`` [N, R] (fp32) -> output [N, T, H, D] and
-    log-sum-exps to the base 2, [N, Hk, R, T * H / Hk].
+    """Launch the forward kernel; return the output and log-sum-exps to the base 2.
 
-    The last dimension of query, keys and values must be dense; the rest of the strides is free.
+    ``query`` [N, T, H, D], ``keys``, ``values`` [P, S, Hk, D], mask [P, S], index and probabilities
+    [N, R] (fp32) -> output [N, T, H, D], log-sum-exps [N, Hk, R, T * H / Hk]. The last dimension of
+    query, keys and values must be dense; the other strides are free.
     """
     chunks, tokens, heads, size = query.shape
     memory, groups = keys.shape[1:3]
-    retrieved = index.shape[1]
-    problem = problem_of(query, keys)
+    retrieved = retrieval.index.shape[1]
+    problem = Problem.of(query, keys)
     tiles = tiles or tiles_for("forward", problem)
     out = torch.empty(query.shape, dtype=query.dtype, device=query.device)
     lse = torch.empty(
@@ -229,46 +164,26 @@ def gca_forward(
         return out.zero_(), lse
     count = tiles.count(problem.rows)
     gca_fwd_kernel[(chunks * count, groups)](
-        query,
-        keys,
-        values,
-        mask.view(torch.uint8),
-        mask.sum(-1, dtype=torch.int32),
-        index,
-        probabilities,
-        out,
-        lse,
-        size**-0.5 * LOG2_E,
-        tokens,
-        memory,
-        retrieved,
-        count,
-        *query.stride()[:3],
-        *keys.stride()[:3],
-        *values.stride()[:3],
+        p_query=query,
+        p_keys=keys,
+        p_values=values,
+        p_mask=retrieval.mask.view(torch.uint8),
+        p_count=retrieval.mask.sum(-1, dtype=torch.int32),
+        p_index=retrieval.index,
+        p_prob=retrieval.probabilities,
+        p_out=out,
+        p_lse=lse,
+        scale=size**-0.5 * LOG2_E,
+        T=tokens,
+        S=memory,
+        R=retrieved,
+        tiles=count,
+        **strides("nth", q=query),
+        **strides("psh", k=keys, v=values),
         SHARED=heads // groups,
-        D=size,
-        BLOCK_D=triton.next_power_of_2(size),
-        BLOCK_M=tiles.rows,
-        TAIL=tiles.tail,
-        BLOCK_S=tiles.keys,
+        **tiles.sizes(size),
         WHOLE=memory <= tiles.keys,
         OFF_BY_ONE=off_by_one,
-        num_warps=tiles.warps,
-        num_stages=tiles.stages,
-        maxnreg=tiles.registers,
+        **tiles.options(),
     )
     return out, lse
-
-
-def problem_of(query: Tensor, keys: Tensor) -> Problem:
-    """Return what the choice of tiles depends on, from ``query`` [N, T, H, D] and ``keys`` [P, S,
-    Hk, D].
-    """
-    _, tokens, heads, size = query.shape
-    return Problem(
-        rows=tokens * heads // keys.shape[2],
-        keys=keys.shape[1],
-        size=size,
-        bytes=query.element_size(),
-    )

@@ -1,8 +1,8 @@
-"""Inverse index of a retrieval: which (query chunk, rank) pairs retrieved each pool chunk, cut into
-segments of bounded length.
+"""Inverse index of a retrieval: which (query chunk, rank) pairs retrieved each pool chunk.
 
-Tensors only, on the device of the index, with sizes known beforehand: the host never waits. The
-order of the pairs is fixed by a stable sort, so sums taken in it are the same in every run.
+A chunk's pairs are cut into segments of bounded length. Tensors only, on the device of the index,
+with sizes known beforehand: the host never waits. The order of the pairs is fixed by a stable sort,
+so sums taken in it are the same in every run.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class InverseIndex:
 def invert(
     index: Tensor, probabilities: Tensor, pool: int, *, segment: int = SEGMENT
 ) -> InverseIndex:
-    """Invert ``index`` [N, R] into a pool of ``pool`` chunks; pairs of probability exactly 0, which
-    add nothing to keys and values, are left out.
+    """Invert ``index`` [N, R] into a pool of ``pool`` chunks.
+
+    Pairs of probability exactly 0, which add nothing to keys and values, are left out.
     """
+    # Pairs to leave out name the chunk behind the last, so that they are sorted to the end.
     flat = index.reshape(-1).masked_fill(probabilities.reshape(-1) == 0, pool)
-    named, pairs = torch.sort(flat, stable=True)
-    every = torch.arange(pool + 1, dtype=named.dtype, device=index.device)
-    start = torch.searchsorted(named, every)
+    sorted_chunks, pairs = torch.sort(flat, stable=True)  # [N * R]
+    chunk_ids = torch.arange(pool + 1, dtype=sorted_chunks.dtype, device=index.device)
+    start = torch.searchsorted(sorted_chunks, chunk_ids)  # [P + 1]
     segments = ((start[1:] - start[:-1] + segment - 1) // segment).clamp(min=1)
     item_start = F.pad(segments.cumsum(0), (1, 0))
     # A chunk of n pairs has at most 1 + n // segment items; if several, at most 2 * (n // segment).

@@ -1,5 +1,4 @@
-"""Grouped cross-attention, written as the paper's two equations: the truth that other
-implementations are held to.
+"""Grouped cross-attention as the paper's two equations: the truth for all implementations.
 
 fp32 inside, one retrieved chunk at a time. Source: arXiv 2410.01651, section 3.2.
 """
@@ -8,6 +7,8 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from drt_kernels.shapes import Retrieval
 
 
 def softmax_off_by_one(scores: Tensor) -> Tensor:
@@ -31,18 +32,16 @@ def gca_reference(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
+    retrieval: Retrieval,
     *,
-    mask: Tensor,
-    index: Tensor,
-    probabilities: Tensor,
     off_by_one: bool = True,
 ) -> Tensor:
     """Attend to each retrieved chunk separately and sum the results by retrieval probability.
 
-    ``query`` [B, C, T, H, D]; ``keys``, ``values`` [P, S, Hk, D]; ``mask`` [P, S], true for tokens
-    that exist; ``index`` [B, C, R] into the pool; ``probabilities`` [B, C, R]. Returns [B, C, T, H,
-    D] in the query's type.
+    ``query`` [B, C, T, H, D]; ``keys``, ``values`` [P, S, Hk, D]. Returns [B, C, T, H, D] in the
+    query's type.
     """
+    mask, index, probabilities = retrieval.mask, retrieval.index, retrieval.probabilities
     repeat = query.shape[3] // keys.shape[2]
     normalise = softmax_off_by_one if off_by_one else plain_softmax
     wide = query.double() if query.dtype == torch.float64 else query.float()
@@ -51,6 +50,7 @@ def gca_reference(
         chunk = index[:, :, r]
         k = keys[chunk].to(wide.dtype).repeat_interleave(repeat, dim=3)  # [B, C, S, H, D]
         v = values[chunk].to(wide.dtype).repeat_interleave(repeat, dim=3)
+        # One softmax per chunk: [B, C, H, T, S].
         scores = torch.einsum("bcthd,bcshd->bchts", wide, k) * query.shape[-1] ** -0.5
         scores = scores.masked_fill(~mask[chunk][:, :, None, None, :], float("-inf"))
         attended = torch.einsum("bchts,bcshd->bcthd", normalise(scores), v)

@@ -1,12 +1,16 @@
-"""Tile shapes of the Triton kernels of grouped cross-attention: a fixed choice by shape, and what
-timing chose where it was asked for.
+"""Tile shapes of the Triton kernels of grouped cross-attention.
 
-Knows nothing of Triton, so it can be imported and tested without.
+A fixed choice by shape, and what timing chose where it was asked for. Knows nothing of Triton, so
+it can be imported and tested without.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from drt_kernels.launch import power_of_two
 
 # One tile holds all keys of a chunk up to this length; longer chunks are read block by block.
 WHOLE_CHUNK = 128
@@ -16,8 +20,11 @@ TAIL = 16
 
 @dataclass(frozen=True)
 class Tiles:
-    """How one kernel cuts its work: query rows and keys in a tile, rows of the tail, warps of a
-    program, stages of its software pipeline, and the most registers of a thread where it matters.
+    """How one kernel cuts its work.
+
+    ``rows`` and ``keys``: query rows and keys in a tile; ``tail``: further rows that the same
+    program takes; ``warps`` of a program; ``stages`` of its software pipeline; ``registers``: the
+    most of a thread, where it matters.
     """
 
     rows: int
@@ -31,17 +38,40 @@ class Tiles:
         """Return how many tiles cover ``rows`` query rows; the tail belongs to the only tile."""
         return 1 if self.tail else -(-rows // self.rows)
 
+    def sizes(self, size: int) -> dict[str, int]:
+        """Return the block sizes of a kernel for heads of ``size``, as its arguments."""
+        return {
+            "D": size,
+            "BLOCK_D": power_of_two(size),
+            "BLOCK_M": self.rows,
+            "TAIL": self.tail,
+            "BLOCK_S": self.keys,
+        }
+
+    def options(self) -> dict[str, int | None]:
+        """Return what a launch tells the compiler."""
+        return {"num_warps": self.warps, "num_stages": self.stages, "maxnreg": self.registers}
+
 
 @dataclass(frozen=True)
 class Problem:
-    """What the choice of tiles depends on: query rows per key head (T * H / Hk), keys in a chunk,
-    head size and bytes of an element.
+    """What the choice of tiles depends on.
+
+    Query ``rows`` per key head (T * H / Hk), ``keys`` in a chunk, head ``size`` and ``bytes`` of an
+    element.
     """
 
     rows: int
     keys: int
     size: int
     bytes: int
+
+    @classmethod
+    def of(cls, query: Tensor, keys: Tensor) -> Problem:
+        """Return the problem of ``query`` [N, T, H, D] and ``keys`` [P, S, Hk, D]."""
+        _, tokens, heads, size = query.shape
+        groups = keys.shape[2]
+        return cls(tokens * heads // groups, keys.shape[1], size, query.element_size())
 
 
 _MEASURED: dict[tuple[str, Problem], Tiles] = {}
@@ -65,8 +95,9 @@ def rule(kernel: str, problem: Problem) -> Tiles:
     """
     full = problem.bytes == 4  # no tensor cores: products of small tiles in registers
     wide = problem.size > 64
-    rows = power_of_two(problem.rows, 32 if full else 128)
-    keys = power_of_two(problem.keys, 64 if full or wide else WHOLE_CHUNK)
+    rows = power_of_two(problem.rows, least=16, most=32 if full else 128)
+    most_keys = 64 if full or wide else WHOLE_CHUNK
+    keys = power_of_two(problem.keys, least=16, most=most_keys)
     tail = 0
     if not full and 64 < problem.rows <= 64 + TAIL and problem.keys <= keys:
         rows, tail = 64, TAIL
@@ -83,16 +114,11 @@ def rule(kernel: str, problem: Problem) -> Tiles:
 def candidates(kernel: str, problem: Problem) -> list[Tiles]:
     """Return the few tiles worth timing, the rule's first."""
     first = rule(kernel, problem)
-    found = [first, *(replace(first, stages=stages) for stages in (2, 3, 4))]
+    tiles = [first, *(replace(first, stages=stages) for stages in (2, 3, 4))]
     if first.registers:
-        found.append(replace(first, registers=None))
+        tiles.append(replace(first, registers=None))
     if first.rows >= 64:
-        found.append(replace(first, warps=12 - first.warps, registers=None))  # 4 for 8, 8 for 4
+        tiles.append(replace(first, warps=12 - first.warps, registers=None))  # 4 for 8, 8 for 4
     if first.tail and kernel != "memory":
-        found.append(replace(first, rows=128, tail=0, warps=8, registers=None))
-    return list(dict.fromkeys(found))
-
-
-def power_of_two(count: int, most: int) -> int:
-    """Return the least power of two that is at least ``count``, between 16 and ``most``."""
-    return min(most, max(16, 1 << (count - 1).bit_length()))
+        tiles.append(replace(first, rows=128, tail=0, warps=8, registers=None))
+    return list(dict.fromkeys(tiles))

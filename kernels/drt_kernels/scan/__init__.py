@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drt_kernels.scan.choice import explain_scan, landmark_topk
 from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.order import Bounds, TopK, exact_scores
+from drt_kernels.scan.topk import explain_scan, landmark_topk
 
 __all__ = ["Bounds", "Landmarks", "TopK", "exact_scores", "explain_scan", "landmark_topk"]

@@ -1,14 +1,14 @@
-"""Landmarks as a scan takes them: fp16, and beside it, once they were coded, a copy in eight bits.
+"""Landmarks as a scan takes them: fp16, and beside it, once they were coded, an int8 copy.
 
-The copy is a quarter of the work on a CPU: half the bytes, and products of integers. It only says
-which landmarks may be among the best; how far it may be off is known, so nothing is lost.
+The copy is a quarter of the work on a CPU: half the bytes, and products of integers. It only
+preselects candidates; the error of its scores is bounded, so no landmark is missed.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -24,8 +24,9 @@ _GAIN = 1.2  # less is not worth the memory
 
 @dataclass(frozen=True)
 class CodedQuery:
-    """A query in eight bits: ``values`` [E, 1] times ``scale``, but for a vector of length
-    ``lost``; the query's own length is ``length``.
+    """A query in eight bits: ``values`` [E, 1] times ``scale``.
+
+    ``lost`` is the length of what rounding lost, ``length`` the length of the query itself.
     """
 
     values: Tensor
@@ -42,8 +43,10 @@ class CodedQuery:
 
 @dataclass(frozen=True)
 class Codes:
-    """``values`` [n, E] int8 times ``scales`` [n] are landmarks, each but for a vector of a length
-    of at most ``lost``; the landmarks' own length is at most ``longest``.
+    """Landmarks in eight bits: ``values`` [n, E] int8 times ``scales`` [n].
+
+    ``lost`` bounds the length of what rounding lost of each, ``longest`` the lengths of the
+    landmarks themselves.
     """
 
     values: Tensor
@@ -58,8 +61,9 @@ class Codes:
         return replace(self, values=self.values[rows], scales=self.scales[rows])
 
     def rough(self, query: CodedQuery) -> tuple[Tensor, float]:
-        """Scores [n] fp32 of a query, and by how much each may be off."""
-        products = torch._int_mm(self.values, query.values)[:, 0]
+        """Return scores [n] fp32 of a query, and by how much each may be off."""
+        products = torch._int_mm(self.values, query.values)[:, 0]  # noqa: SLF001  no public name
+        # |q . l - q' . l'| <= |q| |l - l'| + |q - q'| |l'|
         off = query.length * self.lost + query.lost * (self.longest + self.lost)
         # Besides, the integer is rounded to fp32 and multiplied twice.
         rounding = 2.0**-22 * (query.length + query.lost) * (self.longest + self.lost)
@@ -67,7 +71,7 @@ class Codes:
 
 
 def code(rows: Tensor) -> tuple[Tensor, Tensor, float]:
-    """Vectors [n, E] -> int8 values [n, E], scales [n] fp32, the largest length of what is lost."""
+    """Code vectors [n, E] as int8 values [n, E] and scales [n] fp32; bound what is lost."""
     wide = rows.float()
     scales = wide.abs().amax(dim=1).clamp(min=_TINY) / _LEVELS
     values = (wide / scales[:, None]).round_()
@@ -76,9 +80,9 @@ def code(rows: Tensor) -> tuple[Tensor, Tensor, float]:
 
 
 def codes_of(rows: Tensor) -> Codes | None:
-    """The codes of landmarks [n, E] fp16 on a CPU, n > 0; None for what cannot be coded.
+    """Return the codes of landmarks [n, E] fp16 on a CPU, n > 0; None for what cannot be coded.
 
-    Landmarks that are no numbers cannot: their codes would be off by an unknown amount.
+    Landmarks that are not finite cannot: their codes would be off by an unknown amount.
     """
     if not len(rows) or rows.dtype != torch.float16 or rows.is_cuda:
         return None
@@ -93,7 +97,7 @@ def codes_of(rows: Tensor) -> Codes | None:
 
 
 def join_codes(parts: Sequence[Codes]) -> Codes:
-    """The codes of landmarks that follow one another."""
+    """Join the codes of landmarks that follow one another."""
     return Codes(
         torch.cat([part.values for part in parts]),
         torch.cat([part.scales for part in parts]),
@@ -116,24 +120,28 @@ class Landmarks:
         return Landmarks(self.rows[rows], None if self.codes is None else self.codes[rows])
 
     def coded(self) -> Landmarks:
-        """The same with codes, if this processor multiplies them faster than fp16."""
+        """Return the same with codes, if this processor multiplies them faster than fp16."""
         codes = codes_of(self.rows)
         return Landmarks(self.rows, codes) if codes and codes_pay(self.rows, codes) else self
 
 
 def codes_pay(rows: Tensor, codes: Codes) -> bool:
-    """Whether codes are multiplied faster than the landmarks they are of."""
+    """Return whether codes are multiplied faster than the landmarks they are of."""
     query = rows[0]
     coded = CodedQuery.of(query.float())
-    seconds = []
     try:
-        for work in (lambda: rows @ query, lambda: codes.rough(coded)):
-            times = []
-            for _ in range(_TRIES):
-                began = time.perf_counter()
-                work()
-                times.append(time.perf_counter() - began)
-            seconds.append(min(times))
+        plain_seconds = _seconds(lambda: rows @ query)
+        coded_seconds = _seconds(lambda: codes.rough(coded))
     except RuntimeError:  # this processor, or this PyTorch, has no such product
         return False
-    return seconds[1] * _GAIN < seconds[0]
+    return coded_seconds * _GAIN < plain_seconds
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Return the shortest time of a few runs."""
+    times = []
+    for _ in range(_TRIES):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)

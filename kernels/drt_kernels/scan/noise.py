@@ -16,8 +16,7 @@ _KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
 def gumbel(seed: int, queries: Tensor, landmarks: Tensor) -> Tensor:
-    """Return standard Gumbel noise [Q, N], fp32, for numbers of ``queries`` [Q] and ``landmarks``
-    [N].
+    """Return standard Gumbel noise [Q, N], fp32, for numbered ``queries`` [Q], ``landmarks`` [N].
 
     Source of the generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
     """
@@ -28,9 +27,7 @@ def gumbel(seed: int, queries: Tensor, landmarks: Tensor) -> Tensor:
 
 
 def philox(seed: int, first: Tensor, second: Tensor) -> Tensor:
-    """Return 32 random bits as int64 for the counter (``first``, ``second``, 0, 0) under
-    ``seed``.
-    """
+    """Return 32 random bits as int64 for the counter (``first``, ``second``, 0, 0)."""
     key = [seed & _LOW, (seed >> 32) & _LOW]
     shape = torch.broadcast_shapes(first.shape, second.shape)
     zero = torch.zeros((), dtype=torch.int64, device=first.device)
@@ -43,9 +40,9 @@ def philox(seed: int, first: Tensor, second: Tensor) -> Tensor:
     return counter[0]
 
 
-def _product(one: int, other: Tensor) -> tuple[Tensor, Tensor]:
-    """High and low 32 bits of a product of 32-bit numbers, which int64 itself cannot hold."""
-    low, high = one & 0xFFFF, one >> 16
-    small = other * low
-    large = other * high + (small >> 16)
+def _product(multiplier: int, counter: Tensor) -> tuple[Tensor, Tensor]:
+    """Return high and low 32 bits of a product of 32-bit numbers, which int64 cannot hold."""
+    low, high = multiplier & 0xFFFF, multiplier >> 16
+    small = counter * low
+    large = counter * high + (small >> 16)
     return large >> 16, ((large & 0xFFFF) << 16) | (small & 0xFFFF)

@@ -12,8 +12,9 @@ from drt_kernels.scan.order import NOTHING, Bounds, best, pack, unpack
 def scan_reference(
     queries: Tensor, landmarks: Tensor, k: int, *, bounds: Bounds, seed: int | None
 ) -> Tensor:
-    """``queries`` [Q, E], ``landmarks`` [N, E] -> the numbers of the ``k`` chosen, [Q, k], -1 for
-    none.
+    """Return the numbers of the best ``k`` landmarks, [Q, k], -1 for none.
+
+    ``queries`` [Q, E], ``landmarks`` [N, E].
     """
     scores = (queries.double() @ landmarks.double().T).float()
     numbers = torch.arange(len(landmarks), device=queries.device)

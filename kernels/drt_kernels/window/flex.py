@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import cast
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
+
+from drt_kernels.window.band import Band
 
 _ROUND = 128  # lengths are padded to multiples of the mask's blocks
 
@@ -21,21 +24,21 @@ def window_flex(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
+    band: Band,
     *,
-    valid: Tensor | None,
-    window: int,
-    slopes: Tensor,
     compiled: bool = True,
 ) -> Tensor:
     """Compute what ``window_reference`` computes, with the same arguments, in the query's type.
 
     ``compiled=False`` runs PyTorch's own form of the same computation, which holds all scores.
     """
+    valid, window, slopes = band
     if valid is not None:
+        # Tokens that exist come first, in their order: then distances are those of places.
         order = (~valid).to(torch.int8).argsort(dim=1, stable=True)
         # Memory where no token exists may hold anything, and 0 * NaN is NaN.
-        moved = [_take(t, order, valid) for t in (query, keys, values)]
-        out = window_flex(*moved, valid=None, window=window, slopes=slopes, compiled=compiled)
+        q, k, v = (_take(t, order, valid) for t in (query, keys, values))
+        out = window_flex(q, k, v, Band(None, window, slopes), compiled=compiled)
         back = out.gather(1, order.argsort(dim=1)[:, :, None, None].expand_as(out))
         return back.masked_fill(~valid[:, :, None, None], 0.0)
     length = query.shape[1]
@@ -44,10 +47,11 @@ def window_flex(
     q, k, v = (F.pad(t, (0, 0, 0, 0, 0, pad)).transpose(1, 2) for t in pieces)
     steep = slopes.to(torch.float32)
 
-    def alibi(score: Tensor, batch: Tensor, head: Tensor, at: Tensor, seen: Tensor) -> Tensor:
+    def alibi(score: Tensor, _: Tensor, head: Tensor, at: Tensor, seen: Tensor) -> Tensor:
         return score - steep[head] * (at - seen)
 
-    attend = _compiled() if compiled else flex_attention
+    # PyTorch's own function is typed for all it can return; with these arguments it is a tensor.
+    attend = cast("Callable[..., Tensor]", _compiled() if compiled else flex_attention)
     out = attend(
         q,
         k,
@@ -60,13 +64,16 @@ def window_flex(
 
 
 def _take(x: Tensor, order: Tensor, valid: Tensor) -> Tensor:
+    """Return tokens of ``x`` [B, T, H, D] in the ``order`` [B, T], zeros for those not there."""
     x = x.masked_fill(~valid[:, :, None, None], 0.0)
     return x.gather(1, order[:, :, None, None].expand_as(x))
 
 
 @lru_cache(maxsize=32)
 def _band(length: int, window: int, device: torch.device) -> BlockMask:
-    def inside(batch: Tensor, head: Tensor, at: Tensor, seen: Tensor) -> Tensor:
+    """Return which blocks of scores hold any inside the window."""
+
+    def inside(_: Tensor, __: Tensor, at: Tensor, seen: Tensor) -> Tensor:
         return (at >= seen) & (at - seen < window)
 
     with torch.inference_mode(False):
@@ -75,5 +82,5 @@ def _band(length: int, window: int, device: torch.device) -> BlockMask:
 
 @lru_cache(maxsize=1)
 def _compiled() -> Callable[..., Tensor]:
-    """One compiled function for all shapes: PyTorch compiles per family of shapes and keeps it."""
+    """Return one compiled function for all shapes: PyTorch compiles and keeps one per family."""
     return torch.compile(flex_attention)

@@ -5,22 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from drt_kernels.window.band import Band
 
-def window_reference(
-    query: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    *,
-    valid: Tensor | None,
-    window: int,
-    slopes: Tensor,
-) -> Tensor:
-    """Causal softmax attention with ALiBi over the ``window`` tokens that end with the token.
 
-    ``query`` [B, T, H, D], ``keys``, ``values`` [B, T, Hk, D], ``valid`` [B, T] (``None``: all
-    exist), ``slopes`` [H]. Distances count tokens that exist; one that does not gets zeros. fp32
-    inside, double for double. Source: arXiv 2108.12409 for the bias.
+def window_reference(query: Tensor, keys: Tensor, values: Tensor, band: Band) -> Tensor:
+    """Apply causal softmax attention with ALiBi over the tokens of a window that ends with each.
+
+    ``query`` [B, T, H, D], ``keys``, ``values`` [B, T, Hk, D] -> [B, T, H, D]. Distances count
+    tokens that exist; one that does not gets zeros. fp32 inside, double for double. Source: arXiv
+    2108.12409 for the bias.
     """
+    valid, window, slopes = band
     wide = query.dtype if query.dtype == torch.float64 else torch.float32
     repeat = query.shape[2] // keys.shape[2]
     exists = query.new_ones(query.shape[:2], dtype=torch.bool) if valid is None else valid
@@ -33,6 +28,7 @@ def window_reference(
     order = torch.arange(query.shape[1], device=query.device)
     allowed = (order[:, None] >= order) & exists[:, None] & exists[:, :, None]
     allowed &= distance < window
+    # All scores at once, [B, H, T, U], less the bias; only then the mask.
     scores = torch.einsum("bthd,buhd->bhtu", q, k) * q.shape[-1] ** -0.5
     scores = scores - slopes.to(wide).view(1, -1, 1, 1) * distance[:, None]
     scores = scores.masked_fill(~allowed[:, None], float("-inf"))

@@ -24,7 +24,6 @@ from drt_engine.bench.train import train_flops
 from drt_engine.config.model import preset
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
-from drt_kernels.gca.reference import gca_reference
 from drt_kernels.testing import assert_close
 
 CPU = torch.device("cpu")
@@ -148,7 +147,7 @@ def test_faiss_is_timed_where_it_is_installed(
 def test_every_way_computes_the_same(form: Callable[..., Tensor]) -> None:
     case = Case.random(SHAPE, device=CPU, dtype=torch.float32)
     inputs = case.differentiable()
-    wanted = case.call(gca_reference)
+    wanted = case.call(gca.backend("reference"))
     actual = case.call(form)
     assert_close("out", wanted, actual, 1e-5)
     back = torch.randn(wanted.shape, generator=torch.Generator().manual_seed(1))
@@ -166,13 +165,13 @@ def test_flex_attention_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     case = Case.random(SHAPE, device=CPU, dtype=torch.float32)
     with pytest.warns(UserWarning, match="without torch.compile"):
         actual = case.call(partial(gca.flex, whole=True))
-    assert_close("out", case.call(gca_reference), actual, 1e-5)
+    assert_close("out", case.call(gca.backend("reference")), actual, 1e-5)
 
 
 def test_hidden_tokens_stay_hidden() -> None:
     case = Case.random(SHAPE, device=CPU, dtype=torch.float32)
     case.mask[::2, 5:] = False
-    wanted = case.call(gca_reference)
+    wanted = case.call(gca.backend("reference"))
     for form in (naive, sdpa_gathered):
         assert_close("out", wanted, case.call(form), 1e-5)
     with pytest.raises(ValueError, match="expected whole ones"):

@@ -1,7 +1,4 @@
-"""Which form of the landmark scan runs, and why; the one override.
-
-Triton is imported when it is first wanted, never before.
-"""
+"""The landmark scan: the one interface to its implementations."""
 
 from __future__ import annotations
 
@@ -10,20 +7,33 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 
-from drt_kernels.backend import Choice
-from drt_kernels.interpreter import interpreting, mend_interpreter
+from drt_kernels.backend import Backends, Choice, choose
 from drt_kernels.scan.blocked import scan_blocked
 from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.order import Bounds, TopK, exact_scores, ranked
 from drt_kernels.scan.reference import scan_reference
 
-_BACKENDS = ("blocked", "reference", "triton")
-_MOST = 128  # candidates of one query that a program keeps in registers
+_MAX_K = 128  # candidates of one query that a program keeps in registers
 _TYPES = (torch.float16, torch.bfloat16, torch.float32)
 
 
+def _load_kernels() -> None:
+    import drt_kernels.scan.kernel  # noqa: F401  (registers the operator)
+
+
+BACKENDS = Backends(
+    operation="the landmark scan",
+    names=("blocked", "reference", "triton"),
+    kernels=("triton",),
+    cpu="blocked",
+    fallback="reference",
+    notes={"blocked": "blocks that fit a cache", "reference": "all scores at once"},
+    load=_load_kernels,
+)
+
+
 def explain_scan(queries: Tensor, k: int, backend: str | None = None) -> str:
-    """Return the form that ``landmark_topk`` uses for ``k`` of these queries, and the reason."""
+    """Return the implementation that ``landmark_topk`` uses for ``k`` of these queries, and why."""
     return str(_choose(queries, k, backend))
 
 
@@ -36,7 +46,7 @@ def landmark_topk(
     seed: int | None = None,
     backend: str | None = None,
 ) -> TopK:
-    """The ``k`` landmarks with the highest dot products for each query; of equals the lower number.
+    """Return the ``k`` landmarks with the highest dot products; of equals the lower number.
 
     ``queries`` [Q, E]; ``landmarks`` [N, E] of fp16, bf16 or fp32, or parts of them in order, each
     of which is looked at once, coded or not; ``bounds`` say which of them a query may see (the
@@ -47,7 +57,7 @@ def landmark_topk(
     """
     bounds = bounds or Bounds()
     _check(queries, k, bounds)
-    name = _choose(queries, k, backend).name
+    name = _choose(queries, k, backend).runnable().name
     whole = landmarks if isinstance(landmarks, Tensor) else None
     parts = _checked(landmarks if whole is None else [whole], queries.shape[1])
     with torch.no_grad(), torch.autocast(queries.device.type, enabled=False):
@@ -56,8 +66,9 @@ def landmark_topk(
         else:
             pieces = [part.rows for part in parts]
             joined = pieces[0] if len(pieces) == 1 else torch.cat(pieces)
-            index = _form(queries, k, name)(queries, joined, k, bounds=bounds, seed=seed)
+            index = _implementation(name)(queries, joined, k, bounds=bounds, seed=seed)
             scores = _scores(queries, joined, index)
+    # The choice has no gradient; scores computed again, for the chosen only, have one.
     if whole is not None and _differentiable(queries, whole):
         scores = _scores(queries, whole, index)
     return ranked(index, scores)
@@ -74,39 +85,16 @@ def _differentiable(queries: Tensor, landmarks: Tensor) -> bool:
 
 
 def _choose(queries: Tensor, k: int, backend: str | None) -> Choice:
-    if backend is not None:
-        if backend not in _BACKENDS:
-            raise ValueError(f"backend {backend!r} is unknown, expected one of {_BACKENDS}")
-        return Choice(backend, "asked for by name")
-    if not queries.is_cuda:
-        return Choice("blocked", f"blocks that fit a cache, as the tensors are on {queries.device}")
-    problem = _triton_problem(queries, k)
-    if problem is None:
-        return Choice("triton", f"the tensors are on {queries.device}")
-    return Choice("reference", f"all scores at once, as {problem}")
+    def limits(_: Tensor) -> str | None:
+        return None if k <= _MAX_K else f"k is {k}, expected at most {_MAX_K}"
+
+    return choose(BACKENDS, queries, limits, backend=backend)
 
 
-def _triton_problem(queries: Tensor, k: int) -> str | None:
-    if not queries.is_cuda and not interpreting():
-        return f"the tensors are on {queries.device}, and TRITON_INTERPRET=1 is not set"
-    if k > _MOST:
-        return f"k is {k}, expected at most {_MOST}"
-    try:
-        import drt_kernels.scan.kernel  # noqa: F401  (registers the operator)
-    except Exception as error:  # whatever a broken installation raises is the reason to report
-        return f"importing Triton failed with {type(error).__name__}: {error}"
-    if interpreting():
-        mend_interpreter()
-    return None
-
-
-def _form(queries: Tensor, k: int, name: str) -> Callable[..., Tensor]:
-    """The form of this name that wants all landmarks in one tensor."""
+def _implementation(name: str) -> Callable[..., Tensor]:
+    """Return an implementation that takes all landmarks in one tensor."""
     if name == "reference":
         return scan_reference
-    problem = _triton_problem(queries, k)
-    if problem is not None:
-        raise ValueError(f"backend {name!r} cannot run: {problem}")
     from drt_kernels.scan.kernel import scan_triton
 
     return scan_triton

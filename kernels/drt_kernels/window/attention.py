@@ -1,0 +1,70 @@
+"""Sliding-window attention: the one interface to its implementations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from drt_kernels.backend import Backends, choose
+from drt_kernels.window.band import Band, check_band
+from drt_kernels.window.banded import window_banded
+from drt_kernels.window.reference import window_reference
+
+_FLEX_SIZES = (16, 32, 64, 128, 256)
+
+BACKENDS = Backends(
+    operation="window attention",
+    names=("banded", "flex", "reference"),
+    kernels=("flex",),
+    cpu="banded",
+    fallback="banded",
+    notes={"banded": "blocks of matrix products"},
+)
+
+
+def explain_window(query: Tensor, backend: str | None = None) -> str:
+    """Return the implementation ``window_attention`` uses for queries [B, T, H, D], and why."""
+    return str(choose(BACKENDS, query, _limits, backend=backend))
+
+
+def window_attention(
+    query: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    *,
+    valid: Tensor | None,
+    window: int,
+    slopes: Tensor,
+    backend: str | None = None,
+) -> Tensor:
+    """Attend causally, with ALiBi, from each token to the ``window`` tokens that end with it.
+
+    ``query`` [B, T, H, D]; ``keys``, ``values`` [B, T, Hk, D]; ``valid`` [B, T], true for tokens
+    that exist (``None``: all do, which saves looking); ``slopes`` [H]. Distances count tokens that
+    exist, so padding changes nothing wherever it is; a token that does not exist gets zeros.
+    Returns [B, T, H, D]. Raises ``ValueError`` for shapes that do not fit, an unknown backend, or a
+    named one that cannot run here.
+    """
+    check_band(query, keys, values, Band(valid, window, slopes))
+    choice = choose(BACKENDS, query, _limits, backend=backend).runnable()
+    if valid is not None and not torch.compiler.is_compiling() and bool(valid.all()):
+        valid = None
+    return _implementation(choice.name)(query, keys, values, Band(valid, window, slopes))
+
+
+def _limits(query: Tensor) -> str | None:
+    size = query.shape[-1]
+    # On a CPU, where only tests ask for it, FlexAttention takes any size.
+    if not query.is_cuda or size in _FLEX_SIZES:
+        return None
+    return f"FlexAttention takes head sizes {_FLEX_SIZES}, not {size}"
+
+
+def _implementation(name: str) -> Callable[..., Tensor]:
+    if name == "flex":
+        from drt_kernels.window.flex import window_flex  # pulls in the compiler
+
+        return window_flex
+    return window_banded if name == "banded" else window_reference
