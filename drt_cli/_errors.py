@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -26,7 +27,7 @@ def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
     try:
         code = work()
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
@@ -36,6 +37,13 @@ def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
         report(_sentence(error))
         return FAILED
     return code if isinstance(code, int) else DONE
+
+
+def _show(error: click.ClickException) -> None:
+    """Print wrong usage as click does, wrapped at the terminal's width."""
+    text = io.StringIO()
+    error.show(file=text)
+    click.echo(wrapped(text.getvalue().removesuffix("\n"), columns(sys.stderr)), err=True)
 
 
 def report(sentence: str) -> None:

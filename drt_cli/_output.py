@@ -88,7 +88,7 @@ def print_fields(values: Mapping[str, Any]) -> None:
 
 
 def _shown(value: Any) -> str:
-    if value is None or value == [] or value == {}:
+    if value is None or value in ("", [], {}):
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"

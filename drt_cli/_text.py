@@ -10,6 +10,8 @@ import re
 
 # C0 and C1 controls can drive a terminal; bidirectional controls can show text in another order.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Lines of Markdown that are no part of a paragraph: headings, tables, quotes, lists, code.
+_STRUCTURE = re.compile(r"\s|[#|>]|[*+-]\s|\d+[.)]\s|```")
 
 
 def printable(text: str) -> str:
@@ -35,6 +37,21 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
         return line
     before, _, after = line.partition(wanted)
     return f"{before}{begin}{wanted}{end}{after}"
+
+
+def reflowed(text: str) -> str:
+    """Return Markdown with each paragraph on one line, so that it can be wrapped anew."""
+    lines: list[str] = []
+    in_paragraph = in_code = False
+    for line in text.split("\n"):
+        plain = bool(line) and not in_code and not _STRUCTURE.match(line)
+        if plain and in_paragraph:
+            lines[-1] += f" {line}"
+        else:
+            lines.append(line)
+        in_paragraph = plain
+        in_code ^= line.startswith("```")
+    return "\n".join(lines)
 
 
 def csv_cell(text: str) -> str:

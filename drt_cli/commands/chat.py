@@ -26,7 +26,17 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import NOT_FOUND, counted, marks, note, place, print_answer, print_line, say
+from drt_cli._output import (
+    NOT_FOUND,
+    counted,
+    marks,
+    note,
+    place,
+    print_answer,
+    print_line,
+    print_table,
+    say,
+)
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
 
@@ -35,16 +45,19 @@ if TYPE_CHECKING:
 
 HISTORY = 1000  # lines
 BLOCK = '"""'
-HELP = """/sources        where the last answer comes from
-/show [N]       the passage around its citation N, or around each (also /quote)
-/doc [DOC]      ask only this document; without DOC, all of them again
-/mode [MODE]    quote or free; without MODE, which it is
-/save FILE      write the conversation, as .md, .csv or .json
-/help           this list
-/quit           end the conversation
-
-A line that ends in a backslash goes on in the next; so does everything between two lines of
-three double quotes."""
+COMMANDS = (
+    ("/sources", "where the last answer comes from"),
+    ("/show [N]", "the passage around its citation N, or around each (also /quote)"),
+    ("/doc [DOC]", "ask only this document; without DOC, all of them again"),
+    ("/mode [MODE]", "quote or free; without MODE, which it is"),
+    ("/save FILE", "write the conversation, as .md, .csv or .json"),
+    ("/help", "this list"),
+    ("/quit", "end the conversation"),
+)
+CONTINUED = (
+    "A line that ends in a backslash goes on in the next; so does everything between two lines of"
+    " three double quotes."
+)
 
 
 @with_global_options()
@@ -133,7 +146,7 @@ class _Chat:
     def _run(self, text: str) -> None:
         name, _, argument = text.partition(" ")
         commands: dict[str, Callable[[str], None]] = {
-            "/help": lambda _: say(HELP),
+            "/help": self._help,
             "/sources": self._sources,
             "/show": self._show,
             "/quote": self._show,
@@ -144,6 +157,10 @@ class _Chat:
         if name not in commands:
             raise CliError(f"there is no command {name}; /help lists them.")
         commands[name](argument.strip())
+
+    def _help(self, _: str) -> None:
+        print_table([(f"{name:<14}", text) for name, text in COMMANDS])
+        say(f"\n{CONTINUED}")
 
     def _answered(self) -> Answer:
         if self.last is None:
@@ -175,7 +192,7 @@ class _Chat:
         if argument:
             document = self.assistant.library.show(argument)
             self.options["documents"] = [document.id]
-            click.echo(f"Asking only {printable(document.title)}.")
+            say(f"Asking only {printable(document.title)}.")
         else:
             self.options["documents"] = None
             click.echo("Asking all documents.")
@@ -195,7 +212,7 @@ class _Chat:
         if write is None:
             raise CliError(f"{argument} ends in none of {', '.join(ways)}, which /save can write.")
         write_from_library(path, write(self.said), self.assistant.library.path)
-        click.echo(f"Wrote {printable(str(path))}.")
+        say(f"Wrote {printable(str(path))}.")
 
 
 def _as_markdown(said: list[tuple[str, Answer]]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Literal
 
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json, print_table, say
-from drt_cli._text import printable
+from drt_cli._text import printable, reflowed
 
 
 @with_global_options()
@@ -46,7 +47,9 @@ def info(settings: Settings, /, name: str | None, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     else:
-        say(printable(found.card or f"{found.path} has no model card."))
+        card = found.card or f"{found.path} has no model card."
+        # A terminal has lines of its own; a pipe gets the file as it is.
+        say(printable(reflowed(card) if sys.stdout.isatty() else card))
 
 
 @with_global_options()

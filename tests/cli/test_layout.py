@@ -83,6 +83,14 @@ def test_the_last_column_is_wrapped_inside_itself() -> None:
     assert lines[-1] == "x   few"
 
 
+WRONG = (
+    ("session", "delete", "review"),
+    ("asc",),
+    ("ask", "Which period?", "--top-k", "65"),
+    ("ask", "Which period?", "--json", "--stream"),
+)
+
+
 @pytest.mark.parametrize("screen", [40, 120])
 def test_every_command_fits_the_screen(
     drt: Drt, handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, screen: int
@@ -110,14 +118,18 @@ def test_every_command_fits_the_screen(
         ("formats",),
         ("formats", "--all"),
         ("model", "list"),
+        ("model", "info"),
         ("eval", "ppl", handbook),
         ("bench", "ask"),
+        ("chat",),
+        *WRONG,
     ):
         out, err = Terminal(), Terminal()
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdout", out)
             patch.setattr(sys, "stderr", err)
-            assert drt(*words).code == 0, (words, err.getvalue())
+            code = drt(*words, stdin="/help\n/doc handbook.txt\nWhich period?\n/show\n").code
+            assert code == (2 if words in WRONG else 0), (words, err.getvalue())
         for line in (out.getvalue() + err.getvalue()).split("\n"):
             longest_word = max(map(len, line.split(" ")), default=0)
             drawn = line.rsplit("\r", 1)[-1]  # a bar draws over itself

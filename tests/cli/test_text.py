@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drt_cli._text import marked, one_line, printable, shortened
+from drt_cli._text import marked, one_line, printable, reflowed, shortened
 
 
 def test_controls_become_escapes() -> None:
@@ -33,3 +33,13 @@ def test_the_quote_is_marked_across_lines() -> None:
     assert line == "The [notice period] is thirty days."
     assert marked("Other words.", "notice", begin="[", end="]") == "Other words."
     assert marked("Other words.", " ", begin="[", end="]") == "Other words."
+
+
+def test_paragraphs_are_joined_and_nothing_else() -> None:
+    table = "| a | b |\n| --- | --- |\n| 1 | 2 |"
+    code = "```sh\ndrt ask\ndrt show\n```"
+    rest = f"# Title\n\n- one\n- two\n\n{table}\n\n{code}\n\n1. first\n2. second\n"
+    assert reflowed(rest) == rest
+    assert reflowed(f"one\n`two`\n**three**\n\nfour\n{table}") == (
+        f"one `two` **three**\n\nfour\n{table}"
+    )
