@@ -40,7 +40,7 @@ def _handle(document: str, start: int, end: int) -> str:
 
 @dataclass(frozen=True)
 class Citation:
-    """Where a quote stands: ``quote`` is the document's text from ``start`` to ``end``.
+    """A quote with its place: ``quote`` is the document's text from ``start`` to ``end``.
 
     ``line`` is the file's, from 1, in formats that have lines. ``source_start`` and ``source_end``
     are the characters of the file that the quote comes from: of its text as ``open`` returns it,
@@ -66,7 +66,7 @@ class Citation:
 
     @property
     def handle(self) -> str:
-        """A short name of the place, which ``Library.passage`` and ``drt show`` understand."""
+        """The citation as one word, for ``drt.passage`` and ``drt show``."""
         return _handle(self.document, self.start, self.end)
 
     @property
@@ -148,7 +148,7 @@ class TraceEntry(_Place):
 
 @dataclass(frozen=True)
 class TraceCandidate(_Place):
-    """A chunk that landmarks or words proposed, with its score there (words: normalised BM25)."""
+    """A candidate chunk from landmarks or words, with its score (words: normalised BM25)."""
 
     score: float
     retrieved: bool
@@ -156,7 +156,7 @@ class TraceCandidate(_Place):
 
 @dataclass(frozen=True)
 class TraceGroup:
-    """What one layer group retrieved for one chunk of the answer, and the best it could choose."""
+    """What one layer group retrieved for one chunk of the answer, and its best candidates."""
 
     group: int
     chunk: int
@@ -239,7 +239,7 @@ class FoundTurn:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a check found: an error where something was lost, a harmless note otherwise."""
+    """Something a check found: an error if something was lost, otherwise a harmless note."""
 
     kind: str
     where: str
@@ -253,9 +253,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class DoctorCheck:
-    """One line of a ``DoctorReport``: what was looked at, what was seen, and what to do about it.
+    """One line of a ``DoctorReport``: what was checked, the result, and what to do about it.
 
-    A "note" hinders nothing, a "problem" does; ``remedy`` is empty where nothing is to be done.
+    A "problem" keeps drt from working, a "note" does not; ``remedy`` is empty if nothing is needed.
     """
 
     name: str

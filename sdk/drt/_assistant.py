@@ -63,9 +63,9 @@ Progress = Callable[[IngestProgress], None]
 class Assistant:
     """Reads documents and answers questions about them.
 
-    library: folder of the library, made by the first reading; ``default_library()`` by default.
+    library: folder of the library, created when first needed; ``default_library()`` by default.
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
-    dtype: what to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
+    dtype: type to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
     lock_timeout: seconds to wait for another process that writes to the library.
     """
 
@@ -117,9 +117,9 @@ class Assistant:
         return self._library
 
     def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
-        """Read one document, or "-" for standard input; an unchanged one is not read again.
+        """Read one document, or "-" for standard input; skip it if it is unchanged.
 
-        Raises a ``DocumentError`` where it cannot be read, or where ``path`` names several.
+        Raises a ``DocumentError`` if it cannot be read, or if ``path`` names several documents.
         """
         found = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
         if len(found) != 1:
@@ -133,15 +133,15 @@ class Assistant:
     def ingest_many(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> IngestReport:
-        """Read files, folders and patterns; a document that cannot be read stops no other."""
+        """Read files, folders and patterns; if a document cannot be read, the others still are."""
         return IngestReport.of(self.ingest_each(paths, progress=progress))
 
     def ingest_each(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
     ) -> Iterator[IngestResult]:
-        """Read as ``ingest_many`` does, and yield each document, or its failure, as it comes.
+        """Read like ``ingest_many``, and yield each document, or its failure, when it is done.
 
-        What of a path was passed over comes last, as a result without either.
+        The skipped files of a path come last, as a result with neither document nor error.
         """
         for path in _listed(paths):
             named = os.fspath(path)
@@ -154,7 +154,7 @@ class Assistant:
         interval: float = 2.0,
         progress: Progress | None = None,
     ) -> Iterator[WatchEvent]:
-        """Keep the library in step with folders, without end; yield what was done.
+        """Follow the changes of folders, without end; yield what was done.
 
         A file is read when it is new or has changed and nobody writes to it, and its document is
         removed with it. It looks every ``interval`` seconds.
@@ -165,7 +165,7 @@ class Assistant:
             time.sleep(interval)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Answer a question about the library; ``AskOptions`` lists what can be set."""
+        """Answer a question about the library; ``AskOptions`` lists the options."""
         return self._ask(question, options)
 
     def ask_many(
@@ -175,7 +175,7 @@ class Assistant:
         progress: Callable[[AskProgress], None] | None = None,
         **options: Unpack[AskOptions],
     ) -> Iterator[Answer]:
-        """Answer questions one after the other, each when the next answer is asked for."""
+        """Answer questions one after the other, each when its answer is requested."""
         total = len(questions) if isinstance(questions, Sized) else None
         began = time.perf_counter()
         for done, question in enumerate(questions, start=1):
@@ -185,11 +185,11 @@ class Assistant:
             yield answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """Answer piece by piece; the stream's ``answer`` holds the whole once it has ended."""
+        """Answer piece by piece; at the end the stream's ``answer`` is the complete answer."""
         return self._stream(question, options)
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
-        """Answer a question and return how: what was retrieved, with which numbers, and read."""
+        """Answer a question and return its trace: what was retrieved, scored and read."""
         self._expect_question(question, options)
         with self._working() as (runtime, store):
             began = time.perf_counter()
@@ -229,7 +229,7 @@ class Assistant:
             return _convert.summary(result, seconds=seconds, model=runtime.name)
 
     def session(self, name: str | None = None, *, autosave: bool = True) -> Session:
-        """Return the conversation stored under ``name``, or begin it; an unnamed one is not kept.
+        """Return the conversation stored under ``name``, or a new one; unnamed ones are not stored.
 
         It is saved after each turn; with ``autosave=False`` only by ``Session.save``.
         """

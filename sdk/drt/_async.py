@@ -91,7 +91,7 @@ def _in_loop(callback: Callable[[Item], None] | None) -> Callable[[Item], None] 
 
 
 class AsyncAnswerStream:
-    """Iterates over pieces of text, once; ``answer`` is None until the last piece was taken."""
+    """Iterates over pieces of text, once; ``answer`` is None until the last piece was read."""
 
     def __init__(self, worker: _Worker, start: Callable[[], AnswerStream]) -> None:
         self._worker = worker
@@ -127,12 +127,12 @@ class AsyncSession:
 
     @property
     def name(self) -> str | None:
-        """The name it is stored under, None for a conversation that is not kept."""
+        """The name it is stored under; None for a conversation that is not stored."""
         return self._session.name
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """What was said so far."""
+        """The questions and answers so far."""
         return self._session.turns
 
     async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
@@ -155,7 +155,7 @@ class AsyncSession:
 class AsyncAssistant:
     """Reads documents and answers questions about them, without blocking an event loop.
 
-    Takes what ``Assistant`` takes. Calls wait for each other; one that is cancelled still finishes
+    Has the parameters of ``Assistant``. Calls wait for each other; a cancelled call still finishes
     in its thread. Several assistants work side by side.
     """
 

@@ -22,9 +22,9 @@ def doctor(
     threads: int | None = None,
     dtype: str = "auto",
 ) -> DoctorReport:
-    """Describe this machine and test drt on it: read a small text, ask it, compare the quote.
+    """Describe this machine and test drt on it: read a small text, ask, compare the quote.
 
-    Raises nothing for what is broken: a broken package, model or library is a check whose status
+    Does not raise: a broken package, model or library is a check whose status
     is "problem", with what to do about it.
     """
     checks = _engine.diagnose(

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class DrtError(Exception):
-    """Anything drt refuses to do; its text is one sentence for the user."""
+    """The base of all errors of drt; the text is one sentence for the user."""
 
 
 class ConfigError(DrtError):
@@ -54,7 +54,7 @@ class LibraryBusyError(LibraryError):
 
 
 class LibraryCorruptError(LibraryError):
-    """A file of the library does not hold what its catalogue says."""
+    """A file of the library does not match its catalogue."""
 
 
 class LibraryModelMismatchError(LibraryError):
@@ -78,7 +78,7 @@ class MissingExtraError(DocumentError):
 
 
 class EmptyDocumentError(DocumentError):
-    """A document holds no words."""
+    """A document contains no words."""
 
 
 class UnreadableDocumentError(DocumentError):
@@ -86,7 +86,7 @@ class UnreadableDocumentError(DocumentError):
 
 
 class QuestionError(DrtError):
-    """A question cannot be asked as it stands."""
+    """A question cannot be asked in this form."""
 
 
 class SessionError(DrtError):

@@ -22,7 +22,7 @@ def evaluate(
     dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
-    """Measure a model on one task, beside the task's baselines.
+    """Measure a model on one task, next to the task's baselines.
 
     Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
     reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, plot,
@@ -46,7 +46,7 @@ def bench(
     dtype: str = "auto",
     **options: object,
 ) -> dict[str, Any]:
-    """Time one part of the program, always beside something timed in the same run.
+    """Time one part of the program, next to something timed in the same run.
 
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
     "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;

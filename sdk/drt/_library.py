@@ -53,13 +53,13 @@ class Library:
         return f"Library({str(self.path)!r})"
 
     def exists(self) -> bool:
-        """Return whether there is anything at the path; opening it tells if that is a library."""
+        """Return whether there is anything at the path, which may not be a library."""
         if self.path.is_dir():
             return any(self.path.iterdir())
         return self.path.exists()
 
     def documents(self) -> list[DocumentInfo]:
-        """Return the documents that can be asked; none where there is no library yet."""
+        """Return the documents that can be asked; none if there is no library yet."""
         if not self.exists():
             return []
         with self._open() as store:
@@ -71,7 +71,7 @@ class Library:
             return _convert.document(store.document(document_name(document)))
 
     def text(self, document: str | DocumentInfo, start: int = 0, end: int | None = None) -> str:
-        """Return the text from character ``start`` to ``end``, in which citations count."""
+        """Return the text from character ``start`` to ``end``; citations count its characters."""
         with self._open() as store:
             row = store.document(document_name(document))
             last = row.characters if end is None else min(end, row.characters)
@@ -108,9 +108,9 @@ class Library:
         threads: int | None = None,
         dtype: str = "auto",
     ) -> list[Finding]:
-        """Restore what the library can restore from itself; return what is left to be found.
+        """Repair what the library can repair from its own files; return the findings that remain.
 
-        Damaged chunk memory is read again from the kept text, with the library's own model: one
+        Damaged chunk memory is computed again from the stored text, with the library's model, which
         is loaded only for that.
         """
         with self._open() as store:
@@ -135,9 +135,9 @@ class Library:
             store.export_archive(Path(path))
 
     def import_archive(self, path: str | os.PathLike[str]) -> list[DocumentInfo]:
-        """Take over an archive once all of it is verified; return the documents that are new.
+        """Import an archive after verifying all of it; return the documents that are new.
 
-        Makes the library where there is none. ``LibraryCorruptError`` for a damaged archive.
+        Creates the library if there is none. Raises ``LibraryCorruptError`` for a damaged archive.
         """
         with (
             engine_errors(),
@@ -157,7 +157,7 @@ class Library:
     ) -> list[DocumentInfo]:
         """Read all documents again for another model, from their stored texts; return them.
 
-        The library stays as it is until all are read, and an interrupted rebuild goes on.
+        The library stays as it is until all are read. An interrupted rebuild is resumed.
         """
         self._expect()
         runtime = self._runtime(model, device, threads, dtype)
@@ -173,7 +173,7 @@ class Library:
             return dict(store.stats())
 
     def sessions(self) -> list[SessionInfo]:
-        """Return the stored sessions; none where there is no library yet."""
+        """Return the stored sessions; none if there is no library yet."""
         if not self.exists():
             return []
         with self._open() as store:
@@ -186,14 +186,14 @@ class Library:
             return _convert.turns(_engine.session_turns(store, name))
 
     def search_sessions(self, words: str) -> list[FoundTurn]:
-        """Return turns of stored sessions that hold all the words, in any case."""
+        """Return turns of stored sessions that contain all the words, in upper or lower case."""
         if not self.exists():
             return []
         with self._open() as store:
             return store.search_sessions(words.split())
 
     def rename_session(self, name: str, new_name: str) -> None:
-        """Give a stored session another name, which must be free."""
+        """Rename a stored session; the new name must be free."""
         _expect_name(name)
         _expect_name(new_name)
         with self._open() as store:
@@ -206,7 +206,7 @@ class Library:
             store.delete_session(name)
 
     def expect_documents(self) -> None:
-        """Raise ``QuestionError`` where there is no document to ask, or no library yet."""
+        """Raise ``QuestionError`` if there is no document to ask, or no library yet."""
         if not self.documents():
             raise QuestionError(f"the library at {self.path} holds no documents; read one first.")
 

@@ -34,7 +34,7 @@ def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
 
 
 def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
-    """Load a model on the CPU, which checks its files against its configuration."""
+    """Load a model on the CPU and check its files against its configuration."""
     info = model_info(model)
     with engine_errors():
         runtime = _engine.load_runtime(Path(info.path), device="cpu", threads=None)
@@ -54,7 +54,7 @@ def convert_model(
     *,
     dtype: Literal["bf16", "fp32"] = "bf16",
 ) -> Path:
-    """Convert a model of another kind into one of drt's, or one of drt's into plain tensors.
+    """Import an encoder as a model of drt, or export a model of drt as plain tensors.
 
     A folder with a BERT-like encoder of Hugging Face (safetensors, never pickles) becomes a model
     folder that finds passages and can be trained to answer. A model, by name or folder, becomes

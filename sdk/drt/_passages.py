@@ -21,7 +21,7 @@ def passage(
 ) -> Passage:
     """Return the passage of a citation, a chunk of a trace, or a handle: 43f8db2c:67218-67228.
 
-    ``around`` characters stand before and after the quote, less where words would be cut. Raises
+    ``before`` and ``after`` have up to ``around`` characters, without cutting words. Raises
     ``NotFoundError`` where there is no such document or place.
     """
     if isinstance(citation, str):

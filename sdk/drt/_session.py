@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class Session:
     """A conversation, made by ``Assistant.session``; a named one is saved after every turn.
 
-    Where that fails, ``SessionNotSavedError`` has the answer, and the conversation can go on. With
+    If that fails, ``SessionNotSavedError`` has the answer, and the conversation can continue. With
     ``autosave=False`` only ``save`` stores it.
     """
 
@@ -40,22 +40,22 @@ class Session:
 
     @property
     def name(self) -> str | None:
-        """The name it is stored under, None for a conversation that is not kept."""
+        """The name it is stored under; None for a conversation that is not stored."""
         return self._name
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """What was said so far."""
+        """The questions and answers so far."""
         return _convert.turns(self._state.turns)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Ask as ``Assistant.ask`` does, remembering the turns before."""
+        """Ask like ``Assistant.ask``, with the earlier turns as context."""
         answer = self._assistant._ask(question, options, session=self._state)  # noqa: SLF001
         self._autosave(answer)
         return answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """Ask as ``Assistant.stream`` does, remembering the turns before."""
+        """Ask like ``Assistant.stream``, with the earlier turns as context."""
         return self._assistant._stream(  # noqa: SLF001
             question, options, session=self._state, finished=self._autosave
         )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AnswerStream:
-    """Iterates over pieces of text, once; ``answer`` is None until the last piece was taken."""
+    """Iterates over pieces of text, once; ``answer`` is None until the last piece was read."""
 
     def __init__(
         self,

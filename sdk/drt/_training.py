@@ -11,9 +11,9 @@ from ._errors import engine_errors
 
 
 def train(config: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Path:
-    """Train as a TOML config says, changed by "key=value" overrides; return the run folder.
+    """Train by a TOML config with "key=value" overrides; return the run folder.
 
-    Of a folder of configs, each is trained in the order of their names.
+    The configs of a folder are trained one after the other, in the order of their names.
     """
     with engine_errors():
         return _engine.train(Path(config), overrides)

@@ -96,8 +96,8 @@ class AskOptions(TypedDict, total=False):
     documents: restricts the question to these, by id, title, source or ``DocumentInfo``.
     mode: "quote" answers with spans of the documents, "free" lets the decoder write.
     top_k: chunks retrieved at a time, 1 to 64; the model's own number by default.
-    retriever: where candidates come from.
-    reread: whether retrieved chunks are encoded again beside the question.
+    retriever: how to find candidates: "landmark", "lexical" (BM25) or "hybrid" (both).
+    reread: whether to run the reader pass over retrieved chunks, or use chunk memory alone.
     threshold: confidence from which an answer counts as found; the model's own by default.
     max_tokens: longest text of free mode.
     """
@@ -113,7 +113,7 @@ class AskOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class IngestReport:
-    """What reading several paths gave.
+    """The result of reading several paths.
 
     ``failures`` pairs a source with its sentence; ``skipped`` counts files found in folders and by
     patterns that no reader knows, ``notes`` says what else of archives was passed over and why;
@@ -293,9 +293,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Summary:
-    """A summary and the sentences it rests on; ``changes`` where two versions were compared.
+    """A summary and the cited sentences; ``changes`` if two versions were compared.
 
-    ``changes_omitted`` counts further changes, for which a length that was set had no room.
+    ``changes_omitted`` counts changes that did not fit into the length.
     """
 
     text: str
@@ -323,7 +323,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Turn:
-    """One question of a session and what was answered."""
+    """One question of a session and its answer."""
 
     question: str
     answer: str

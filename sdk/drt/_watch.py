@@ -22,7 +22,7 @@ Stamp = tuple[int, int]
 
 
 class Watch:
-    """What is known of some folders; ``poll`` looks at them once and does what is to be done."""
+    """The state of watched folders; ``poll`` checks them once and updates the library."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class Watch:
                 raise DocumentError(f"{folder} is not a folder; name one that is there to watch.")
 
     def poll(self) -> Iterator[WatchEvent]:
-        """Read what is new or changed, remove what is gone; yield an event for each."""
+        """Read new and changed files, remove documents of deleted ones; yield an event for each."""
         seen = {file: stamp for folder in self._folders for file, stamp in _files(folder)}
         now = time.time_ns()
         for file, stamp in seen.items():
