@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,54 +17,48 @@ from drt_engine.store.segments import landmark_files
 from drt_engine.store.upkeep import check
 from tests.engine.store.helpers import add_document, open_store, segment_files
 
-# Uses the library once, cuts a file, and uses it again; prints what each use then raises.
-CUTTER = """
-import os, sys
-from pathlib import Path
-from drt_engine.errors import CorruptStore
-from drt_engine.store import Store
-from drt_engine.store.transfer.archive_export import export_archive
-path, name, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-with Store.open(path) as store:
-    ids = store.chunk_ids()
-    uses = {
-        "read": lambda: store.read_chunks(ids[-5:]),
-        "tokens": lambda: store.read_tokens(ids),
-        "scan": lambda: [part.sum() for _, part in store.scan_landmarks()],
-        "export": lambda: store.export_archive(path.parent / "out.drtlib"),
-        "compact": lambda: store.compact(),
-    }
-    for name_of_use in ("read", "tokens", "scan", "export"):
-        uses[name_of_use]()
-    scan = store.scan_landmarks()
-    next(scan)
-    os.truncate(path / "segments" / name, size)
-    for name_of_use, use in {**uses, "scan under way": lambda: list(scan)}.items():
-        try:
-            use()
-            print(name_of_use, "done", flush=True)
-        except CorruptStore as error:
-            assert "\\n" not in str(error)
-            print(name_of_use, "refused", flush=True)
-    print("check", sorted({finding.kind for finding in store.check()}), flush=True)
-"""
+Cut = Callable[[Path, str, int], dict[str, str]]
 
 
-def cut(path: Path, name: str, size: int) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
     """What each use of the library says after a file was cut in a process that has it open."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", CUTTER, str(path), name, str(size)],
-        capture_output=True,
-        text=True,
-    )
-    assert (done.returncode, done.stderr) == (0, ""), done
-    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines() if "check" not in line) | {
-        "check": done.stdout.splitlines()[-1].removeprefix("check ")
-    }
+    errors = tmp_path_factory.mktemp("cut") / "errors"
+    with (
+        errors.open("w") as stderr,
+        subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-m", "tests.engine.store.cut_server"],
+            cwd=Path(__file__).parents[3],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+        ) as server,
+    ):
+        assert server.stdin is not None and server.stdout is not None
+
+        def call(path: Path, name: str, size: int) -> dict[str, str]:
+            assert server.stdin is not None and server.stdout is not None
+            server.stdin.write(json.dumps([str(path), name, size]) + "\n")
+            server.stdin.flush()
+            lines = []
+            for line in server.stdout:
+                lines.append(line.rstrip("\n"))
+                if line.startswith("end "):
+                    break
+            assert (lines[-1:], errors.read_text()) == (["end 0"], ""), lines
+            *uses, check, _ = lines
+            return dict(line.rsplit(" ", 1) for line in uses) | {
+                "check": check.removeprefix("check ")
+            }
+
+        yield call
+        server.stdin.close()
+    assert server.returncode == 0
 
 
 @pytest.mark.parametrize("size", [0, 100, 8_192, -1], ids=str)
-def test_a_segment_that_is_cut_short(library: Path, size: int) -> None:
+def test_a_segment_that_is_cut_short(library: Path, cut: Cut, size: int) -> None:
     with open_store(library) as store:
         add_document(store, 1, [f"piece {i} " for i in range(400)], per_segment=200)
         assert store.check() == []
@@ -75,7 +70,7 @@ def test_a_segment_that_is_cut_short(library: Path, size: int) -> None:
 
 @pytest.mark.parametrize("size", [0, 100, 4_096, -1], ids=str)
 def test_a_shelf_that_is_cut_short(
-    library: Path, size: int, monkeypatch: pytest.MonkeyPatch
+    library: Path, cut: Cut, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
     with open_store(library) as store:
