@@ -10,7 +10,7 @@ from ._types import Answer, Citation, DocumentInfo, Summary, Trace, Turn
 
 if TYPE_CHECKING:
     from drt_engine import results
-    from drt_engine.answer.ask import AnswerResult
+    from drt_engine.answer.result import AnswerResult
     from drt_engine.store import DocumentRow
     from drt_engine.summary.result import SummaryResult
 

@@ -10,7 +10,7 @@ from . import _convert
 from ._types import Answer
 
 if TYPE_CHECKING:
-    from drt_engine.answer.ask import AnswerResult
+    from drt_engine.answer.result import AnswerResult
 
 
 class AnswerStream:

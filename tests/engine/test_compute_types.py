@@ -12,7 +12,8 @@ import pytest
 import torch
 from torch import nn
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.evaluate.perplexity import stream_losses
 from drt_engine.evaluate.retrieval import ranked

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.model.quote_head import QuoteLogits
-from drt_engine.retrieval.library import Passage
+from drt_engine.retrieval.passages import Passage
 from drt_engine.text.words import whole_words, words
 
 LONGEST_QUOTE = 72  # tokens; clauses of contracts and definitions are long
@@ -45,6 +45,9 @@ class Quotes:
     null: float = 0.0
 
 
+NO_QUOTES = Quotes((), float("-inf"))
+
+
 @dataclass(frozen=True)
 class _Token:
     start: float
@@ -70,7 +73,7 @@ def best_quotes(
     for run in _runs(_merge(start, end, passages)):
         found += _spans(run, longest)
     if not found:
-        return Quotes((), float("-inf"))
+        return NO_QUOTES
     found.sort(key=lambda item: -item[0])
     score = found[0][0]
     chosen: list[QuoteSpan] = []
@@ -111,12 +114,10 @@ def _said(span: QuoteSpan) -> object:
     return tuple(word for word in every if word not in _ARTICLES) or every
 
 
-def start_shares(logits: QuoteLogits) -> list[float]:
-    """Return how much of the start's probability lies in each of the R passages; null has the
-    rest.
-    """
+def start_shares(logits: QuoteLogits) -> tuple[float, ...]:
+    """Return the share of the start's probability in each of the R passages; null has the rest."""
     shares = _normalise(logits.start[0].float(), logits.null[0].float()).exp()
-    return shares.sum(dim=-1).tolist()  # type: ignore[no-any-return]
+    return tuple(shares.sum(dim=-1).tolist())
 
 
 def _normalise(logits: Tensor, null: Tensor) -> Tensor:
@@ -133,7 +134,7 @@ def _merge(
     """Tokens by document and number; one seen in two passages has the probability of both."""
     tokens: dict[tuple[str, int], _Token] = {}
     for row, passage in enumerate(passages):
-        places = (passage.tokens, passage.starts, passage.ends)
+        places = (passage.token_numbers, passage.starts, passage.ends)
         numbers, firsts, lasts = (t.tolist() for t in places)
         opens, closes = start[row].tolist(), end[row].tolist()
         for slot, number in enumerate(numbers):

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from safetensors.torch import save
 from torch import Tensor
 
+from drt_engine.answer.result import AnswerResult
 from drt_engine.errors import SessionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory
@@ -23,9 +24,6 @@ from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.store.turns import expect_turns
-
-if TYPE_CHECKING:
-    from drt_engine.answer.ask import AnswerResult
 
 _LONGEST_NAME = 200
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from drt_engine.answer.citations import cite
 from drt_engine.answer.sentences import sentences_at
 from drt_engine.results import Citation
-from drt_engine.retrieval.library import Passage
+from drt_engine.retrieval.passages import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.sentences import sentence_spans

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,9 +28,8 @@ from drt_engine.bench.parts import (
 from drt_engine.bench.timing import Clock, Work, in_turns
 from drt_engine.evaluate.report import BenchReport, bench_row, median_iqr
 from drt_engine.model.selection import select
-from drt_engine.retrieval.library import LibrarySource
+from drt_engine.retrieval.candidates import find_candidates
 from drt_engine.runtime import Runtime
-from drt_engine.store import Store
 from drt_engine.store.segments.reader import SCAN_ROWS
 from drt_engine.text.lexical import LexicalIndex
 from drt_kernels.scan import Landmarks, landmark_topk
@@ -42,15 +41,13 @@ KERNEL, PRODUCT, FAISS = "scan kernel", "product and top-k", "faiss IndexFlatIP"
 
 
 class _Landmarks:
-    """As much of a store as the scan needs: landmarks in parts, and no text."""
+    """Landmarks in parts, as a store hands them out."""
 
     def __init__(self, landmarks: Tensor, *, coded: bool) -> None:
         parts = map(Landmarks, landmarks.split(SCAN_ROWS))
         self._parts = [part.coded() if coded else part for part in parts]
 
-    def scan_coded_landmarks(
-        self, documents: Sequence[str] | None = None
-    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+    def scan_coded_landmarks(self) -> Iterator[tuple[Sequence[int], Landmarks]]:
         at = 0
         for part in self._parts:
             yield range(at, at + len(part)), part
@@ -66,21 +63,11 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
     query = torch.randn(config.width, generator=torch.Generator().manual_seed(1))
     size = landmarks.numel() * landmarks.element_size()
     copy, matmul = MemoryCopy(size, runtime.device), Matmul(runtime)
-    plain, coded = (
-        LibrarySource(
-            runtime,
-            cast(Store, _Landmarks(landmarks, coded=some)),
-            options.question,
-            (),
-            count=config.retrieved,
-            retriever="landmark",
-        )
-        for some in (False, True)
-    )
+    plain, coded = (_Landmarks(landmarks, coded=coded) for coded in (False, True))
     index = LexicalIndex(_texts(options, count, config.chunk))
     works: dict[str, Work] = {
-        SCAN: lambda: _scan(plain, query),
-        CODED: lambda: _scan(coded, query),
+        SCAN: lambda: _scan(runtime, plain, query),
+        CODED: lambda: _scan(runtime, coded, query),
         COPY: copy.copy,
         BM25: lambda: index.search(options.question, 64),
         "calibration": matmul.time,
@@ -157,7 +144,12 @@ def _texts(options: BenchOptions, count: int, chunk: int) -> list[str]:
     return [texts[number % len(texts)] for number in range(count)]
 
 
-def _scan(source: LibrarySource, query: Tensor) -> None:
-    _, scores = source._scores(query.float().cpu(), source.runtime.model.scorer)
+def _scan(runtime: Runtime, landmarks: _Landmarks, query: Tensor) -> None:
+    """Scan and choose as asking by landmarks alone does."""
+    scorer, count = runtime.model.scorer, runtime.config.retrieved
+    if scorer.late is not None:
+        count = max(count, runtime.config.late_candidates)
+    parts = landmarks.scan_coded_landmarks()
+    scores = find_candidates(query.float().cpu(), scorer, parts, {}, count=count).scores.total
     allowed = torch.ones(1, len(scores), dtype=torch.bool)
-    select(scores[None], allowed, source.count)
+    select(scores[None], allowed, runtime.config.retrieved)

@@ -35,7 +35,7 @@ from drt_engine.evaluate.metrics.reliability import (
 from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.model.calibration import Calibration, Signals
-from drt_engine.retrieval.library import RetrieverName
+from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 
 FILE = "calibration.json"

@@ -23,7 +23,7 @@ from drt_engine.evaluate.metrics.reliability import reliability
 from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.ingest.pipeline import ingest_source
-from drt_engine.retrieval.library import RetrieverName
+from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.lexical import LexicalIndex

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.result import AnswerResult
 from drt_engine.data.needles import (
     NeedleCase,
     NeedleOptions,
@@ -29,7 +30,7 @@ from drt_engine.evaluate.metrics.qa_f1 import normalize_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.qa import best_quote, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
-from drt_engine.retrieval.library import RetrieverName
+from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.text.sentences import Span, split_sentences
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.result import AnswerResult
 from drt_engine.data.schema import QADocument, Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
@@ -31,7 +32,7 @@ from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, score_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.model.calibration import NO_EVIDENCE, Signals
-from drt_engine.retrieval.library import RetrieverName
+from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.sentences import split_sentences

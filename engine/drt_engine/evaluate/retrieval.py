@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from drt_engine.answer.ask import question_ids
 from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
@@ -26,9 +25,9 @@ from drt_engine.evaluate.library import (
     progress,
 )
 from drt_engine.evaluate.report import EvalReport, Metrics, Number
-from drt_engine.generate.decode import Decoder
-from drt_engine.model.prompt import query_slots
-from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.generate.prompt_run import open_prompt
+from drt_engine.retrieval.candidates import RetrieverName
+from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 
@@ -110,25 +109,14 @@ def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> lis
     """
     if retriever == "lexical":
         return [chunk for chunk, _ in store.search_text(question, limit=BEST)]
-    ids = question_ids(runtime, question)
-    source = LibrarySource(
-        runtime,
-        store,
-        question,
-        ids,
-        count=BEST,
+    options = SearchOptions(
+        top_k=BEST,
         retriever="landmark" if retriever == "landmark" else "hybrid",
-        reread=False,
+        reader_pass=False,
     )
-    lengths = query_slots(len(ids), runtime.config.chunk)
     with runtime.computing():
-        decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
-        at = 0
-        for number, length in enumerate(lengths):
-            decoder.feed(ids[at : at + length])
-            decoder.close(retrieve=number + 1 == len(lengths))
-            at += length
-    return [passage.row.id for passage in source.passages[-1]]
+        run = open_prompt(runtime, store, question, options)
+    return [passage.row.id for passage in run.question_passages]
 
 
 def _groups(cases: Sequence[_Case], names: Sequence[str]) -> dict[str, Metrics]:

@@ -1,5 +1,4 @@
-"""The step loop: tokens go through the lower and upper stacks with a window cache; retrieval
-happens at chunk borders.
+"""The step loop: tokens go through both stacks with a window cache; chunk borders retrieve.
 
 Computes what ``DRT.forward`` computes, a few tokens at a time; what does not depend on the tokens
 is laid out once for each border. Knows nothing of text or libraries: a ``Source`` finds chunks.
@@ -7,7 +6,7 @@ is laid out once for each border. Knows nothing of text or libraries: a ``Source
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import DRT, Encoded
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_engine.model.saved import expect_integer, expect_names, expect_numbers
-from drt_engine.retrieval.sources import Found, Source
+from drt_engine.retrieval.sources import Retrieval, Source
 from drt_kernels.decode import DecodeMemory
 
 _TOKENS_AT_ONCE = 128  # room for new tokens in the ring buffers, beyond the window
@@ -36,13 +35,14 @@ class Decoder:
         dtype: torch.dtype = torch.float32,
         graph: bool = False,
     ) -> None:
-        """``graph`` replays single tokens as a CUDA graph."""
+        """Start an empty stream; ``graph`` replays single tokens as a CUDA graph."""
         config = model.config
         self.model, self.source = model, source
         self.device = model.embedding.weight.device
-        self.found: list[Found | None] = [None] * config.groups
+        # What the tokens of the open chunk read, by upper group.
+        self.retrievals: list[Retrieval | None] = [None] * config.groups
         self._states: list[Tensor] = []  # lower-stack states of the open chunk
-        self._ready: list[tuple[Found, DecodeMemory] | None] = [None] * config.groups
+        self._laid_out: list[tuple[Retrieval, DecodeMemory] | None] = [None] * config.groups
         lower = max(config.lower_layers, 1)  # so that a state holds both stacks, whatever the model
         self._stacks = {"lower.": slice(0, lower), "upper.": slice(lower, None)}
         self.window = WindowCache(
@@ -58,21 +58,23 @@ class Decoder:
 
     @property
     def position(self) -> int:
-        """Tokens so far, landmarks included."""
+        """How many tokens there are so far, landmarks included."""
         return self.window.position
 
     @property
     def open_tokens(self) -> int:
-        """Tokens in the chunk that is being filled."""
+        """How many tokens the open chunk has."""
         return sum(s.shape[1] for s in self._states)
 
     def feed(self, ids: Sequence[int], added: Tensor | None = None) -> Tensor:
-        """Add tokens, closing every chunk that fills up before the next token; return upper states
-        [T, E].
+        """Add tokens, closing every chunk that is full before the next one; return states [T, E].
 
-        ``added`` [T, E] is added to the tokens' states at the entry of the upper stack.
+        They are those after the upper stack. ``added`` [T, E] is added to the tokens' states at the
+        entry of the upper stack.
         """
-        size, done, out = self.model.config.chunk, 0, []
+        size = self.model.config.chunk
+        done = 0
+        out: list[Tensor] = []
         while done < len(ids):
             if self.open_tokens == size:
                 self.close()
@@ -83,59 +85,59 @@ class Decoder:
         return torch.cat(out)
 
     def close(self, *, retrieve: bool = True) -> Encoded:
-        """End the open chunk with a landmark: encode it, retrieve for the next chunk (unless told
-        not to), and make it retrievable.
+        """End the open chunk with a landmark; return its encoding, and make it retrievable.
+
+        Afterwards ``retrievals`` are what each group retrieved for the next chunk, or ``None``
+        without ``retrieve``.
         """
         model, config = self.model, self.model.config
-        lower = self._lower([config.landmark_id])
-        states = torch.cat([*self._states, lower], dim=1)
+        x = self._lower([config.landmark_id])  # [1, 1, E]
+        states = torch.cat([*self._states, x], dim=1)
         encoded = model.encode(
             states, torch.ones(states.shape[:2], dtype=torch.bool, device=self.device)
         )
         memory = model.remember(encoded)
-        found: list[Found | None] = []
-
-        def look(group: int, x: Tensor) -> None:
-            query = model.scorer.queries(x[0, -1:], encoded.landmarks, group)[0]
-            found.append(self.source.find(query, model.scorer, memory) if retrieve else None)
-
-        self._upper(lower, look)
-        self.found = found
+        retrievals: list[Retrieval | None] = []
+        # The landmark still reads what was retrieved for its own chunk. The query of a group is
+        # the state that enters it, so groups retrieve one after the other.
+        for group, read in enumerate(self._reads(1)):
+            retrieval = None
+            if retrieve:
+                query = model.scorer.queries(x[0, -1:], encoded.landmarks, group)[0]
+                retrieval = self.source.find(query, model.scorer, memory)
+            retrievals.append(retrieval)
+            x = self._through_group(group, x, read)
+        self.retrievals = retrievals
         self.source.add(memory)
         self._states = []
         return encoded
 
     def logits(self, states: Tensor) -> Tensor:
-        """Upper states [T, E] -> next-token logits [T, V], fp32."""
+        """Map upper states [T, E] to next-token logits [T, V], fp32."""
         return self.model.logits(states).float()
 
     def _advance(self, ids: Sequence[int], added: Tensor | None) -> Tensor:
         if self._graph is not None and len(ids) == 1 and added is None:
-            lower, upper = self._graph.step(ids[0], self._read(1))
+            lower, upper = self._graph.step(ids[0], self._reads(1))
             self._states.append(lower)
             return upper[0]
         lower = self._lower(ids)
         self._states.append(lower)
         x = lower if added is None else lower + added[None].to(lower.dtype)
-        return self._upper(x, None)[0]
+        for group, read in enumerate(self._reads(x.shape[1])):
+            x = self._through_group(group, x, read)
+        return self.model.norm(x)[0]  # type: ignore[no-any-return]
 
     def _both(self, ids: Tensor, read: Sequence[Read]) -> tuple[Tensor, Tensor]:
-        """Token ids [1, 1] -> their states after the lower and the upper stack."""
+        """Return the states of token ids [1, 1] after the lower and the upper stack."""
         lower = upper = self._through_lower(ids)
-        for group, found in enumerate(read):
-            upper = self._through_group(group, upper, found)
+        for group, group_read in enumerate(read):
+            upper = self._through_group(group, upper, group_read)
         return lower, self.model.norm(upper)
 
     def _lower(self, ids: Sequence[int]) -> Tensor:
         self.window.begin(len(ids))
         return self._through_lower(torch.tensor([ids], device=self.device))
-
-    def _upper(self, x: Tensor, look: Callable[[int, Tensor], None] | None) -> Tensor:
-        for group, found in enumerate(self._read(x.shape[1])):
-            if look is not None:
-                look(group, x)
-            x = self._through_group(group, x, found)
-        return self.model.norm(x)  # type: ignore[no-any-return]
 
     def _through_lower(self, ids: Tensor) -> Tensor:
         x = self.model.embed(ids)
@@ -143,33 +145,40 @@ class Decoder:
             x = layer.step(x, self.window, number)  # type: ignore[operator]
         return x
 
-    def _through_group(self, group: int, x: Tensor, found: Read) -> Tensor:
+    def _through_group(self, group: int, x: Tensor, read: Read) -> Tensor:
         config, first = self.model.config, self._stacks["upper."].start
         count = config.upper_layers // config.groups
         for number in range(group * count, (group + 1) * count):
-            x = self.model.upper[number].step(x, self.window, first + number, found)  # type: ignore[operator]
+            x = self.model.upper[number].step(x, self.window, first + number, read)  # type: ignore[operator]
         return x
 
-    def _read(self, tokens: int) -> list[Read]:
-        """What the layers of each group read; for a step, laid out once for all that follow."""
-        read: list[Read] = []
-        for group, found in enumerate(self.found):
-            ready = self._laid_out(group) if found is not None and tokens <= _STEP else None
-            read.append(None if found is None else (found.retrieved, ready))
-        return read
+    def _reads(self, tokens: int) -> list[Read]:
+        """Return what the layers of each group read for so many tokens."""
+        reads: list[Read] = []
+        for group, retrieval in enumerate(self.retrievals):
+            if retrieval is None:
+                reads.append(None)
+            else:
+                memory = self._decode_memory(group, retrieval) if tokens <= _STEP else None
+                reads.append((retrieval.retrieved, memory))
+        return reads
 
-    def _laid_out(self, group: int) -> DecodeMemory:
-        found, known = self.found[group], self._ready[group]
-        assert found is not None
-        if known is None or known[0] is not found:
-            retrieved = found.retrieved if self._graph is None else _gathered(found.retrieved)
+    def _decode_memory(self, group: int, retrieval: Retrieval) -> DecodeMemory:
+        """Lay a retrieval out for single steps, once for all steps that read it."""
+        current = self._laid_out[group]
+        if current is None or current[0] is not retrieval:
+            retrieved = retrieval.retrieved
+            if self._graph is not None:
+                retrieved = _gathered(retrieved)
             off_by_one = self.model.config.gca_softmax == "off-by-one"
-            known = self._ready[group] = (found, laid_out(retrieved, off_by_one=off_by_one))
-        return known[1]
+            memory = laid_out(retrieved, off_by_one=off_by_one)
+            current = self._laid_out[group] = (retrieval, memory)
+        return current[1]
 
     def state(self) -> dict[str, Tensor]:
-        """Return the window, the open chunk and the position as tensors; retrieved memory is the
-        session's to keep.
+        """Return the window, the open chunk and the position as tensors.
+
+        Retrieved memory is not part of it: a session ends its turns with a closed chunk.
         """
         out = {
             name + key: tensor
@@ -191,8 +200,8 @@ class Decoder:
             name: {k.removeprefix(name): v for k, v in state.items() if k.startswith(name)}
             for name in self._stacks
         }
-        known = {name + key for name, part in parts.items() for key in part}
-        expect_names(state.keys() - known - {"open"}, ["position"])
+        stack_names = {name + key for name, part in parts.items() for key in part}
+        expect_names(state.keys() - stack_names - {"open"}, ["position"])
         position = expect_integer("position", state["position"])
         for name, layers in self._stacks.items():
             self.window.check(name, layers, parts[name], position)
@@ -214,10 +223,13 @@ class Decoder:
 
 
 def _gathered(retrieved: Retrieved) -> Retrieved:
-    """The same with a memory of the retrieved chunks alone, which a graph has a fixed place for."""
+    """Return the same with a memory of the retrieved chunks alone, R of them at every border.
+
+    A graph needs tensors of a fixed shape.
+    """
     index, memory = retrieved.index[0, 0], retrieved.memory
-    few = ChunkMemory(
+    gathered = ChunkMemory(
         memory.keys[index], memory.values[index], memory.mask[index], memory.landmarks[:0]
     )
     places = torch.arange(len(index), device=index.device).view_as(retrieved.index)
-    return Retrieved(few, places, retrieved.scores, retrieved.probabilities)
+    return Retrieved(gathered, places, retrieved.scores, retrieved.probabilities)

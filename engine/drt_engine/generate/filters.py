@@ -15,13 +15,13 @@ class TokenFilter(Protocol):
     """Decides before each token which ones are allowed."""
 
     def mask(self, written: Sequence[int]) -> Tensor | None:
-        """Tokens written so far -> allowed tokens [V], or ``None`` for all."""
+        """Return which tokens [V] may follow those written so far, or ``None`` for all."""
 
 
 class VerbatimFilter:
-    """Lets through only spans of the given token sequences, one after the other.
+    """Allows only spans of the given token sequences, one after the other.
 
-    A span may end, and another one or nothing follow it, once it has ``shortest`` tokens or has
+    A span may end, and another or nothing follow it, once it has ``shortest`` tokens or has
     reached the end of its sequence.
     """
 
@@ -46,14 +46,15 @@ class VerbatimFilter:
         return allowed
 
     def _open_span(self, written: Sequence[int]) -> tuple[_Places, int]:
-        """Where the span that ``written`` ends in stands, and its length; a span is never cut
-        short where it could go on.
+        """Return the places of the span that ``written`` ends in, and its length.
+
+        A span is never cut short where it could go on.
         """
         places: _Places = []
         length = 0
         for token in written:
-            on = [(n, at + 1) for n, at in places if self._sequences[n][at : at + 1] == [token]]
-            places, length = (on, length + 1) if on else (self._first.get(token, []), 1)
+            longer = [(n, at + 1) for n, at in places if self._sequences[n][at : at + 1] == [token]]
+            places, length = (longer, length + 1) if longer else (self._first.get(token, []), 1)
         return places, length
 
     def _followers(self, places: _Places) -> set[int]:

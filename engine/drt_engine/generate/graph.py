@@ -31,42 +31,45 @@ class StepGraph:
         self._token = torch.zeros(1, 1, dtype=torch.long, device=device)
         self._shapes: list[list[torch.Size]] | None = None
         self._given: list[Read] = []
-        self._held: list[Read] = []
+        self._fixed: list[Read] = []  # copies at the addresses that the graph was captured on
         self._out: tuple[Tensor, Tensor] | None = None
         self._replay: Callable[[], None] = self._compute
 
     def step(self, token: int, read: Sequence[Read]) -> tuple[Tensor, Tensor]:
-        """Advance by one token; return its states after the lower and the upper stack, [1, 1,
-        E].
+        """Advance by one token; return its states after both stacks, [1, 1, E] each.
+
+        ``read`` is what each upper group reads.
         """
         self._window.begin_fixed()
         self._token.fill_(token)
-        shapes = [_shapes(one) for one in read]
+        shapes = [_shapes(group_read) for group_read in read]
         if shapes != self._shapes:
             self._shapes, self._given = shapes, list(read)
-            self._held = [_copied(one) for one in read]
+            self._fixed = [_copied(group_read) for group_read in read]
             self._replay = capture_cuda(self._compute)
         else:
-            self._hold(read)
+            self._update(read)
         self._replay()
         assert self._out is not None
         lower, upper = self._out
         return lower.clone(), upper.clone()
 
-    def _hold(self, read: Sequence[Read]) -> None:
+    def _update(self, read: Sequence[Read]) -> None:
         """Copy what is read to where the graph reads it, once for each border."""
-        for number, (new, old, held) in enumerate(zip(read, self._given, self._held, strict=True)):
+        for number, (new, old, fixed) in enumerate(
+            zip(read, self._given, self._fixed, strict=True)
+        ):
             if new is not old:
-                for here, there in zip(_tensors(held), _tensors(new), strict=True):
-                    here.copy_(there)
+                for target, tensor in zip(_tensors(fixed), _tensors(new), strict=True):
+                    target.copy_(tensor)
             self._given[number] = new
 
     def _compute(self) -> None:
-        self._out = self._run(self._token, self._held)
+        self._out = self._run(self._token, self._fixed)
 
 
 def _tensors(read: Read) -> list[Tensor]:
-    """What a step reads of it, in a fixed order."""
+    """Return the tensors that a step reads, in a fixed order."""
     if read is None or read[1] is None:
         return []
     memory = read[1]
@@ -79,7 +82,7 @@ def _shapes(read: Read) -> list[torch.Size]:
 
 
 def _copied(read: Read) -> Read:
-    """The same in memory of its own."""
+    """Return the same in newly allocated memory."""
     if read is None or read[1] is None:
         return read
     memory = replace(read[1], records=_cloned(read[1].records))
@@ -92,8 +95,8 @@ def _cloned(part: T) -> T:
 
 
 def capture_cuda(work: Callable[[], None]) -> Callable[[], None]:
-    """Capture what ``work`` starts on the GPU; it must bear being done more than once."""
-    side = torch.cuda.Stream()
+    """Capture the kernels that ``work`` launches; it is called more than once."""
+    side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # libraries allocate what they need outside of the graph
         for _ in range(2):

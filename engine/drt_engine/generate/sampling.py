@@ -44,7 +44,7 @@ class SamplingConfig:
 
 
 def next_token(logits: Tensor, config: SamplingConfig, generator: torch.Generator) -> int:
-    """Logits [V] -> a token id: the best at temperature 0, else a sample.
+    """Choose a token by logits [V]: the best at temperature 0, else a sample.
 
     Samples come from the ``top_k`` best, and of these from the fewest that hold ``top_p``.
     """
@@ -54,8 +54,8 @@ def next_token(logits: Tensor, config: SamplingConfig, generator: torch.Generato
     probabilities = torch.softmax(logits[order] / config.temperature, dim=-1)
     # The token that crosses top_p still counts, so at least one remains.
     keep = probabilities.cumsum(0) - probabilities < config.top_p
-    chosen = torch.multinomial(probabilities * keep, 1, generator=generator)
-    return int(order[chosen])
+    place = torch.multinomial(probabilities * keep, 1, generator=generator)
+    return int(order[place])
 
 
 def repeated(written: Sequence[int], size: int) -> set[int]:
@@ -124,7 +124,7 @@ def write(
 
 
 def _settled(text: str) -> int:
-    """How much of the text stays as it is: the last word may grow or be joined to the next."""
+    """Return how many characters stay as they are: the last word may still grow."""
     words = [match.start() for match in re.finditer(r"(?<=\s)(?=\S*\w)", text)]
     return words[-1] if words else 0
 
@@ -133,15 +133,15 @@ class Recaser:
     """Gives lower-cased words the case they mostly have in the sources, and sentences a capital."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        seen: dict[str, Counter[str]] = {}
+        counts_of: dict[str, Counter[str]] = {}
         for source in sources:
             for match in re.finditer(r"\w+", source):
                 word = match.group()
                 # A capital after a full stop says nothing about the word.
                 opening = source[: match.start()].rstrip()[-1:] in ("", ".", "!", "?", "\n", "#")
                 if not (opening and word[1:].islower()):
-                    seen.setdefault(word.lower(), Counter())[word] += 1
-        self._case = {word: counts.most_common(1)[0][0] for word, counts in seen.items()}
+                    counts_of.setdefault(word.lower(), Counter())[word] += 1
+        self._case = {word: counts.most_common(1)[0][0] for word, counts in counts_of.items()}
 
     def apply(self, text: str) -> str:
         """Return ``text`` with the sources' case and capitals at sentence starts."""

@@ -1,3 +1,4 @@
-"""Which chunks a landmark retrieves, with which probabilities, and where their memory comes
-from.
+"""Which chunks a landmark retrieves: candidates, late interaction, the reader pass.
+
+Each part returns what it computed; ``library`` puts them together for the decoder.
 """

@@ -1,375 +1,311 @@
-"""Retrieval over a library: landmark scan and BM25, records from the store, re-reading."""
+"""Retrieval over a library: candidates, late interaction, choice, and the reader pass, in order."""
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from drt_engine.errors import ConfigError
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
-from drt_engine.model.scorer import LandmarkScorer, LateInteraction
+from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
-from drt_engine.retrieval.reading import Reading, read_passages
-from drt_engine.retrieval.sources import Found, join_memories
+from drt_engine.retrieval.candidates import (
+    Candidates,
+    LexicalScores,
+    RetrieverName,
+    find_candidates,
+    lexical_scores,
+)
+from drt_engine.retrieval.passages import Passage, read_windows
+from drt_engine.retrieval.reader_pass import PassageLogits, encode_passages, read_passages
+from drt_engine.retrieval.rerank import memory_of_records, rerank
+from drt_engine.retrieval.sources import Retrieval, join_memories, merge_chunks
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkBatch, ChunkRow
+from drt_engine.store import ChunkBatch
 from drt_engine.store.view import LibraryView
-from drt_engine.text.lexical import normalised_bm25, with_neighbours
-from drt_kernels import landmark_topk
-from drt_kernels.scan import Landmarks, exact_scores
 
-RetrieverName = Literal["hybrid", "landmark", "lexical"]
-LEXICAL_CANDIDATES = 64
-_LONGEST_FRONT = 256  # question tokens put in front of a chunk that is read again
+MOST_CHUNKS = 64  # retrieved at a time
 
 
 @dataclass(frozen=True)
-class Passage:
-    """A retrieved library chunk with its margins, and where the token of each slot stands.
+class SearchOptions:
+    """How a library is searched; ``document_ids`` ``None`` means all documents.
 
-    ``tokens`` [U] number the document's tokens (-1: none), ``starts``, ``ends`` [U] are characters.
-    ``text`` is that of the chunk and of the neighbours that lend tokens, from ``text_start`` on.
+    ``top_k`` ``None`` is the model's own number of retrieved chunks. ``reader_pass`` reads the
+    retrieved passages with the question, where the model can.
     """
 
-    row: ChunkRow
-    tokens: Tensor
-    starts: Tensor
-    ends: Tensor
-    score: float
-    probability: float
-    by: Literal["landmark", "lexical", "both"]
-    late: float = 0.0  # the part of the score that comes from its tokens
-    text: str = ""
-    text_start: int = 0
+    document_ids: Sequence[str] | None = None
+    top_k: int | None = None
+    retriever: RetrieverName = "hybrid"
+    reader_pass: bool = True
+
+    def __post_init__(self) -> None:
+        if self.retriever not in ("hybrid", "landmark", "lexical"):
+            raise ConfigError(
+                f"retriever is {self.retriever!r}, expected 'hybrid', 'landmark' or 'lexical'"
+            )
+        if self.top_k is not None and not 1 <= self.top_k <= MOST_CHUNKS:
+            raise ConfigError(f"top_k is {self.top_k}, expected 1 to {MOST_CHUNKS}")
+
+
+@dataclass(frozen=True)
+class LibraryQuery:
+    """A question of a library: what is the same for all landmarks of its prompt and answer."""
+
+    runtime: Runtime
+    store: LibraryView
+    question_ids: Sequence[int]
+    options: SearchOptions
+    lexical: LexicalScores
+
+    @property
+    def top_k(self) -> int:
+        """Chunks retrieved at a time."""
+        return self.options.top_k or self.runtime.config.retrieved
+
+    @property
+    def reads_passages(self) -> bool:
+        """Whether retrieved passages are read together with the question."""
+        return self.options.reader_pass and self.runtime.config.reads_passages
+
+
+def query_library(
+    runtime: Runtime,
+    store: LibraryView,
+    question: str,
+    question_ids: Sequence[int],
+    *,
+    options: SearchOptions,
+) -> LibraryQuery:
+    """Search the question's words, unless the retriever is landmarks alone."""
+    lexical = LexicalScores()
+    if options.retriever != "landmark":
+        weight = (
+            runtime.config.lexical_neighbours if runtime.model.scorer.lexical is not None else 0
+        )
+        lexical = lexical_scores(store, question, options.document_ids, neighbour_weight=weight)
+    return LibraryQuery(runtime, store, question_ids, options, lexical)
 
 
 @dataclass
 class LibrarySource:
-    """Finds chunks of some documents of a library for one question, and the session's own if asked.
+    """Retrieves chunks of a library, and if asked the stream's own, for one landmark at a time.
 
-    Landmarks and BM25 name candidates, whose tokens are then compared where the model can.
-
-    ``passages`` collects what each call of ``find`` took from the library, best first.
+    Late interaction compares all query chunks since the last retrieval with the candidates.
+    ``passages`` logs what each retrieval took from the library, best first; ``tokens_read`` counts
+    what was read of it.
     """
 
-    runtime: Runtime
-    store: LibraryView
-    question: str
-    question_ids: Sequence[int]
-    documents: Sequence[str] | None = None
-    count: int = 8
-    retriever: RetrieverName = "hybrid"
-    reread: bool = True
-    own: list[ChunkMemory] = field(default_factory=list)
-    use_own: bool = False
-    passages: list[list[Passage]] = field(default_factory=list)
+    query: LibraryQuery
+    own_chunks: list[ChunkMemory] = field(default_factory=list)
+    uses_own_chunks: bool = False
+    passages: list[tuple[Passage, ...]] = field(default_factory=list)
     tokens_read: int = 0
-    _asking: list[ChunkMemory] = field(default_factory=list)
-    _lexical: dict[int, float] | None = None
-    _bonus: dict[int, float] | None = None
-    _late: dict[int, float] = field(default_factory=dict)
+    _query_chunks: list[ChunkMemory] = field(default_factory=list)
 
     def add(self, memory: ChunkMemory) -> None:
-        """Keep a closed chunk of the stream, which asks together with those after it."""
-        self.own.append(memory)
-        self._asking.append(memory)
+        """Keep a closed chunk of the stream, a query chunk together with those after it."""
+        self.own_chunks.append(memory)
+        self._query_chunks.append(memory)
 
-    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
-        """Query vector [E] -> the best chunks of the library, and of the stream where asked for.
-
-        ``asking`` and the chunks added since the last retrieval are what tokens are compared with.
-        """
-        question = _one(join_memories([*self._asking, asking]))
-        self._asking = []
-        ids, scores = self._scores(query.float().cpu(), scorer)
-        self._late = {}
-        if scorer.late is not None and self.retriever != "lexical":
-            ids, scores = self._compare(ids, scores, scorer.late, question)
-        own = join_memories(self.own) if self.own and self.use_own else None
-        if own is not None:
-            late = None
-            if scorer.late is not None:
-                late = scorer.late(question, scorer.late.keys(own), own.mask)
-            mine = scorer.scores(query[None], own.landmarks, late=late).total
-            scores = torch.cat([scores, mine[0].cpu()])
-        if not len(scores):
-            self.passages.append([])
-            return None
-        picked = select(scores[None], torch.ones(1, len(scores), dtype=torch.bool), self.count)
-        kept = [
-            (int(i), float(s), float(p))
-            for i, s, p in zip(
-                picked.index[0], picked.scores[0], picked.probabilities[0], strict=True
-            )
-            if float(p) > 0
-        ]
-        # Library chunks first: the quote head reads only those.
-        kept.sort(key=lambda item: (item[0] >= len(ids), -item[1]))
-        return self._assemble(kept, ids, own)
-
-    def _scores(self, query: Tensor, scorer: LandmarkScorer) -> tuple[list[int], Tensor]:
-        """Query vector [E] -> ids and scores of the few chunks among which the best of the library
-        are.
-        """
-        bonus: dict[int, float] = {}
-        weight = 0.0
-        if self.retriever != "landmark" and scorer.lexical is not None:
-            bonus, weight = self.lexical_scores(), scorer.lexical.item()
-        only = self._only()
-        scan = _Scan(self.store.scan_coded_landmarks(self.documents), only or bonus)
-        if only:
-            for _ in scan:
-                pass
-            scores: dict[int, float] = {}
-        else:
-            few = self.count
-            if scorer.late is not None:
-                few = max(few, self.runtime.config.late_candidates)
-            # A bonus lifts those that have it, all of which are scored anyway: what is not among
-            # the few best without it is not among them with it. Only a penalty makes room.
-            found = landmark_topk(query[None], scan, few if weight >= 0 else few + len(bonus))
-            kept = found.scores[0] > float("-inf")
-            chosen = map(scan.chunk, found.index[0][kept].tolist())
-            scores = dict(zip(chosen, found.scores[0][kept].tolist(), strict=True))
-        wanted = sorted(c for c in scan.rows if c not in scores)
-        if wanted:
-            rows = torch.stack([scan.rows[c] for c in wanted])  # fp16, as the scan scores them
-            scores.update(zip(wanted, exact_scores(query, rows).tolist(), strict=True))
-        ids = sorted(scores)
-        total = [scores[c] + weight * bonus.get(c, 0.0) for c in ids]
-        return ids, torch.tensor(total)
-
-    def _compare(
-        self, ids: list[int], scores: Tensor, late: LateInteraction, question: ChunkMemory
-    ) -> tuple[list[int], Tensor]:
-        """Keep the best candidates, and add to their scores what their tokens make of the
-        question's.
-        """
-        few = max(self.count, self.runtime.config.late_candidates)
-        best = scores.topk(min(len(ids), few)).indices
-        best = best.sort().values
-        ids = [ids[i] for i in best.tolist()]
-        if not ids:
-            return ids, scores
-        memory = _memory(self.store.read_chunks(ids), self.runtime.device)
-        added = late(question, late.keys(memory), memory.mask)[0].cpu()
-        self._late = dict(zip(ids, added.tolist(), strict=True))
-        return ids, scores[best] + added
-
-    def lexical(self) -> dict[int, float]:
-        """BM25 shares of the best chunks for the question, by chunk id."""
-        if self._lexical is None:
-            limit = LEXICAL_CANDIDATES
-            found = self.store.search_text(self.question, documents=self.documents, limit=limit)
-            self._lexical = normalised_bm25(dict(found))
-        return self._lexical
-
-    def lexical_scores(self) -> dict[int, float]:
-        """BM25 shares with a part of their neighbours', before the learnt weight, by chunk id."""
-        if self._bonus is None:
-            part = self.runtime.config.lexical_neighbours
-            shares = self.lexical()
-            beside = self.store.neighbours_of(list(shares)) if part else {}
-            self._bonus = with_neighbours(shares, beside, part)
-        return self._bonus
-
-    def _only(self) -> list[int]:
-        """The chunks that alone may be chosen; none means that all may."""
-        if self.retriever != "lexical":
-            return []
-        best = sorted(self.lexical().items(), key=lambda item: -item[1])
-        return [chunk for chunk, _ in best[: self.count]]
-
-    def _assemble(
-        self, kept: list[tuple[int, float, float]], ids: list[int], own: ChunkMemory | None
-    ) -> Found:
-        library = [k for k in kept if k[0] < len(ids)]
-        mine = [k for k in kept if k[0] >= len(ids)]
-        memories: list[ChunkMemory] = []
-        again: Reread | None = None
-        reading: Reading | None = None
-        passages: list[Passage] = []
-        if library:
-            passages, batch = self._passages(library, ids)
-            memory, again, reading = self._memory(passages, batch)
-            memories.append(memory)
-        self.passages.append(passages)
-        if mine and own is not None:
-            memories.append(_pick(own, [k[0] - len(ids) for k in mine]))
-        device = self.runtime.device
-        scores = torch.tensor([[[k[1] for k in kept]]], device=device)
-        retrieved = Retrieved(
-            join_memories(memories),
-            torch.arange(len(kept), device=device)[None, None],
-            scores,
-            torch.tensor([[[k[2] for k in kept]]], device=device),
-        )
-        chunk_ids = tuple(ids[k[0]] if k[0] < len(ids) else len(ids) - 1 - k[0] for k in kept)
-        return Found(retrieved, chunk_ids, reread=again, reading=reading)
-
-    def _passages(
-        self, library: list[tuple[int, float, float]], ids: list[int]
-    ) -> tuple[list[Passage], ChunkBatch]:
-        chunk_ids = [ids[i] for i, _, _ in library]
-        rows = self.store.chunk_rows(chunk_ids)
-        margin = self.runtime.config.passage_margin if self.reread else 0
-        near = _Neighbourhood(self.store, chunk_ids, margin)
-        lexical = {} if self.retriever == "landmark" else self.lexical()
-        out = []
-        for row, (_, score, probability) in zip(rows, library, strict=True):
-            tokens, starts, ends = near.slots(row)
-            by = self._found_by(row.id in lexical)
-            late = self._late.get(row.id, 0.0)
-            text, start = near.text(row)
-            out.append(
-                Passage(row, tokens, starts, ends, score, probability, by, late, text, start)
-            )
-        self._token_ids = near.token_ids
-        return out, near.batch
-
-    def _found_by(self, lexical: bool) -> Literal["landmark", "lexical", "both"]:
-        if not lexical:
-            return "landmark"
-        return "lexical" if self.retriever == "lexical" else "both"
-
-    def _memory(
-        self, passages: list[Passage], batch: ChunkBatch
-    ) -> tuple[ChunkMemory, Reread | None, Reading | None]:
-        device = self.runtime.device
-        if not self.reread:
-            memory = _memory(batch, device)
-            self.tokens_read += int(memory.mask.sum())
-            return memory, None, None
-        if self.runtime.model.span_reader is not None:
-            slots = [passage.tokens for passage in passages]
-            reading, tokens_read = read_passages(
-                self.runtime.model, self.question_ids, self._token_ids, slots
-            )
-            self.tokens_read += tokens_read
-            return _memory(batch, device), None, reading
-        tokens = torch.stack(self._token_ids)[None].to(device)
-        mask = torch.stack([p.tokens >= 0 for p in passages])[None].to(device)
-        front = torch.tensor([list(self.question_ids)[-_LONGEST_FRONT:]], device=device)
-        self.tokens_read += int(mask.sum()) + front.shape[1] * len(passages)
-        again, memory = self.runtime.model.reread(
-            front, torch.ones_like(front, dtype=torch.bool), tokens, mask
-        )
-        empty = torch.zeros(len(passages), 1, device=device)
-        return ChunkMemory(memory.keys, memory.values, memory.mask, empty), again, None
+    def find(
+        self, query: Tensor, scorer: LandmarkScorer, query_chunk: ChunkMemory
+    ) -> Retrieval | None:
+        """Retrieve for the query vector [E] of ``query_chunk``; ``None`` where nothing is."""
+        question = merge_chunks(join_memories([*self._query_chunks, query_chunk]))
+        self._query_chunks = []
+        own = None
+        if self.uses_own_chunks and self.own_chunks:
+            own = join_memories(self.own_chunks)
+        retrieval = retrieve(self.query, query, scorer, question, own=own)
+        self.passages.append(() if retrieval is None else retrieval.passages)
+        self.tokens_read += 0 if retrieval is None else retrieval.tokens_read
+        return retrieval
 
 
-class _Scan:
-    """Landmarks of a store on their way through the scan.
+class _Choice(NamedTuple):
+    """A chosen chunk: its number among the candidates, or after them among the own chunks."""
 
-    Notes which chunks they are of, and keeps the landmarks of chunks that are ``wanted`` anyway.
+    number: int
+    score: float
+    probability: float
+
+
+def retrieve(
+    library: LibraryQuery,
+    query: Tensor,
+    scorer: LandmarkScorer,
+    question: ChunkMemory,
+    *,
+    own: ChunkMemory | None,
+) -> Retrieval | None:
+    """Retrieve the best chunks of a library, and of the stream's ``own``, for a query vector [E].
+
+    ``question`` is the memory of the query chunks as one (P = 1).
     """
+    candidates = library_candidates(library, query.float().cpu(), scorer, question)
+    scores = candidates.scores.total
+    if own is not None:
+        late = None
+        if scorer.late is not None:
+            late = scorer.late(question, scorer.late.keys(own), own.mask)
+        own_scores = scorer.scores(query[None], own.landmarks, late=late).total[0]
+        scores = torch.cat([scores, own_scores.cpu()])
+    if not len(scores):
+        return None
+    count = len(candidates.chunk_ids)
+    choices = _choose(scores, count, library.top_k)
+    from_library = [choice for choice in choices if choice.number < count]
+    passages = _passages(library, candidates, from_library)
+    reading = _read(library, candidates, from_library, passages)
+    memories = [] if reading.memory is None else [reading.memory]
+    own_numbers = [choice.number - count for choice in choices[len(from_library) :]]
+    if own is not None and own_numbers:
+        memories.append(_pick(own, own_numbers))
+    device = library.runtime.device
+    retrieved = Retrieved(
+        join_memories(memories),
+        torch.arange(len(choices), device=device)[None, None],
+        torch.tensor([[[choice.score for choice in choices]]], device=device),
+        torch.tensor([[[choice.probability for choice in choices]]], device=device),
+    )
+    chunk_ids = [passage.row.id for passage in passages] + [-1 - number for number in own_numbers]
+    return Retrieval(
+        retrieved,
+        tuple(chunk_ids),
+        passages=tuple(passages),
+        reread=reading.reread,
+        passage_logits=reading.logits,
+        tokens_read=reading.tokens_read,
+    )
 
-    def __init__(
-        self, parts: Iterable[tuple[Sequence[int], Landmarks]], wanted: Iterable[int]
-    ) -> None:
-        self._parts = parts
-        self._wanted = sorted(set(wanted))
-        self._starts = [0]
-        self._ids: list[Sequence[int]] = []
-        self.rows: dict[int, Tensor] = {}
 
-    def __iter__(self) -> Iterator[Landmarks]:
-        for ids, landmarks in self._parts:
-            self._ids.append(ids)
-            self._starts.append(self._starts[-1] + len(ids))
-            if self._wanted:
-                found = list(self._places(ids))
-                rows = landmarks.rows[torch.tensor([place for _, place in found], dtype=torch.long)]
-                self.rows.update(zip([chunk for chunk, _ in found], rows.unbind(), strict=True))
-            yield landmarks
+def library_candidates(
+    library: LibraryQuery, query: Tensor, scorer: LandmarkScorer, question: ChunkMemory
+) -> Candidates:
+    """Return the candidates of a library for a query vector [E] on the CPU.
 
-    def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """Which wanted chunks are among these, and where; a range is not looked through."""
-        if isinstance(ids, range):
-            first = bisect_left(self._wanted, ids.start)
-            for chunk in self._wanted[first : bisect_left(self._wanted, ids.stop)]:
-                yield chunk, chunk - ids.start
-        else:
-            for chunk in set(self._wanted).intersection(ids):
-                yield chunk, ids.index(chunk)
-
-    def chunk(self, number: int) -> int:
-        """The id of the chunk whose landmark has this number in the scan."""
-        part = bisect_right(self._starts, number) - 1
-        return self._ids[part][number - self._starts[part]]
+    They are reranked with late interaction where the model has it.
+    """
+    options, lexical = library.options, library.lexical
+    allowed: list[int] = []
+    if options.retriever == "lexical":  # the best by words alone, and all where none has any
+        best = sorted(lexical.matches, key=lambda chunk_id: -lexical.matches[chunk_id])
+        allowed = best[: library.top_k]
+    count = library.top_k
+    if scorer.late is not None:
+        count = max(count, library.runtime.config.late_candidates)
+    candidates = find_candidates(
+        query,
+        scorer,
+        library.store.scan_coded_landmarks(options.document_ids),
+        lexical.spread,
+        count=count,
+        allowed_chunk_ids=allowed,
+    )
+    if scorer.late is None or options.retriever == "lexical":
+        return candidates
+    return rerank(candidates, scorer.late, question, library.store, count=count)
 
 
-class _Neighbourhood:
-    """Tokens of chunks with ``margin`` tokens of their neighbours, and where those stand."""
+def _choose(scores: Tensor, count: int, top_k: int) -> list[_Choice]:
+    """Choose among all scores [P]; the first ``count`` are the library's, which come first.
 
-    def __init__(self, store: LibraryView, chunk_ids: Sequence[int], margin: int) -> None:
-        self.margin = margin
-        self.around = (
-            store.neighbours_of(chunk_ids) if margin else dict.fromkeys(chunk_ids, (None, None))
+    The quote head reads only those.
+    """
+    selection = select(scores[None], torch.ones(1, len(scores), dtype=torch.bool), top_k)
+    parts = (selection.index[0], selection.scores[0], selection.probabilities[0])
+    choices = [_Choice(*values) for values in zip(*(part.tolist() for part in parts), strict=True)]
+    choices = [choice for choice in choices if choice.probability > 0]
+    return sorted(choices, key=lambda choice: (choice.number >= count, -choice.score))
+
+
+def _passages(
+    library: LibraryQuery, candidates: Candidates, choices: Sequence[_Choice]
+) -> list[Passage]:
+    """Read the windows of the chosen candidates, best first."""
+    if not choices:
+        return []
+    margin = library.runtime.config.passage_margin if library.reads_passages else 0
+    chunk_ids = [candidates.chunk_ids[choice.number] for choice in choices]
+    scores = candidates.scores.at(torch.tensor([choice.number for choice in choices]))
+    parts = {
+        "landmark": scores.landmark.tolist(),
+        "lexical": _values(scores.lexical, len(choices)),
+        "late": _values(scores.late, len(choices)),
+    }
+    return [
+        Passage(
+            **vars(window),
+            score=choice.score,
+            probability=choice.probability,
+            by=_matched_by(library, window.row.id),
+            **{name: values[place] for name, values in parts.items()},
         )
-        extra = {n for pair in self.around.values() for n in pair if n is not None}
-        order = [*chunk_ids, *sorted(extra - set(chunk_ids))]
-        everything = store.read_chunks(order)
-        self.place = {c: i for i, c in enumerate(order)}
-        self.rows = {r.id: r for r in store.chunk_rows(order)}
-        self.all = everything
-        count = len(chunk_ids)
-        self.batch = ChunkBatch(*(getattr(everything, f)[:count] for f in _FIELDS))
-        self.token_ids: list[Tensor] = []
-
-    def text(self, row: ChunkRow) -> tuple[str, int]:
-        """The text of a chunk and of its neighbours, and where it begins in the document."""
-        before, after = self.around[row.id]
-        rows = [self.rows[chunk] for chunk in (before, row.id, after) if chunk is not None]
-        return "".join(one.text for one in rows), rows[0].start
-
-    def slots(self, row: ChunkRow) -> tuple[Tensor, Tensor, Tensor]:
-        """Document token numbers, character starts and ends [S + 2 margin]; -1: no token there."""
-        size = self.all.ids.shape[1]
-        shape = (size + 2 * self.margin,)
-        tokens, starts, ends = (torch.full(shape, -1, dtype=torch.long) for _ in range(3))
-        token_ids = torch.zeros(shape, dtype=torch.long)
-        before, after = self.around[row.id]
-        wanted = [(before, -size), (row.id, 0), (after, size)]
-        for chunk, shift in wanted:
-            if chunk is None:
-                continue
-            at, base = self.place[chunk], self.rows[chunk].start
-            slot = torch.arange(int(self.all.lengths[at]))
-            place = slot + shift + self.margin
-            inside = (place >= 0) & (place < shape[0])
-            slot, place = slot[inside], place[inside]
-            tokens[place] = row.ordinal * size + slot + shift
-            starts[place] = base + self.all.starts[at, slot].long()
-            ends[place] = base + self.all.ends[at, slot].long()
-            token_ids[place] = self.all.ids[at, slot].long()
-        self.token_ids.append(token_ids)
-        return tokens, starts, ends
+        for place, (window, choice) in enumerate(
+            zip(read_windows(library.store, chunk_ids, margin), choices, strict=True)
+        )
+    ]
 
 
-_FIELDS = ("ids", "starts", "ends", "lengths", "keys", "values", "landmarks")
+def _values(part: Tensor | None, count: int) -> list[float]:
+    return [0.0] * count if part is None else part.tolist()
 
 
-def _memory(batch: ChunkBatch, device: torch.device) -> ChunkMemory:
-    """The memory of stored chunks, as a model attends to it; nothing finds them any more."""
-    mask = torch.arange(batch.ids.shape[1])[None] < batch.lengths[:, None]
-    empty = torch.zeros(len(mask), 1)
-    return ChunkMemory(*(t.to(device) for t in (batch.keys, batch.values, mask, empty)))
+def _matched_by(library: LibraryQuery, chunk_id: int) -> Literal["landmark", "lexical", "both"]:
+    if chunk_id not in library.lexical.matches:
+        return "landmark"
+    return "lexical" if library.options.retriever == "lexical" else "both"
 
 
-def _one(memory: ChunkMemory) -> ChunkMemory:
-    """Chunks of one question as if they were a single one."""
-    keys, values, mask = (t.flatten(0, 1)[None] for t in (memory.keys, memory.values, memory.mask))
-    return ChunkMemory(keys, values, mask, memory.landmarks[-1:])
+@dataclass(frozen=True)
+class _Reading:
+    """What the decoder and the quote head read of the chosen chunks of a library."""
+
+    memory: ChunkMemory | None = None
+    reread: Reread | None = None
+    logits: PassageLogits | None = None
+    tokens_read: int = 0
+
+
+def _read(
+    library: LibraryQuery,
+    candidates: Candidates,
+    choices: Sequence[_Choice],
+    passages: Sequence[Passage],
+) -> _Reading:
+    """Read the passages with the question, or only the stored memory of their chunks."""
+    model, device = library.runtime.model, library.runtime.device
+    if not choices:
+        return _Reading()
+    if library.reads_passages and model.span_reader is None:
+        reread, memory, tokens_read = encode_passages(model, library.question_ids, passages, device)
+        return _Reading(memory, reread=reread, tokens_read=tokens_read)
+    memory = memory_of_records(_records(library, candidates, choices), device)
+    if not library.reads_passages:
+        return _Reading(memory, tokens_read=int(memory.mask.sum()))
+    logits, tokens_read = read_passages(model, library.question_ids, passages)
+    return _Reading(memory, logits=logits, tokens_read=tokens_read)
+
+
+def _records(
+    library: LibraryQuery, candidates: Candidates, choices: Sequence[_Choice]
+) -> ChunkBatch:
+    """Return the records of the chosen candidates, which late interaction has read already."""
+    if candidates.records is None:
+        return library.store.read_chunks([candidates.chunk_ids[c.number] for c in choices])
+    index = torch.tensor([choice.number for choice in choices])
+    return ChunkBatch(*(getattr(candidates.records, f.name)[index] for f in fields(ChunkBatch)))
 
 
 def _pick(memory: ChunkMemory, rows: Sequence[int]) -> ChunkMemory:
+    """Return some chunks of a memory, with empty landmarks."""
     index = torch.tensor(list(rows))
-    return ChunkMemory(
-        memory.keys[index], memory.values[index], memory.mask[index], torch.zeros(len(rows), 1)
-    )
+    empty = torch.zeros(len(rows), 1)
+    return ChunkMemory(memory.keys[index], memory.values[index], memory.mask[index], empty)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from drt_engine.answer.ask import feed_question, question_ids
 from drt_engine.answer.support import Evidence
-from drt_engine.generate.decode import Decoder
+from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.generate.sampling import SamplingConfig, write
-from drt_engine.retrieval.library import LibrarySource
+from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
@@ -70,21 +69,11 @@ def _write_part(
     evidence: Evidence,
 ) -> list[str]:
     """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
-    token_ids = question_ids(runtime, prompt, what="focus")
-    source = LibrarySource(
-        runtime,
-        view,
-        prompt,
-        token_ids,
-        documents=document_ids,
-        reread=runtime.config.reads_passages,
-    )
-    decoder = Decoder(runtime.model, source, dtype=runtime.dtype)
-    state = feed_question(decoder, token_ids)
-    passage_texts = [passage.row.text for passage in source.passages[-1]]
+    run = open_prompt(runtime, view, prompt, SearchOptions(document_ids=document_ids), what="focus")
+    passage_texts = [passage.row.text for passage in run.passages]
     sampling = SamplingConfig(max_tokens=min(_LONGEST_PART, 2 * words))
-    text = "".join(write(runtime, decoder, state, sampling, sources=passage_texts))
-    for passages in source.passages:
+    text = "".join(write(runtime, run.decoder, run.answer_state, sampling, sources=passage_texts))
+    for passages in run.source.passages:
         evidence.add(passages)
     supported: list[str] = []
     for sentence in split_sentences(text):

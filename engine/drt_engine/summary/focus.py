@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from drt_engine.answer.ask import feed_question, question_ids
-from drt_engine.generate.decode import Decoder
-from drt_engine.retrieval.library import LibrarySource
+from drt_engine.generate.prompt_run import open_prompt
+from drt_engine.retrieval.library import MOST_CHUNKS, SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
@@ -26,16 +25,12 @@ def focus_scores(
     chunk_ids: Sequence[int],
 ) -> Tensor:
     """Return how much the focus, asked as a question, retrieves each chunk, [C], 1 for the best."""
-    token_ids = question_ids(runtime, focus, what="focus")
-    source = LibrarySource(
-        runtime, view, focus, token_ids, documents=(document.id,), count=64, reread=False
-    )
-    feed_question(Decoder(runtime.model, source, dtype=runtime.dtype), token_ids)
+    options = SearchOptions(document_ids=(document.id,), top_k=MOST_CHUNKS, reader_pass=False)
+    run = open_prompt(runtime, view, focus, options, what="focus")
     number_of = {chunk_id: number for number, chunk_id in enumerate(chunk_ids)}
     scores = torch.full((len(chunk_ids),), _FLOOR)
-    passages = source.passages[-1]
-    best = max(passage.score for passage in passages)
-    for passage in passages:
+    best = max(passage.score for passage in run.passages)
+    for passage in run.passages:
         relative = float(torch.tensor(passage.score - best).exp())
         scores[number_of[passage.row.id]] = relative + _FLOOR
     return scores

@@ -18,7 +18,9 @@ from drt_engine.results import (
     TraceGroup,
     TraceToken,
 )
-from drt_engine.retrieval.library import LibrarySource, Passage
+from drt_engine.retrieval.candidates import bm25_matches
+from drt_engine.retrieval.library import LibrarySource
+from drt_engine.retrieval.passages import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.trace.tape import Tape
 
@@ -56,7 +58,7 @@ def make_trace(
     All groups of one query chunk come before those of the next. ``documents`` are those that
     passages are from, by id.
     """
-    count = source.runtime.config.groups
+    count = source.query.runtime.config.groups
     titles = {document_id: row.title for document_id, row in documents.items()}
     groups = tuple(
         TraceGroup(number % count, number // count, tuple(_entry(p, titles) for p in passages))
@@ -91,25 +93,31 @@ class _FullTrace:
         self, recording: Recording, source: LibrarySource, documents: dict[str, DocumentRow]
     ) -> None:
         self.recording, self.source, self.documents = recording, source, documents
-        self.config = source.runtime.config
+        self.runtime, self.store = source.query.runtime, source.query.store
+        self.config = self.runtime.config
+        self.document_ids = source.query.options.document_ids
 
     def make(self, question: str, groups: Sequence[TraceGroup]) -> Trace:
         scores = [self._landmark_scores(query) for query in self.recording.tape.queries]
         tokens = self._tokens()
+        bm25 = bm25_matches(self.store, question, self.document_ids)
         full = tuple(
-            self._full_group(group, group_scores, tokens)
-            for group, group_scores in zip(groups, scores, strict=True)
+            self._full_group(
+                group, passages, landmark_scores=group_scores, bm25=bm25, tokens=tokens
+            )
+            for group, passages, group_scores in zip(
+                groups, self.source.passages, scores, strict=True
+            )
         )
         return Trace(question, full, tokens, self._documents(full, scores[-1] if scores else {}))
 
     def _landmark_scores(self, query: Tensor) -> dict[int, float]:
         """Return the landmark score of every chunk for a query [E], by chunk id."""
-        runtime = self.source.runtime
-        query = query.to(runtime.device)
+        query = query.to(self.runtime.device)
         scores: dict[int, float] = {}
-        for chunk_ids, landmarks in self.source.store.scan_landmarks(self.source.documents):
+        for chunk_ids, landmarks in self.store.scan_landmarks(self.document_ids):
             keys = landmarks.float().to(query.device)
-            row = runtime.model.scorer.scores(query[None], keys).landmark[0]
+            row = self.runtime.model.scorer.scores(query[None], keys).landmark[0]
             scores |= zip(chunk_ids, row.tolist(), strict=True)
         return scores
 
@@ -144,7 +152,13 @@ class _FullTrace:
         return tuple(mass[: len(self.source.passages[retrieval])].tolist())
 
     def _full_group(
-        self, group: TraceGroup, landmark_scores: dict[int, float], tokens: Sequence[TraceToken]
+        self,
+        group: TraceGroup,
+        passages: Sequence[Passage],
+        *,
+        landmark_scores: dict[int, float],
+        bm25: dict[int, float],
+        tokens: Sequence[TraceToken],
     ) -> TraceGroup:
         """Return a group with the parts of its scores, its attention and its candidates."""
         masses = [token.mass[group.group] for token in tokens if token.chunk == group.chunk]
@@ -152,23 +166,24 @@ class _FullTrace:
         is_quoted = group.chunk == 0 and group.group == self.config.groups - 1
         pointer = self.recording.pointer if is_quoted else ()
         entries = []
-        for number, entry in enumerate(group.entries):
-            landmark = landmark_scores[entry.chunk]
+        for number, (entry, passage) in enumerate(zip(group.entries, passages, strict=True)):
             entries.append(
                 replace(
                     entry,
-                    landmark=landmark,
-                    lexical=entry.score - landmark - (entry.late or 0.0),
+                    landmark=passage.landmark,
+                    lexical=passage.lexical,
                     mass=sum(mass[number] for mass in masses) / len(masses) if masses else None,
                     pointer=pointer[number] if number < len(pointer) else None,
                 )
             )
         retrieved = {entry.chunk for entry in entries}
+        # Among the candidates, too, a chunk has the score that it was chosen by.
+        chosen_scores = {passage.row.id: passage.landmark for passage in passages}
         return replace(
             group,
             entries=tuple(entries),
-            by_landmark=self._candidates(landmark_scores, retrieved),
-            by_words=self._candidates(self.source.lexical(), retrieved),
+            by_landmark=self._candidates(landmark_scores | chosen_scores, retrieved),
+            by_words=self._candidates(bm25, retrieved),
         )
 
     def _candidates(
@@ -186,7 +201,7 @@ class _FullTrace:
                 score=scores[row.id],
                 retrieved=row.id in retrieved,
             )
-            for row in self.source.store.chunk_rows(best)
+            for row in self.store.chunk_rows(best)
         )
 
     def _title(self, document_id: str) -> str:
@@ -202,7 +217,7 @@ class _FullTrace:
         for document_id in document_ids:
             row = self.documents.get(document_id)
             if row is not None:
-                chunk_ids = self.source.store.chunk_ids([document_id])
+                chunk_ids = self.store.chunk_ids([document_id])
                 heat = _binned([landmark_scores.get(c, 0.0) for c in chunk_ids], _BINS)
                 documents.append(
                     TraceDocument(document_id, row.title, row.source, row.characters, heat)

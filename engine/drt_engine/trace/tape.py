@@ -17,7 +17,7 @@ from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.library import LibrarySource
-from drt_engine.retrieval.sources import Found
+from drt_engine.retrieval.sources import Retrieval
 from drt_engine.runtime import Runtime
 from drt_kernels.gca.reference import plain_softmax, softmax_off_by_one
 
@@ -33,7 +33,7 @@ class Tape:
     def __init__(self) -> None:
         self.queries: list[Tensor] = []  # [E] of each retrieval
         self.fed: list[int] = []  # token ids
-        self._retrievals: list[Found | None] = []
+        self._retrievals: list[Retrieval | None] = []
         # By number of the layer: for each call, the number of the retrieval and attention [T, R].
         self._masses: dict[int, list[tuple[int, Tensor]]] = {}
 
@@ -54,7 +54,7 @@ class Tape:
             for handle in handles:
                 handle.remove()
 
-    def add_retrieval(self, query: Tensor, retrieval: Found | None) -> None:
+    def add_retrieval(self, query: Tensor, retrieval: Retrieval | None) -> None:
         """Keep the query [E] of a landmark and what it retrieved."""
         self.queries.append(query.detach().float().cpu())
         self._retrievals.append(retrieval)
@@ -109,8 +109,10 @@ class _RecordedSource:
     source: LibrarySource
     tape: Tape
 
-    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found | None:
-        retrieval = self.source.find(query, scorer, asking)
+    def find(
+        self, query: Tensor, scorer: LandmarkScorer, query_chunk: ChunkMemory
+    ) -> Retrieval | None:
+        retrieval = self.source.find(query, scorer, query_chunk)
         self.tape.add_retrieval(query, retrieval)
         return retrieval
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.calibration import Calibration
 from drt_engine.results import Citation
-from drt_engine.retrieval.library import RetrieverName
+from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.sentences import split_sentences

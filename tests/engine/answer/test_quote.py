@@ -13,7 +13,7 @@ from torch import Tensor
 
 from drt_engine.answer.quote import LONGEST_QUOTE, best_quotes
 from drt_engine.model.quote_head import QuoteLogits
-from drt_engine.retrieval.library import Passage
+from drt_engine.retrieval.passages import Passage
 from drt_engine.store import ChunkRow
 
 SIZE, MARGIN = 4, 1
@@ -25,7 +25,18 @@ def passage(ordinal: int, *, document: str = "a", last: int = 99, share: float =
     tokens = torch.arange(SLOTS) + ordinal * SIZE - MARGIN
     tokens = torch.where((tokens >= 0) & (tokens <= last), tokens, -1)
     row = ChunkRow(ordinal, document, ordinal, ordinal * SIZE * 10, "", None, None)
-    return Passage(row, tokens, tokens * 10, tokens * 10 + 9, 0.0, share, "landmark")
+    return Passage(
+        row,
+        token_ids=torch.zeros(SLOTS, dtype=torch.long),
+        token_numbers=tokens,
+        starts=tokens * 10,
+        ends=tokens * 10 + 9,
+        text="",
+        text_start=0,
+        score=0.0,
+        probability=share,
+        by="landmark",
+    )
 
 
 def logits(count: int, *, null: float = 0.0) -> QuoteLogits:
@@ -35,7 +46,7 @@ def logits(count: int, *, null: float = 0.0) -> QuoteLogits:
 
 def put(where: Tensor, passages: list[Passage], token: int, value: float) -> None:
     for number, one in enumerate(passages):
-        where[0, number][one.tokens == token] = value
+        where[0, number][one.token_numbers == token] = value
 
 
 def test_the_best_start_and_end() -> None:
@@ -64,8 +75,8 @@ def test_a_quote_crosses_the_border_of_two_retrieved_chunks() -> None:
     passages = [passage(2), passage(1)]
     given_ = logits(2)
     put(given_.start, passages[1:], 5, 0.0)  # chunk 2 does not see it
-    given_.start[0, 1][passages[1].tokens == 5] = 8.0
-    given_.end[0, 0][passages[0].tokens == 10] = 8.0
+    given_.start[0, 1][passages[1].token_numbers == 5] = 8.0
+    given_.end[0, 0][passages[0].token_numbers == 10] = 8.0
     best = best_quotes(given_, passages).spans[0]
     assert (best.start, best.end) == (50, 109)
     assert best.passage is passages[1]
@@ -75,8 +86,8 @@ def test_a_quote_never_jumps_a_gap_or_into_another_document() -> None:
     for other in (passage(4), passage(2, document="b")):
         passages = [passage(1), other]
         given_ = logits(2)
-        given_.start[0, 0][passages[0].tokens == 5] = 8.0
-        given_.end[0, 1][other.tokens == int(other.tokens[3])] = 8.0
+        given_.start[0, 0][passages[0].token_numbers == 5] = 8.0
+        given_.end[0, 1][other.token_numbers == int(other.token_numbers[3])] = 8.0
         for span in best_quotes(given_, passages).spans:
             assert span.end - span.start <= SLOTS * 10
 
@@ -118,7 +129,7 @@ def test_places_that_say_the_same_vote_together() -> None:
     given_ = logits(2)
     for number, token, value in ((0, 0, 5.0), (1, 2, 5.4), (1, 3, 5.0)):
         for part in (given_.start, given_.end):
-            part[0, number][passages[number].tokens == token] = value
+            part[0, number][passages[number].token_numbers == token] = value
     best, *others = best_quotes(given_, passages).spans
     assert (best.document, best.start, best.end) == ("a", 0, 9)  # "north", as in "b" at 30
     assert [(one.document, one.start) for one in others] == [("b", 30), ("b", 20)]
@@ -142,11 +153,11 @@ def test_words_come_before_punctuation() -> None:
 def test_an_article_makes_no_other_answer() -> None:
     passages = [saying(0, "a"), saying(0, "b")]
     given_ = logits(2)
-    given_.start[0, 0][passages[0].tokens == 1] = 5.0  # "The south"
-    given_.end[0, 0][passages[0].tokens == 2] = 5.0
+    given_.start[0, 0][passages[0].token_numbers == 1] = 5.0  # "The south"
+    given_.end[0, 0][passages[0].token_numbers == 2] = 5.0
     for part in (given_.start, given_.end):
-        part[0, 1][passages[1].tokens == 2] = 5.0  # "south"
-        part[0, 1][passages[1].tokens == 0] = 5.4  # "north"
+        part[0, 1][passages[1].token_numbers == 2] = 5.0  # "south"
+        part[0, 1][passages[1].token_numbers == 0] = 5.4  # "north"
     assert best_quotes(given_, passages).spans[0].document == "a"
 
 

@@ -9,8 +9,8 @@ import torch
 
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.config.model import ReaderConfig
-from drt_engine.retrieval.library import RetrieverName
-from drt_engine.retrieval.reading import Reading
+from drt_engine.retrieval.candidates import RetrieverName
+from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read
@@ -104,11 +104,11 @@ def test_free_mode_streams(store: Store) -> None:
 
 def test_the_prior_weighs_retrieval() -> None:
     zeros = torch.zeros(2, 3)
-    reading = Reading(zeros, zeros, torch.zeros(2, 2), torch.zeros(2, 1), torch.zeros(2, 2))
+    logits = PassageLogits(zeros, zeros, torch.zeros(2, 2), torch.zeros(2, 1), torch.zeros(2, 2))
     share = torch.tensor([0.9, 0.1]).log()
-    even, weighed = (reading.quote_logits(share, weight) for weight in (0.0, 1.0))
+    even, weighed = (logits.quote_logits(share, weight) for weight in (0.0, 1.0))
     assert torch.equal(even.start[0, 0], even.start[0, 1])
     assert (weighed.start[0, 0] - weighed.start[0, 1]).allclose(share[0] - share[1])
     assert weighed.end_null is not None
     assert weighed.null.allclose(torch.tensor([0.0]), atol=1e-6)  # log(0.9 + 0.1)
-    assert reading.evidence().allclose(torch.tensor(3.0).log().expand(2))
+    assert logits.evidence().allclose(torch.tensor(3.0).log().expand(2))

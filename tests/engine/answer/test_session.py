@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask, stream
+from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.errors import NotFound, QuestionError, SessionError
 from drt_engine.model.weights import load_model, save_model

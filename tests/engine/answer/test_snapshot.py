@@ -13,7 +13,7 @@ from drt_engine.errors import LockTimeout
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.library import LibrarySource
-from drt_engine.retrieval.sources import Found
+from drt_engine.retrieval.sources import Retrieval
 from drt_engine.store import Store
 from drt_engine.summary import candidates
 from drt_engine.summary.options import SummaryOptions
@@ -69,10 +69,10 @@ def test_an_answer_under_way_keeps_its_documents(
         disturb = once(lambda: change(other, tmp_path))
 
         def found(
-            self: LibrarySource, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory
-        ) -> Found | None:
+            self: LibrarySource, query: Tensor, scorer: LandmarkScorer, query_chunk: ChunkMemory
+        ) -> Retrieval | None:
             disturb()
-            return find(self, query, scorer, asking)
+            return find(self, query, scorer, query_chunk)
 
         monkeypatch.setattr(LibrarySource, "find", found)
         assert ask(runtime(), store, QUESTION, options) == wanted

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from drt_engine.answer.ask import AnswerResult
+from drt_engine.answer.result import AnswerResult
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError, FingerprintMismatch
 from drt_engine.evaluate import calibrate, qa

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from drt_engine.answer.ask import AnswerResult
+from drt_engine.answer.result import AnswerResult
 from drt_engine.data.needles import NeedleCase, make_needle
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate import needle

@@ -12,7 +12,7 @@ from torch import Tensor
 from drt_engine.generate.decode import Decoder
 from drt_engine.model.drt import DRT, Span
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
-from drt_engine.retrieval.sources import Found, StreamSource
+from drt_engine.retrieval.sources import Retrieval, StreamSource
 from tests.engine.model.factories import full, make_model, random_ids, small_like, tiny
 
 CONFIGS = {
@@ -64,7 +64,7 @@ def forward(model: DRT, ids: Tensor) -> tuple[Tensor, list[list[Border]]]:
     return model.logits(model(chunks, full(chunks))[0, :, :-1]), borders
 
 
-def of_found(found: Sequence[Found | None]) -> list[Border]:
+def of_found(found: Sequence[Retrieval | None]) -> list[Border]:
     out = []
     for one in found:
         if one is None:
@@ -83,12 +83,12 @@ def stream(model: DRT) -> Decoder:
 def step_by_step(model: DRT, ids: Tensor, split: int) -> tuple[Tensor, list[list[Border]]]:
     """The same by a decoder that gets ``split`` tokens at a time."""
     decoder, size = stream(model), model.config.chunk
-    out, borders, at = [], [of_found(decoder.found)], 0
+    out, borders, at = [], [of_found(decoder.retrievals)], 0
     close = decoder.close
 
     def spy() -> object:
         encoded = close()
-        borders.append(of_found(decoder.found))
+        borders.append(of_found(decoder.retrievals))
         return encoded
 
     decoder.close = spy  # type: ignore[method-assign,assignment]
@@ -154,9 +154,9 @@ def test_chunks_longer_than_the_buffers_room() -> None:
 def restored(model: DRT, decoder: Decoder, state: dict[str, Tensor]) -> Decoder:
     """Another decoder that goes on from a state; source and retrieved memory are the session's."""
     assert isinstance(decoder.source, StreamSource)
-    other = Decoder(model, StreamSource(decoder.source.count, list(decoder.source.chunks)))
+    other = Decoder(model, StreamSource(decoder.source.top_k, list(decoder.source.chunks)))
     other.load(state)
-    other.found = list(decoder.found)
+    other.retrievals = list(decoder.retrievals)
     return other
 
 
@@ -186,7 +186,7 @@ def test_a_state_does_not_change_when_its_decoder_goes_on(kv_heads: int) -> None
     decoder.feed(ids[:12])
     state, other = decoder.state(), stream(model)
     assert isinstance(decoder.source, StreamSource) and isinstance(other.source, StreamSource)
-    other.source.chunks, other.found = list(decoder.source.chunks), list(decoder.found)
+    other.source.chunks, other.retrievals = list(decoder.source.chunks), list(decoder.retrievals)
     wanted = decoder.feed(ids[12:])
     other.load(state)
     assert torch.equal(other.feed(ids[12:]), wanted)

@@ -12,7 +12,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
-from drt_engine.retrieval.sources import Found
+from drt_engine.retrieval.sources import Retrieval
 
 BERT = EncoderConfig(kind="bert", layers=1, heads=4, mlp=48, positions=64)
 SMALL_OPTIONS: dict[str, object] = {
@@ -82,16 +82,16 @@ class PoolSource:
     def __init__(self, memory: ChunkMemory, count: int, lexical: Tensor | None = None) -> None:
         self.memory, self.count, self.lexical = memory, count, lexical
 
-    def find(self, query: Tensor, scorer: LandmarkScorer, asking: ChunkMemory) -> Found:
+    def find(self, query: Tensor, scorer: LandmarkScorer, query_chunk: ChunkMemory) -> Retrieval:
         shares = None if self.lexical is None else self.lexical[None]
         late = None
         if scorer.late is not None:
-            late = scorer.late(asking, scorer.late.keys(self.memory), self.memory.mask)
+            late = scorer.late(query_chunk, scorer.late.keys(self.memory), self.memory.mask)
         scores = scorer.scores(query[None], self.memory.landmarks, shares, late).total
         found = select(scores, torch.ones_like(scores, dtype=torch.bool), self.count)
         picked = (found.index[None], found.scores[None], found.probabilities[None])
         retrieved = Retrieved(self.memory, *picked)
-        return Found(retrieved, tuple(int(i) for i in found.index[0]))
+        return Retrieval(retrieved, tuple(int(i) for i in found.index[0]))
 
     def add(self, memory: ChunkMemory) -> None:
         """Keep nothing: a prompt's own chunks are not retrieved."""

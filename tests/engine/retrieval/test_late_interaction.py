@@ -15,7 +15,14 @@ from drt_engine.config.model import preset
 from drt_engine.errors import ConfigError
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer, LateInteraction
-from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.retrieval import library as library_module
+from drt_engine.retrieval.candidates import Candidates, LexicalScores, RetrieverName
+from drt_engine.retrieval.library import (
+    LibraryQuery,
+    LibrarySource,
+    SearchOptions,
+    library_candidates,
+)
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
 from drt_kernels.scan import Landmarks
@@ -131,19 +138,16 @@ class Chunks:
         return ChunkBatch(numbers, numbers, numbers, lengths, *memory, self.landmarks[rows].float())
 
 
-def source(store: Chunks, retriever: RetrieverName, count: int = 2) -> LibrarySource:
+def library_of(store: Chunks, retriever: RetrieverName, top_k: int = 2) -> LibraryQuery:
     runtime = SimpleNamespace(config=CONFIG, device=torch.device("cpu"))
-    lexical = {3: 1.0, 20: 0.5}
-    made = LibrarySource(
+    lexical = {3: 1.0, 20: 0.5} if retriever != "landmark" else {}
+    return LibraryQuery(
         cast(Runtime, runtime),
         cast(Store, store),
-        "question",
         (),
-        count=count,
-        retriever=retriever,
-        _lexical=lexical,
+        SearchOptions(top_k=top_k, retriever=retriever),
+        LexicalScores(lexical, lexical),
     )
-    return made
 
 
 @pytest.mark.parametrize("retriever", ["hybrid", "landmark"])
@@ -155,50 +159,62 @@ def test_the_best_candidates_are_compared_and_only_they_can_be_chosen(
     store, scorer, query = Chunks(), LandmarkScorer(CONFIG), torch.randn(CONFIG.width)
     assert scorer.late is not None and scorer.lexical is not None
     scorer.late, question = late_of(), memory_of([3])
-    finder = source(store, retriever, count)
+    library = library_of(store, retriever, count)
     first = scorer.scores(query[None], store.landmarks.float()).total[0]
     if retriever == "hybrid":
         first[3] += scorer.lexical
         first[20] += 0.5 * scorer.lexical
     candidates = sorted(first.topk(max(6, count)).indices.tolist())
-    ids, scores = finder._scores(query, scorer)
-    ids, scores = finder._compare(ids, scores, scorer.late, question)
+    reranked = library_candidates(library, query, scorer, question)
+    ids, scores = reranked.chunk_ids, reranked.scores.total
     late = scorer.late(question, scorer.late.keys(store.memory), store.memory.mask)[0]
     assert ids == candidates and store.read == [candidates]
     torch.testing.assert_close(scores, (first + late)[ids], rtol=1e-4, atol=1e-3)
+    assert reranked.scores.late is not None and reranked.records is not None
+    torch.testing.assert_close(reranked.scores.late, late[ids], rtol=1e-4, atol=1e-3)
+    assert torch.equal(reranked.records.keys, store.memory.keys[torch.tensor(ids)])
 
 
-def asking(finder: LibrarySource, scorer: LandmarkScorer, chunks: Sequence[ChunkMemory]) -> Tensor:
-    """Scores of the candidates when these chunks ask, the last of them by its landmark."""
+def asking(
+    finder: LibrarySource,
+    scorer: LandmarkScorer,
+    chunks: Sequence[ChunkMemory],
+    monkeypatch: pytest.MonkeyPatch,
+) -> Tensor:
+    """The question's tokens that are compared when these chunks ask, the last by its landmark."""
     seen: list[Tensor] = []
 
-    def compare(ids: list[int], scores: Tensor, late: object, question: ChunkMemory) -> object:
+    def rerank(
+        candidates: Candidates, late: object, question: ChunkMemory, *_: object, **more: object
+    ) -> Candidates:
         seen.append(question.keys[question.mask])
-        return [], scores[:0]
+        return Candidates([], candidates.scores.at(torch.tensor([], dtype=torch.long)))
 
-    finder._compare = compare  # type: ignore[method-assign, assignment]
+    monkeypatch.setattr(library_module, "rerank", rerank)
     for chunk in chunks[:-1]:
         finder.add(chunk)
-    finder.find(torch.randn(CONFIG.width), scorer, chunks[-1])
+    assert finder.find(torch.randn(CONFIG.width), scorer, chunks[-1]) is None
     return seen[0]
 
 
 @torch.inference_mode()
-def test_a_long_question_asks_with_all_its_chunks_and_each_asks_once() -> None:
+def test_a_long_question_asks_with_all_its_chunks_and_each_asks_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     scorer, parts = LandmarkScorer(CONFIG), [memory_of([n], seed=n) for n in (5, 4, 2)]
-    finder = source(Chunks(), "hybrid")
-    asked = asking(finder, scorer, parts)
+    finder = LibrarySource(library_of(Chunks(), "hybrid"))
+    asked = asking(finder, scorer, parts, monkeypatch)
     assert torch.equal(asked, torch.cat([p.keys[p.mask] for p in parts]))
     finder.add(parts[-1])  # closed, as a decoder does
-    again = asking(finder, scorer, [memory_of([3], seed=9)])
+    again = asking(finder, scorer, [memory_of([3], seed=9)], monkeypatch)
     assert len(again) == 2 + 3  # what was closed since, and the new one
 
 
 @torch.inference_mode()
-def test_words_alone_compare_no_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
-    scorer, finder, store = LandmarkScorer(CONFIG), source(Chunks(), "lexical"), Chunks()
-    finder.store = cast(Store, store)
-    chosen: list[list[int]] = []
-    monkeypatch.setattr(finder, "_assemble", lambda kept, ids, own: chosen.append(ids))
-    finder.find(torch.randn(CONFIG.width), scorer, memory_of([3]))
-    assert chosen == [[3, 20]] and store.read == []
+def test_words_alone_compare_no_tokens() -> None:
+    scorer, store = LandmarkScorer(CONFIG), Chunks()
+    library = library_of(store, "lexical")
+    query = torch.randn(CONFIG.width)
+    candidates = library_candidates(library, query, scorer, memory_of([3]))
+    assert candidates.chunk_ids == [3, 20] and store.read == []
+    assert candidates.scores.late is None and candidates.records is None

@@ -11,14 +11,23 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import preset
+from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer
-from drt_engine.retrieval.library import LibrarySource, RetrieverName
+from drt_engine.retrieval.candidates import (
+    Candidates,
+    LexicalScores,
+    RetrieverName,
+    find_candidates,
+    lexical_scores,
+)
+from drt_engine.retrieval.library import LibraryQuery, SearchOptions, library_candidates
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_kernels.scan import Landmarks
 from tests.engine.model.factories import tiny
 
 WIDTH = preset("drt-tiny").width
+NO_QUESTION = ChunkMemory(*(torch.zeros(1, 0) for _ in range(4)))
 PARTS = [range(100, 400), [7, 900, 3, 12], range(1000, 1010), [5000]]
 
 
@@ -37,17 +46,23 @@ class Scanned:
         return dict.fromkeys(chunk_ids, (None, None))
 
 
-def source(store: Scanned, retriever: RetrieverName, lexical: dict[int, float]) -> LibrarySource:
-    runtime = SimpleNamespace(config=tiny())
-    return LibrarySource(
+def candidates(
+    store: Scanned,
+    query: Tensor,
+    scorer: LandmarkScorer,
+    lexical: dict[int, float],
+    retriever: RetrieverName = "hybrid",
+) -> Candidates:
+    """The candidates of five chunks for a query, given the BM25 scores of its words."""
+    runtime = SimpleNamespace(config=tiny(), device=torch.device("cpu"))
+    library = LibraryQuery(
         cast(Runtime, runtime),
         cast(Store, store),
-        "question",
         (),
-        count=5,
-        retriever=retriever,
-        _lexical=lexical,
+        SearchOptions(top_k=5, retriever=retriever),
+        LexicalScores(lexical, lexical) if retriever != "landmark" else LexicalScores(),
     )
+    return library_candidates(library, query, scorer, NO_QUESTION)
 
 
 def every_score(
@@ -65,11 +80,9 @@ def best(scores: dict[int, float], count: int) -> dict[int, float]:
     return dict(sorted(scores.items(), key=lambda item: -item[1])[:count])
 
 
-def assert_same_choice(
-    scanned: tuple[list[int], Tensor], scores: dict[int, float], count: int = 5
-) -> None:
-    ids, found = scanned
-    actual = best(dict(zip(ids, found.tolist(), strict=True)), count)
+def assert_same_choice(scanned: Candidates, scores: dict[int, float], count: int = 5) -> None:
+    ids, totals = scanned.chunk_ids, scanned.scores.total
+    actual = best(dict(zip(ids, totals.tolist(), strict=True)), count)
     wanted = best(scores, count)
     assert list(actual) == list(wanted)
     assert list(actual.values()) == pytest.approx(list(wanted.values()), rel=1e-5, abs=1e-5)
@@ -88,7 +101,7 @@ def test_the_best_are_among_the_few(
     scorer.lexical.data.fill_(weight)
     query = torch.randn(WIDTH)
     with torch.inference_mode():
-        scanned = source(store, retriever, lexical)._scores(query, scorer)
+        scanned = candidates(store, query, scorer, lexical, retriever)
         bonus = lexical if retriever == "hybrid" else {}
         assert_same_choice(scanned, every_score(store, query, scorer, bonus))
 
@@ -97,7 +110,8 @@ def test_a_scorer_without_lexical_scores_needs_no_words() -> None:
     store = Scanned()
     scorer = LandmarkScorer(tiny(lexical_scores=False))
     query = torch.randn(WIDTH)
-    scanned = source(store, "hybrid", {3: 1.0})._scores(query, scorer)
+    scanned = candidates(store, query, scorer, {3: 1.0})
+    assert scanned.scores.lexical is None
     assert_same_choice(scanned, every_score(store, query, scorer, {}))
 
 
@@ -107,11 +121,12 @@ def test_by_words_alone_only_their_chunks_are_scored() -> None:
     lexical = {3: 1.0, 5000: 0.9, 250: 0.8, 251: 0.7, 1003: 0.6, 1004: 0.5, 77_777: 0.95}
     query = torch.randn(WIDTH)
     with torch.inference_mode():
-        ids, found = source(store, "lexical", lexical)._scores(query, scorer)
+        scanned = candidates(store, query, scorer, lexical, "lexical")
         wanted = every_score(store, query, scorer, lexical)
     # The best five by words, but for the one that no part holds.
+    ids = scanned.chunk_ids
     assert ids == [3, 250, 251, 5000]
-    assert found.tolist() == pytest.approx([wanted[c] for c in ids], rel=1e-5)
+    assert scanned.scores.total.tolist() == pytest.approx([wanted[c] for c in ids], rel=1e-5)
 
 
 def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
@@ -119,15 +134,15 @@ def test_without_a_word_that_occurs_the_landmarks_decide() -> None:
     scorer = LandmarkScorer(tiny(lexical_scores=True))
     query = torch.randn(WIDTH)
     with torch.inference_mode():
-        scanned = source(store, "lexical", {})._scores(query, scorer)
+        scanned = candidates(store, query, scorer, {}, "lexical")
         assert_same_choice(scanned, every_score(store, query, scorer, {}))
 
 
 def test_an_empty_library_has_nothing() -> None:
     store = Scanned()
     store.parts = []
-    ids, found = source(store, "landmark", {})._scores(torch.randn(WIDTH), LandmarkScorer(tiny()))
-    assert ids == [] and found.shape == (0,)
+    scanned = candidates(store, torch.randn(WIDTH), LandmarkScorer(tiny()), {}, "landmark")
+    assert scanned.chunk_ids == [] and scanned.scores.total.shape == (0,)
 
 
 def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> None:
@@ -144,12 +159,12 @@ def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> Non
 
     store.neighbours_of = neighbours_of  # type: ignore[method-assign]
     own = {250: 1.0, 100: 0.5, 5000: 0.2}
-    found = source(store, "hybrid", own)
-    found.runtime = cast(Runtime, SimpleNamespace(config=tiny(lexical_neighbours=0.3)))
+    store.search_text = lambda *_, **options: list(own.items())  # type: ignore[attr-defined]
+    lexical = lexical_scores(cast(Store, store), "question", None, neighbour_weight=0.3)
     wanted = {250: 1.0, 100: 0.5, 5000: 0.2, 249: 0.3, 251: 0.3, 101: 0.15}
-    assert found.lexical_scores() == pytest.approx(wanted)
+    assert lexical.matches == own and lexical.spread == pytest.approx(wanted)
     query = torch.randn(WIDTH)
     scorer = LandmarkScorer(tiny(lexical_scores=True))
-    scanned = found._scores(query, scorer)
+    scanned = find_candidates(query, scorer, store.scan_coded_landmarks(), lexical.spread, count=5)
     assert_same_choice(scanned, every_score(store, query, scorer, wanted))
-    assert asked == [list(own)]  # looked up once for a question
+    assert asked == [list(own)]  # all in one query

@@ -10,11 +10,13 @@ from typing import Literal
 import pytest
 import torch
 
-from drt_engine.answer.ask import AnswerResult, AskOptions, ask, feed_question, question_ids
-from drt_engine.generate.decode import Decoder
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.result import AnswerResult
+from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.model.gca_layer import GroupedCrossAttention, Retrieved
 from drt_engine.results import Trace
-from drt_engine.retrieval.library import LibrarySource
+from drt_engine.retrieval.candidates import bm25_matches, lexical_scores
+from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.trace.record import CANDIDATES
@@ -90,7 +92,8 @@ def test_scores_are_made_of_landmark_words_and_tokens(
     model: Runtime, store: Store, answer: AnswerResult
 ) -> None:
     weight = float(model.model.scorer.lexical.detach())
-    words = LibrarySource(model, store, QUESTION, [5]).lexical_scores()
+    part = model.config.lexical_neighbours
+    words = lexical_scores(store, QUESTION, None, neighbour_weight=part).spread
     for group in answer.trace.groups:
         assert group.entries
         for entry in group.entries:
@@ -183,13 +186,11 @@ def test_the_pointer_is_the_quote_heads(answer: AnswerResult, model: Runtime) ->
 
 
 def test_a_passage_has_the_text_of_all_its_tokens(model: Runtime, store: Store) -> None:
-    source = LibrarySource(model, store, QUESTION, [5])
-    decoder = Decoder(model.model, source, dtype=model.dtype)
     with model.computing():
-        feed_question(decoder, question_ids(model, QUESTION))
-    assert source.passages[-1]
-    for passage in source.passages[-1]:
-        real = passage.tokens >= 0
+        passages = open_prompt(model, store, QUESTION, SearchOptions()).passages
+    assert passages
+    for passage in passages:
+        real = passage.token_numbers >= 0
         first, last = int(passage.starts[real].min()), int(passage.ends[real].max())
         end = passage.text_start + len(passage.text)
         assert passage.text_start <= first < last <= end
@@ -199,8 +200,7 @@ def test_a_passage_has_the_text_of_all_its_tokens(model: Runtime, store: Store) 
 def test_candidates_are_the_best_of_each_kind(
     model: Runtime, store: Store, answer: AnswerResult
 ) -> None:
-    source = LibrarySource(model, store, QUESTION, [5])
-    words = sorted(source.lexical().values(), reverse=True)[:CANDIDATES]
+    words = sorted(bm25_matches(store, QUESTION, None).values(), reverse=True)[:CANDIDATES]
     for group in answer.trace.groups:
         assert [one.score for one in group.by_words] == words
         scores = [one.score for one in group.by_landmark]

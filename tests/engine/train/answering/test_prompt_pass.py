@@ -59,7 +59,7 @@ def test_the_prompt_pass_equals_the_decoder(model: DRT) -> None:
         at = int(run.prompt.answer_slot[row])
         tail = slice(at - len(question), at + 2)
         torch.testing.assert_close(states[row, tail], stepped, rtol=1e-4, atol=1e-4)
-        retrieval = decoder.found[-1]
+        retrieval = decoder.retrievals[-1]
         assert retrieval is not None
         assert selection.index[row].tolist() == list(retrieval.chunk_ids)
         retrieved = retrieval.retrieved

@@ -1,0 +1,98 @@
+"""What the model makes of retrieved passages: the best spans, and whether the answer is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
+from drt_engine.config.model import ReaderConfig
+from drt_engine.generate.prompt_run import PromptRun
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
+from drt_engine.model.quote_head import QuoteHead, QuoteLogits
+from drt_engine.retrieval.reader_pass import PassageLogits
+from drt_engine.retrieval.sources import Retrieval
+from drt_engine.runtime import Runtime
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The best spans over the passages of the last group's last retrieval.
+
+    ``found`` says whether the ``confidence`` reaches the threshold; ``start_shares`` [R] is how
+    much of the start's probability each passage has.
+    """
+
+    quotes: Quotes = NO_QUOTES
+    signals: Signals = NO_EVIDENCE
+    start_shares: tuple[float, ...] = ()
+    confidence: float = 0.0
+    found: bool = False
+
+
+def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judgement:
+    """Read spans off a prompt's passages; ``threshold`` ``None`` is the calibrated one."""
+    head, retrieval = runtime.model.quote_head, run.retrieval
+    if head is None or retrieval is None or not retrieval.passages:
+        return Judgement()
+    if retrieval.passage_logits is not None:
+        reader = runtime.config.reader
+        assert reader is not None
+        quotes, signals, shares = _quotes_of_reader(reader, retrieval, retrieval.passage_logits)
+    else:
+        quotes, signals, shares = _quotes_of_head(head, retrieval, run.answer_state)
+    if not quotes.spans:
+        return Judgement(quotes, signals, shares)
+    # Calibrated apart, with the reader pass and without.
+    key = "reread" if run.source.query.reads_passages else "stored"
+    calibration = runtime.calibration.get(key, Calibration())
+    confidence = calibration.confidence(signals)
+    limit = calibration.threshold if threshold is None else threshold
+    return Judgement(quotes, signals, shares, confidence, confidence >= limit)
+
+
+def _quotes_of_head(
+    head: QuoteHead, retrieval: Retrieval, answer_state: Tensor
+) -> tuple[Quotes, Signals, tuple[float, ...]]:
+    """Return spans, signals and start shares by the quote head; ``answer_state`` [E]."""
+    count = len(retrieval.passages)  # the stream's own chunks come after these
+    retrieved = retrieval.retrieved
+    scores = retrieved.scores[0, :, :count]  # [1, R]
+    index = retrieved.index[0, :, :count]
+    log_probability = torch.log_softmax(scores.float(), dim=-1)
+    logits: QuoteLogits = head(answer_state[None], retrieved.memory, index, log_probability)
+    reranked, mean_null = scores.float(), 0.0
+    if retrieval.reread is not None:
+        logits = head.add_reread(logits, retrieval.reread, log_probability.exp())
+        reranked = reranked + head.reranker_scores(retrieval.reread)[:, :count]
+        mean_null = float(head.chunk_null_logits(retrieval.reread)[:, :count].detach().mean())
+    quotes = best_quotes(logits, retrieval.passages)
+    signals = Signals(
+        span=quotes.score,
+        retrieval=float(scores.detach().amax()),
+        relevance=float(reranked.detach().amax()),
+        null=-quotes.null,
+        each=-mean_null,
+    )
+    return quotes, signals, start_shares(logits)
+
+
+def _quotes_of_reader(
+    reader: ReaderConfig, retrieval: Retrieval, passage_logits: PassageLogits
+) -> tuple[Quotes, Signals, tuple[float, ...]]:
+    """Return spans, signals and start shares by the logits of the reader pass."""
+    scores = retrieval.retrieved.scores[0, :, : len(retrieval.passages)]  # [1, R]
+    log_probability = torch.log_softmax(scores.float(), dim=-1)[0]
+    logits = passage_logits.quote_logits(log_probability.cpu(), reader.prior)
+    quotes = best_quotes(logits, retrieval.passages)
+    evidence = passage_logits.evidence()  # [R]
+    signals = Signals(
+        span=quotes.score,
+        retrieval=float(scores.amax()),
+        relevance=float(evidence.amax()),
+        null=-quotes.null,
+        each=float(evidence.mean()),
+    )
+    return quotes, signals, start_shares(logits)

@@ -1,0 +1,97 @@
+"""Passages: retrieved chunks with some tokens of their neighbours, and where each token stands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from drt_engine.store import ChunkRow
+from drt_engine.store.types import TokenBatch
+from drt_engine.store.view import LibraryView
+
+
+@dataclass(frozen=True)
+class TokenWindow:
+    """The tokens of a chunk with ``margin`` tokens of each neighbour, in U slots.
+
+    ``token_ids`` [U]; ``token_numbers`` [U] count the document's tokens, -1 where a slot
+    holds none; ``starts``, ``ends`` [U] are characters of the document. ``text`` is that of the
+    chunk and of the neighbours whose tokens it has; it begins at the character ``text_start``.
+    """
+
+    row: ChunkRow
+    token_ids: Tensor
+    token_numbers: Tensor
+    starts: Tensor
+    ends: Tensor
+    text: str
+    text_start: int
+
+    @property
+    def mask(self) -> Tensor:
+        """Which slots hold a token, [U]."""
+        return self.token_numbers >= 0
+
+
+@dataclass(frozen=True)
+class Passage(TokenWindow):
+    """A retrieved chunk of a library with its window and its retrieval probability.
+
+    ``score`` is the sum of ``landmark``, ``lexical`` and ``late``; ``by`` says which candidates it
+    was among.
+    """
+
+    score: float
+    probability: float
+    by: Literal["landmark", "lexical", "both"]
+    landmark: float = 0.0
+    lexical: float = 0.0
+    late: float = 0.0
+
+
+def read_windows(store: LibraryView, chunk_ids: Sequence[int], margin: int) -> list[TokenWindow]:
+    """Read the windows of chunks, with ``margin`` tokens of each neighbour (0: without them)."""
+    neighbours: dict[int, tuple[int | None, int | None]] = dict.fromkeys(chunk_ids, (None, None))
+    if margin:
+        neighbours = store.neighbours_of(chunk_ids)
+    around = {n for pair in neighbours.values() for n in pair if n is not None}
+    order = [*chunk_ids, *sorted(around.difference(chunk_ids))]
+    tokens = store.read_tokens(order)
+    rows = {row.id: (number, row) for number, row in enumerate(store.chunk_rows(order))}
+    windows = []
+    for chunk_id in chunk_ids:
+        before, after = neighbours[chunk_id]
+        parts = [None if c is None else rows[c] for c in (before, chunk_id, after)]
+        windows.append(_window(parts, tokens, margin))
+    return windows
+
+
+def _window(
+    parts: Sequence[tuple[int, ChunkRow] | None], tokens: TokenBatch, margin: int
+) -> TokenWindow:
+    """Cut one window out of the previous, the own and the next chunk, rows of ``tokens``."""
+    size = tokens.ids.shape[1]
+    length = size + 2 * margin
+    token_ids = torch.zeros(length, dtype=torch.long)
+    numbers, starts, ends = (torch.full((length,), -1) for _ in range(3))
+    assert parts[1] is not None
+    own = parts[1][1]
+    for part, shift in zip(parts, (-size, 0, size), strict=True):
+        if part is None:
+            continue
+        at, row = part
+        slot = torch.arange(int(tokens.lengths[at]))  # of the chunk
+        place = slot + shift + margin  # in the window
+        inside = (place >= 0) & (place < length)
+        slot, place = slot[inside], place[inside]
+        token_ids[place] = tokens.ids[at, slot].long()
+        numbers[place] = own.ordinal * size + slot + shift
+        starts[place] = row.start + tokens.starts[at, slot].long()
+        ends[place] = row.start + tokens.ends[at, slot].long()
+    chunk_rows = [part[1] for part in parts if part is not None]
+    text = "".join(row.text for row in chunk_rows)
+    return TokenWindow(own, token_ids, numbers, starts, ends, text, chunk_rows[0].start)

@@ -1,0 +1,106 @@
+"""The reader pass: retrieved passages read together with the question.
+
+A model with a ``SpanReader`` (cross-encoder) points at spans; one without encodes the passages
+again with the question in front, for its quote head and its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from drt_engine.model.drt import DRT
+from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.quote_head import QuoteLogits, Reread
+from drt_engine.model.reader import pack_pairs
+from drt_engine.retrieval.passages import Passage
+
+_LONGEST_FRONT = 256  # question tokens in front of a passage that is encoded again
+
+
+@dataclass(frozen=True)
+class PassageLogits:
+    """What the cross-encoder returns for R passages of U token slots, in fp32 on the CPU.
+
+    ``start``, ``end`` [R, U], -inf where there is no token; ``null`` [R, 2]; ``types`` [R, K];
+    ``verdict`` [R, 2].
+    """
+
+    start: Tensor
+    end: Tensor
+    null: Tensor
+    types: Tensor
+    verdict: Tensor
+
+    def quote_logits(self, log_probability: Tensor, weight: float) -> QuoteLogits:
+        """Return the logits of all passages as one choice.
+
+        ``log_probability`` [R] of retrieval is added with ``weight``.
+        """
+        prior = weight * log_probability
+        null = (self.null + prior[:, None]).logsumexp(dim=0)  # [2]: no start, no end anywhere
+        return QuoteLogits(
+            (self.start + prior[:, None])[None],
+            (self.end + prior[:, None])[None],
+            null[:1],
+            null[1:],
+        )
+
+    def evidence(self) -> Tensor:
+        """Return the log-odds of each passage by itself, any span against none, [R]."""
+        start = self.start.logsumexp(dim=1) - self.null[:, 0]
+        end = self.end.logsumexp(dim=1) - self.null[:, 1]
+        return (start + end) / 2
+
+
+def read_passages(
+    model: DRT, question_ids: Sequence[int], passages: Sequence[Passage]
+) -> tuple[PassageLogits, int]:
+    """Read R passages with the cross-encoder; return the logits and how many tokens were read."""
+    reader = model.span_reader
+    assert reader is not None
+    # Slots without a token are left out of the pairs, and come back below.
+    masks = [passage.mask for passage in passages]
+    token_ids = [passage.token_ids[passage.mask].tolist() for passage in passages]
+    question = list(question_ids)[-reader.config.longest_question :]
+    pairs, offsets = pack_pairs(
+        reader.config, [question] * len(passages), token_ids, pad_id=model.config.pad_id
+    )
+    logits = reader(model.embedding, pairs.to(model.embedding.weight.device))
+    columns = [slice(o, o + len(ids)) for o, ids in zip(offsets, token_ids, strict=True)]
+
+    def by_slot(values: Tensor) -> Tensor:  # [R, T] over pairs -> [R, U] over slots
+        out = torch.full((len(masks), len(masks[0])), float("-inf"))
+        for row, (mask, part) in enumerate(zip(masks, columns, strict=True)):
+            out[row, mask] = values[row, part].cpu()
+        return out
+
+    passage_logits = PassageLogits(
+        by_slot(logits.start),
+        by_slot(logits.end),
+        logits.null.cpu(),
+        logits.types.cpu(),
+        logits.verdict.cpu(),
+    )
+    return passage_logits, int(pairs.valid.sum())
+
+
+def encode_passages(
+    model: DRT, question_ids: Sequence[int], passages: Sequence[Passage], device: torch.device
+) -> tuple[Reread, ChunkMemory, int]:
+    """Encode R passages again with the question in front.
+
+    Return the states for the quote head, the memory that replaces the stored one, and how many
+    tokens were read.
+    """
+    tokens = torch.stack([passage.token_ids for passage in passages])[None].to(device)
+    mask = torch.stack([passage.mask for passage in passages])[None].to(device)
+    front = torch.tensor([list(question_ids)[-_LONGEST_FRONT:]], device=device)
+    front_valid = torch.ones_like(front, dtype=torch.bool)
+    reread, memory = model.reread(front, front_valid, tokens, mask)
+    tokens_read = int(mask.sum()) + front.shape[1] * len(passages)
+    no_landmarks = torch.zeros(len(passages), 1, device=device)
+    return reread, ChunkMemory(memory.keys, memory.values, memory.mask, no_landmarks), tokens_read
