@@ -184,7 +184,7 @@ def test_spans_of_any_logits(seed: int, count: int) -> None:
     generator = torch.Generator().manual_seed(seed)
     passages = [passage(i, last=4 * count) for i in range(count)]
     shape = (1, count, SLOTS)
-    hidden = torch.stack([p.tokens < 0 for p in passages])[None]
+    hidden = torch.stack([p.token_numbers < 0 for p in passages])[None]
     start, end = (
         (torch.randn(shape, generator=generator) * 3).masked_fill(hidden, -math.inf)
         for _ in range(2)

@@ -138,7 +138,7 @@ def test_a_graph_gives_what_steps_give(config: object, captured: list[Callable[[
         torch.testing.assert_close(actual, wanted, rtol=1e-4, atol=1e-5)
         assert graphed._graph is not None
         if at > (model.config.retrieved + 2) * size:
-            held = [one[1] for one in graphed._graph._held if one is not None]
+            held = [one[1] for one in graphed._graph._fixed if one is not None]
             places |= {one.keys.data_ptr() for one in held if one is not None}
     assert len(places) == model.config.groups  # borders fill the memory that the graph reads
     assert len(captured) == 1 + model.config.retrieved  # nothing, one chunk, two, ...
