@@ -37,12 +37,13 @@ def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
 def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:
     """Return a dataclass from nested mappings, checking keys and types."""
     hints = typing.get_type_hints(kind)
-    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    names = [f.name for f in fields(kind)]  # type: ignore[arg-type]
     values = {}
     for key, value in data.items():
-        if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(known)}"
+        if key not in names:
+            matches = difflib.get_close_matches(key, names, n=1)
+            listing = f"; known keys: {', '.join(names)}"
+            hint = f"; did you mean {matches[0]!r}?" if matches else listing
             raise ConfigError(f"unknown key {where}{key}{hint}")
         values[key] = _convert(hints[key], value, f"{where}{key}")
     try:
@@ -65,6 +66,7 @@ def _override(data: dict[str, Any], override: str) -> None:
         data = data.setdefault(part, {})
         if not isinstance(data, dict):
             raise ConfigError(f"override {override!r}: {part} is a value and has no keys")
+    # What is not a TOML value, as a path or a name without quotes, is text.
     try:
         data[last] = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:
@@ -73,6 +75,7 @@ def _override(data: dict[str, Any], override: str) -> None:
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
     origin, args = typing.get_origin(hint), typing.get_args(hint)
+    # ``T | None``: None stays, anything else has to be a T.
     if origin in (types.UnionType, typing.Union):
         inner = [a for a in args if a is not type(None)]
         return None if value is None else _convert(inner[0], value, where)

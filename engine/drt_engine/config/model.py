@@ -11,8 +11,9 @@ from drt_engine.errors import ConfigError
 
 @dataclass(frozen=True)
 class EncoderConfig:
-    """Shape of the chunk encoder; ``bert`` is post-norm LayerNorm and GELU with biases and learnt
-    positions.
+    """Shape of the chunk encoder.
+
+    ``bert`` is post-norm LayerNorm and GELU with biases and learnt positions.
     """
 
     kind: Literal["llama", "bert"] = "llama"
@@ -305,8 +306,9 @@ PRESETS: dict[str, ModelConfig] = {
 
 
 def preset(name: str, **changes: object) -> ModelConfig:
-    """Return the preset of this name with some fields changed; raises ``ConfigError`` for an
-    unknown name.
+    """Return the preset of this name with some fields changed.
+
+    Raises ``ConfigError`` for an unknown name.
     """
     if name not in PRESETS:
         raise ConfigError(f"no preset is called {name!r}; the presets are {', '.join(PRESETS)}")

@@ -109,8 +109,10 @@ class NeedlesConfig:
 
 @dataclass(frozen=True)
 class ClozeConfig:
-    """Cloze questions made from corpus text: ``windows`` pieces of ``window`` chunks a batch,
-    ``questions`` read for and ``more`` that only retrieve, a share of them ``recurring`` spans.
+    """Cloze questions made from corpus text.
+
+    A batch has ``windows`` pieces of ``window`` chunks, ``questions`` that are read for and
+    ``more`` that only retrieve; a share of them are ``recurring`` spans.
     """
 
     share: float = 0.0

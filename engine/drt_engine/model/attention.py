@@ -1,5 +1,6 @@
-"""Projections around causal sliding-window attention with ALiBi over a sequence that may hold
-padding; the attention itself is ``drt_kernels.window_attention``.
+"""Projections around causal sliding-window attention with ALiBi.
+
+A sequence may hold padding. The attention itself is ``drt_kernels.window_attention``.
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ class WindowAttention(nn.Module):
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[B, T, E] -> query [B, T, H, D], keys and values [B, T, Hk, D]."""
+        """Project [B, T, E] to query [B, T, H, D], keys and values [B, T, Hk, D]."""
         batch, tokens, _ = x.shape
-        both = self.qkv(self.norm(x)).view(batch, tokens, -1, self.size)
-        q, k, v = both.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
+        heads = self.qkv(self.norm(x)).view(batch, tokens, -1, self.size)  # [B, T, H + 2 Hk, D]
+        q, k, v = heads.split([self.heads, self.kv_heads, self.kv_heads], dim=2)
         return q, k, v
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """[B, T, E] and which tokens exist, [B, T] -> what the residual stream gains, [B, T, E]."""
+        """Return what the residual stream [B, T, E] gains; ``valid`` [B, T]: tokens that exist."""
         q, k, v = self.project(x)
         out = window_attention(q, k, v, valid=valid, window=self.window, slopes=self.slopes)
         return self.out(out.flatten(2))  # type: ignore[no-any-return]

@@ -1,6 +1,6 @@
-"""The window of a stream that is decoded: keys and values of its last tokens in ring buffers that
-are made once, and attention over them; knows no layers' weights.
+"""The window of a stream that is decoded, and attention over it; knows no layers' weights.
 
+Keys and values of the last tokens are in ring buffers that are made once.
 What depends only on positions, the slots that new tokens take and the bias of ALiBi, is the same in
 every layer and made once for all. The token at position ``p`` lies in slot ``p % slots``, so the
 bias of a new token is a slice of one table.
@@ -44,6 +44,7 @@ class WindowCache:
         self.keys = slopes.new_zeros(layers, kv_heads, self.slots, size, dtype=dtype)
         self.values = torch.zeros_like(self.keys)
         self.position = 0
+        # The bias by distance; slots beyond the window are hidden by the least number of the type.
         distance = torch.arange(self.slots, device=slopes.device)
         table = -slopes.view(kv_heads, -1, 1) * distance
         self._fill = torch.finfo(dtype).min / 2
@@ -63,13 +64,16 @@ class WindowCache:
             self._where = torch.tensor([first % self.slots], device=device)
             self._bias = self._row(first)[..., : self._used]
             return
+        # Among several new tokens a later one is hidden from an earlier one: in the table, its
+        # slot is at a distance of nearly all slots.
         self._where = torch.arange(first, self.position, device=device) % self.slots
         columns = torch.arange(self._used, device=device) + (self.slots - 1 - self._where)[:, None]
         self._bias = self._table[..., columns].flatten(1, 2)  # [Hk, heads per group * T, slots]
 
     def begin_fixed(self) -> None:
-        """Take a slot for one token, in tensors that stay where they are and over all slots, as a
-        captured graph needs them.
+        """Take a slot for one token, as a captured graph needs it.
+
+        Tensors stay where they are in memory, and attention goes over all slots.
         """
         if self._fixed is None:
             bias = self._row(0).clone()
@@ -83,21 +87,22 @@ class WindowCache:
         self._used = self.slots
 
     def _row(self, position: int) -> Tensor:
-        """The bias of one token for every slot, [Hk, heads per group, slots]."""
+        """Return the bias of one token for every slot, [Hk, heads per group, slots]."""
         start = self.slots - 1 - position % self.slots
         return self._table[..., start : start + self.slots]
 
     def attend(self, layer: int, query: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        """Store ``keys``, ``values`` [1, T, Hk, D] of the new tokens in one layer; return the
-        attention of ``query`` [1, T, H, D] to the window, [1, T, H * D].
+        """Store ``keys``, ``values`` [1, T, Hk, D] of the new tokens in one layer, and attend.
+
+        Returns the attention of ``query`` [1, T, H, D] to the window, [1, T, H * D].
         """
-        own_keys, own_values = self.keys[layer], self.values[layer]
-        own_keys.index_copy_(1, self._where, keys[0].transpose(0, 1).to(own_keys.dtype))
-        own_values.index_copy_(1, self._where, values[0].transpose(0, 1).to(own_values.dtype))
+        layer_keys, layer_values = self.keys[layer], self.values[layer]  # [Hk, slots, D]
+        layer_keys.index_copy_(1, self._where, keys[0].transpose(0, 1).to(layer_keys.dtype))
+        layer_values.index_copy_(1, self._where, values[0].transpose(0, 1).to(layer_values.dtype))
         rows = grouped_rows(query[0] * query.shape[-1] ** -0.5, keys.shape[2])
-        seen = own_keys[:, : self._used].to(rows.dtype)
-        weights = torch.softmax(rows @ seen.transpose(1, 2) + self._bias, dim=-1)
-        out = weights @ own_values[:, : self._used].to(weights.dtype)
+        window_keys = layer_keys[:, : self._used].to(rows.dtype)
+        weights = torch.softmax(rows @ window_keys.transpose(1, 2) + self._bias, dim=-1)
+        out = weights @ layer_values[:, : self._used].to(weights.dtype)
         return ungrouped_rows(out, query.shape[1])[None]
 
     def state(self, layers: slice) -> dict[str, Tensor]:
@@ -110,14 +115,15 @@ class WindowCache:
         }
 
     def _newest(self, position: int) -> Tensor:
-        """Which token lies in each slot once ``position`` were read, -1 for none, [1, slots]."""
+        """Return which token is in each slot after ``position`` tokens, -1 for none, [1, slots]."""
         slots = torch.arange(self.slots)
         newest = slots + (position - 1 - slots) // self.slots * self.slots
         return newest.clamp(min=-1)[None]
 
     def check(self, name: str, layers: slice, state: dict[str, Tensor], position: int) -> None:
-        """Raise ``ValueError`` unless ``state``, called ``name``, may be one of ``layers`` at
-        ``position``.
+        """Raise ``ValueError`` unless ``state`` may be that of ``layers`` at ``position``.
+
+        ``name`` is the prefix of its tensors in messages.
         """
         expect_names((name + key for key in state), (name + key for key in _STATE))
         count, kv_heads, _, size = self.keys[layers].shape
@@ -139,18 +145,18 @@ class WindowCache:
 
 
 def _copied(cache: Tensor) -> Tensor:
-    """[layers, Hk, slots, D] -> [layers, 1, slots, Hk, D], in memory of its own."""
+    """Copy a cache [layers, Hk, slots, D] as [layers, 1, slots, Hk, D]."""
     return cache.transpose(1, 2)[:, None].clone(memory_format=torch.contiguous_format)
 
 
 def grouped_rows(query: Tensor, groups: int) -> Tensor:
-    """[T, H, D] -> [Hk, heads per group * T, D]: heads that share keys become rows."""
+    """Make rows of heads that share keys: [T, H, D] -> [Hk, heads per group * T, D]."""
     tokens, heads, size = query.shape
     rows = query.view(tokens, groups, heads // groups, size).permute(1, 2, 0, 3)
     return rows.reshape(groups, -1, size)
 
 
 def ungrouped_rows(rows: Tensor, tokens: int) -> Tensor:
-    """[Hk, heads per group * T, D] -> [T, H * D]."""
+    """Undo ``grouped_rows``: [Hk, heads per group * T, D] -> [T, H * D]."""
     groups, _, size = rows.shape
     return rows.view(groups, -1, tokens, size).permute(2, 0, 1, 3).reshape(tokens, -1)

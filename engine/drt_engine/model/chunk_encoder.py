@@ -23,10 +23,11 @@ class EncoderAttention(nn.Module):
         self.out = linear(width, width, bias=bias)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """[N, T, E] with an additive ``bias`` [N, 1, 1, T] -> [N, T, E]."""
+        """Attend within each sequence, [N, T, E] -> [N, T, E]; ``bias`` [N, 1, 1, T] is added."""
         n, tokens, width = x.shape
         q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
-        # Explicit products: SDPA's backward on a CPU is several times slower for short chunks.
+        # Scores [N, heads, T, T]. Explicit products: SDPA's backward on a CPU is several times
+        # slower for short chunks.
         scores = (q * self.size**-0.5) @ k.transpose(-1, -2) + bias.to(q.dtype)
         out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
         return self.out(out.transpose(1, 2).reshape(n, tokens, width))  # type: ignore[no-any-return]
@@ -44,7 +45,7 @@ class BertBlock(nn.Module):
         self.mlp_norm = nn.LayerNorm(width, 1e-12)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """[N, T, E] -> [N, T, E]."""
+        """Return the states after the block, [N, T, E] -> [N, T, E]."""
         x = self.attention_norm(x + self.attention(x, bias))
         return self.mlp_norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
 
@@ -60,13 +61,13 @@ class LlamaBlock(nn.Module):
         self.mlp = SwiGLU(width, mlp)
 
     def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """[N, T, E] -> [N, T, E]."""
+        """Return the states after the block, [N, T, E] -> [N, T, E]."""
         x = x + self.attention(self.attention_norm(x), bias)
         return x + self.mlp(self.mlp_norm(x))  # type: ignore[no-any-return]
 
 
 def encoder_blocks(config: ModelConfig, count: int) -> nn.ModuleList:
-    """New blocks of the kind that the encoder is made of."""
+    """Make new blocks of the kind that the encoder consists of."""
     encoder = config.encoder
     block = BertBlock if encoder.kind == "bert" else LlamaBlock
     return nn.ModuleList(block(config.width, encoder.heads, encoder.mlp) for _ in range(count))
@@ -88,25 +89,30 @@ class ChunkEncoder(nn.Module):
     def forward(
         self, states: Tensor, valid: Tensor, *, last: nn.ModuleList | None = None
     ) -> Tensor:
-        """Lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> token states [N, T,
-        E]; blocks given as ``last`` stand in for as many of the encoder's own.
+        """Encode lower-stack ``states`` [N, T, E] of N sequences, ``valid`` [N, T] -> [N, T, E].
+
+        Blocks given as ``last`` replace as many of the encoder's last ones.
         """
-        others = list(last or ())
+        last_blocks = list(last or ())
+        # Positions from 1; longer sequences than the table share its last one.
         places = valid.long().cumsum(dim=1).clamp(max=self.positions.num_embeddings - 1)
         x = self.input_norm(states + self.positions(places).to(states.dtype))
         if torch.is_autocast_enabled(x.device.type):  # training on a GPU: norms give fp32 there
             x = x.to(torch.get_autocast_dtype(x.device.type))
+        # Padding gets half the least number, which leaves room for the scores it is added to.
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
-        for block in [*self.blocks[: len(self.blocks) - len(others)], *others]:
+        for block in [*self.blocks[: len(self.blocks) - len(last_blocks)], *last_blocks]:
             x = block(x, bias)
         return self.output_norm(x)  # type: ignore[no-any-return]
 
     def landmark(self, states: Tensor, valid: Tensor) -> Tensor:
-        """Token states [N, S+1, E], landmark last -> the vector each chunk is found by, [N, E],
-        fp32.
+        """Return the vector each chunk is found by, [N, E] fp32, from token states [N, S+1, E].
+
+        The landmark token comes last.
         """
         if self.pooling == "token":
             return states[:, -1].float()
+        # The mean of the tokens that exist.
         weight = valid[..., None].to(torch.float32)
         return (states.float() * weight).sum(dim=1) / weight.sum(dim=1).clamp(min=1.0)

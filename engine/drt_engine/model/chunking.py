@@ -13,8 +13,9 @@ def chunk_count(tokens: int, size: int) -> int:
 
 
 def to_chunks(ids: Tensor, size: int, pad: int) -> tuple[Tensor, Tensor]:
-    """Token ids [.., T] -> chunks [.., C, S] padded at the end, and which tokens exist [.., C,
-    S].
+    """Cut token ids [.., T] into chunks [.., C, S], padded at the end.
+
+    The second result says which tokens exist, [.., C, S].
     """
     tokens = ids.shape[-1]
     missing = -tokens % size
@@ -27,18 +28,18 @@ def to_chunks(ids: Tensor, size: int, pad: int) -> tuple[Tensor, Tensor]:
 
 
 def insert_landmarks(chunks: Tensor, landmark: int | bool) -> Tensor:
-    """Chunks [.., C, S] -> [.., C, S+1] with a landmark (or true, for a mask) after each."""
+    """Put a landmark (or true, for a mask) after each chunk, [.., C, S] -> [.., C, S+1]."""
     return F.pad(chunks, (0, 1), value=landmark)
 
 
 def shift_chunks(x: Tensor, fill: float | int | bool = 0) -> Tensor:
-    """[B, C, ..] -> what chunk t found, moved to chunk t+1; the first chunk gets ``fill``."""
+    """Move what chunk t retrieved to chunk t + 1, [B, C, ..]; the first chunk gets ``fill``."""
     first = torch.full_like(x[:, :1], fill)
     return torch.cat([first, x[:, :-1]], dim=1)
 
 
 def next_token_targets(ids: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-    """Chunks of a stream [B, C, S] -> targets and their mask [B, C, S+1], landmarks excluded.
+    """Return the targets of a stream's chunks [B, C, S], and their mask, both [B, C, S+1].
 
     The target of a chunk's last token is the first token of the next chunk; the landmark has no
     target.

@@ -1,5 +1,6 @@
-"""Models in and out: a BERT-like encoder as a model folder, and a model folder as plain tensors
-under documented names (docs/explanation.md).
+"""Convert models: a BERT-like encoder to a model folder, a model folder to plain tensors.
+
+The plain names are documented in docs/explanation.md.
 """
 
 from __future__ import annotations
@@ -45,33 +46,34 @@ _HEAD = 64  # elements of a head of the decoder, where the width allows it
 
 
 def convert(source: str | Path, out: Path, *, dtype: Precision = "bf16") -> Path:
-    """Convert what ``source`` is into the other: a BERT-like folder into a model folder, a model
-    (by name or folder) into plain tensors; return ``out``.
+    """Convert a BERT-like folder to a model folder, or a model to plain tensors; return ``out``.
 
-    Raises ``ConfigError`` where ``out`` is taken, ``WeightsError`` for a source that is neither.
+    ``source`` is a folder, or the name of a model. Raises ``ConfigError`` where ``out`` exists and
+    is not empty, ``WeightsError`` for a source that is neither.
     """
     if dtype not in DTYPES:
         raise ConfigError(f"dtype is {dtype!r}, expected one of {tuple(DTYPES)}")
     folder = model_folder(source)
-    known = _read_config(folder)
-    if "hidden_size" in known:
-        return _written(out, lambda part: import_bert(folder, part, dtype=dtype))
-    if "lower_layers" in known:
-        return _written(out, lambda part: export_plain(folder, part, dtype=dtype))
+    config = _read_config(folder)
+    if "hidden_size" in config:
+        return _write_folder(out, lambda part: import_bert(folder, part, dtype=dtype))
+    if "lower_layers" in config:
+        return _write_folder(out, lambda part: export_plain(folder, part, dtype=dtype))
     raise WeightsError(
         f"{folder / CONFIG} describes neither a BERT nor a drt model, expected one of the two"
     )
 
 
 def import_bert(source: Path, out: Path, *, dtype: Precision = "bf16") -> None:
-    """Write a model folder whose chunk encoder is the BERT of ``source``; the rest starts as
-    training would start it.
+    """Write a model folder whose chunk encoder is the BERT of ``source``.
 
-    It finds chunks as the source finds sentences, and has yet to learn to answer.
+    The other parts are as training starts them: the model finds chunks as the source finds
+    sentences, and has yet to learn to answer.
     """
     config = _model_config(_read_config(source), source)
     tokenizer = wordpiece_from_bert(source / TOKENIZER)
     config = for_tokenizer(config, tokenizer)
+    # The same source gives the same model, and the caller's random state is left alone.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         model = DRT(config)
@@ -122,7 +124,7 @@ _NAMES = (
 
 
 def plain_tensors(state: dict[str, Tensor], config: ModelConfig) -> Iterator[tuple[str, Tensor]]:
-    """Yield parameters under plain names, joint projections of the decoder taken apart."""
+    """Yield parameters under plain names; joint projections of the decoder are split."""
     heads, kv = config.heads * config.head_size, config.kv_heads * config.head_size
     joint = {
         "attention.qkv": {"query": heads, "key": kv, "value": kv},
@@ -135,8 +137,8 @@ def plain_tensors(state: dict[str, Tensor], config: ModelConfig) -> Iterator[tup
             yield _plain_name(name), tensor
             continue
         pieces = torch.split(tensor, list(joint[part].values()))
-        for each, piece in zip(joint[part], pieces, strict=True):
-            yield _plain_name(name.replace(part, each)), piece
+        for plain_part, piece in zip(joint[part], pieces, strict=True):
+            yield _plain_name(name.replace(part, plain_part)), piece
 
 
 def _plain_name(name: str) -> str:
@@ -159,7 +161,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _model_config(source: dict[str, Any], folder: Path) -> ModelConfig:
-    """The shipped model's configuration around the shape of a BERT."""
+    """Return the shipped model's configuration around the shape of a BERT."""
     for key, allowed in _FIXED.items():
         if source.get(key, allowed[0]) not in allowed:
             raise WeightsError(
@@ -180,6 +182,7 @@ def _model_config(source: dict[str, Any], folder: Path) -> ModelConfig:
     base = preset("drt-small-en")
     if width % _HEAD == 0:
         heads = width // _HEAD
+    # The MLP keeps its ratio to the width; three query heads share a key head where they can.
     name = re.sub(r"[^\w.-]+", "-", folder.resolve().name)
     return replace(
         base,
@@ -193,8 +196,8 @@ def _model_config(source: dict[str, Any], folder: Path) -> ModelConfig:
     )
 
 
-def _written(out: Path, write: Callable[[Path], None]) -> Path:
-    """Make a folder under a temporary name and rename it, so that none is left half-written."""
+def _write_folder(out: Path, write: Callable[[Path], None]) -> Path:
+    """Write a folder under a temporary name and rename it, so that none is left half-written."""
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ConfigError(f"{out} is there already and not empty, expected a new folder")
     part = out.with_name(out.name + ".part")

@@ -1,8 +1,19 @@
-"""The Differentiable Retrieval-based Transformer: lower stack, chunk encoder, upper groups with
-GCA.
+"""The Differentiable Retrieval-based Transformer: lower stack, chunk encoder, upper groups.
 
-Knows nothing of text, files or libraries: what is retrieved for a span of tokens is decided by a
-``Plan``.
+A stream is cut into chunks of S tokens, with a landmark token after each:
+
+1. The lower stack (window attention, MLP) turns all tokens into states.
+2. The chunk encoder reads the states of each chunk in both directions. From its result come the
+   chunk memory (keys and values, shared by all upper layers) and the landmark (the vector the
+   chunk is found by).
+3. At each chunk's end, the border, every group of upper layers scores the landmarks of earlier
+   chunks and picks R of them; the *next* chunk reads these by grouped cross-attention (GCA), so
+   nothing is retrieved by what is still to be predicted. The softmax of the scores weighs the
+   chunks inside GCA: retrieval learns from the loss on the tokens.
+4. Tied embeddings turn the states of the last layer into next-token logits.
+
+Source: arXiv 2410.01651. Knows nothing of text, files or libraries: a ``Plan`` decides what is
+retrieved for which tokens.
 """
 
 from __future__ import annotations
@@ -35,8 +46,9 @@ from drt_kernels.decode import DecodeMemory
 
 @dataclass(frozen=True)
 class Span:
-    """Tokens ``start:stop`` of a flat sequence, ``retrieved.index.shape[1]`` chunks of equal
-    length.
+    """Tokens ``start:stop`` of a flat sequence, and what they read.
+
+    They are ``retrieved.index.shape[1]`` chunks of equal length.
     """
 
     start: int
@@ -44,16 +56,13 @@ class Span:
     retrieved: Retrieved
 
 
-# Given a group's number and the states [B, T, E] entering it, says what is retrieved for which
-# tokens.
+# From a group's number and the states [B, T, E] that enter it: what is retrieved for which tokens.
 Plan = Callable[[int, Tensor], Sequence[Span]]
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What the encoder makes of N chunks: token ``states`` [N, S, E], ``landmarks`` [N, E],
-    ``mask`` [N, S].
-    """
+    """N encoded chunks: token ``states`` [N, S, E], ``landmarks`` [N, E], ``mask`` [N, S]."""
 
     states: Tensor
     landmarks: Tensor
@@ -73,12 +82,15 @@ class LowerLayer(nn.Module):
         self.mlp = SwiGLU(config.width, config.mlp, out_scale=scale)
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
-        """[B, T, E] -> [B, T, E]."""
+        """Return the states after the layer, [B, T, E] -> [B, T, E]."""
         x = x + self.attention(x, valid)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
     def step(self, x: Tensor, window: WindowCache, layer: int) -> Tensor:
-        """The same for new tokens [1, T, E] that ``window`` was told of; ``layer`` counts all."""
+        """Compute ``forward`` for new tokens [1, T, E] that were announced to ``window``.
+
+        ``layer`` is the layer's number among all of the model.
+        """
         x = x + _attend_window(self.attention, x, window, layer)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
@@ -97,40 +109,47 @@ class UpperLayer(nn.Module):
         self.mlp = SwiGLU(config.width, config.mlp, out_scale=0.5)
 
     def forward(self, x: Tensor, valid: Tensor, spans: Sequence[Span]) -> Tensor:
-        """[B, T, E] -> [B, T, E]."""
+        """Return the states after the layer, [B, T, E] -> [B, T, E]; ``spans`` read memory."""
         x = x + self.attention(x, valid)
-        return self._rest(x, self._cross(x, spans))
+        return self._add_gca_and_mlp(x, self._cross_attention(x, spans))
 
     def step(
         self,
         x: Tensor,
         window: WindowCache,
         layer: int,
-        found: tuple[Retrieved, DecodeMemory | None] | None,
+        retrieval: tuple[Retrieved, DecodeMemory | None] | None,
     ) -> Tensor:
-        """The same for new tokens [1, T, E] of one chunk, which read what was ``found`` for it."""
+        """Compute ``forward`` for new tokens [1, T, E] of one chunk.
+
+        ``retrieval`` is what the chunk reads, and the same as laid out for decoding steps.
+        """
         x = x + _attend_window(self.attention, x, window, layer)
-        if found is None:
-            return self._rest(x, None)
-        return self._rest(x, self.gca(x[:, None], found[0], ready=found[1])[:, 0])
+        if retrieval is None:
+            return self._add_gca_and_mlp(x, None)
+        retrieved, ready = retrieval
+        return self._add_gca_and_mlp(x, self.gca(x[:, None], retrieved, ready=ready)[:, 0])
 
-    def _rest(self, x: Tensor, found: Tensor | None) -> Tensor:
-        if found is None:
+    def _add_gca_and_mlp(self, x: Tensor, gca_out: Tensor | None) -> Tensor:
+        """Return the states after GCA's output and the MLP, all [B, T, E]."""
+        if gca_out is None:
             return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
-        if self.residual:
-            x = x + found
+        if self.residual:  # GCA is a sublayer of its own, like attention
+            x = x + gca_out
             return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
-        return x + self.mlp(self.norm(x + found))  # type: ignore[no-any-return]
+        # As in the paper: what was retrieved reaches the MLP, but not the residual stream.
+        return x + self.mlp(self.norm(x + gca_out))  # type: ignore[no-any-return]
 
-    def _cross(self, x: Tensor, spans: Sequence[Span]) -> Tensor | None:
+    def _cross_attention(self, x: Tensor, spans: Sequence[Span]) -> Tensor | None:
+        """Return GCA's output [B, T, E], zeros for tokens outside the spans."""
         if not spans:
             return None
         pieces, at = [], 0
         for span in spans:
             chunks = span.retrieved.index.shape[1]
-            part = x[:, span.start : span.stop].unflatten(1, (chunks, -1))
+            span_states = x[:, span.start : span.stop].unflatten(1, (chunks, -1))  # [B, C, T, E]
             pieces.append(torch.zeros_like(x[:, at : span.start]))
-            pieces.append(self.gca(part, span.retrieved).flatten(1, 2).to(x.dtype))
+            pieces.append(self.gca(span_states, span.retrieved).flatten(1, 2).to(x.dtype))
             at = span.stop
         pieces.append(torch.zeros_like(x[:, at:]))
         return torch.cat(pieces, dim=1)
@@ -139,6 +158,7 @@ class UpperLayer(nn.Module):
 def _attend_window(
     attention: WindowAttention, x: Tensor, window: WindowCache, layer: int
 ) -> Tensor:
+    """Return the window attention of new tokens [1, T, E], read from the cache."""
     query, keys, values = attention.project(x)
     return attention.out(window.attend(layer, query, keys, values))  # type: ignore[no-any-return]
 
@@ -167,39 +187,41 @@ class DRT(nn.Module):
         self.span_reader = SpanReader(config.reader, config.width) if config.reader else None
 
     def embed(self, ids: Tensor) -> Tensor:
-        """Token ids [..] -> [.., E], in the compute type; in training, in that of autocast."""
-        x = self.embedding(ids)
-        kind = x.device.type
-        return x.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else x
+        """Embed token ids [..] -> [.., E], in the compute type; in training, that of autocast."""
+        x: Tensor = self.embedding(ids)
+        device_type = x.device.type
+        if torch.is_autocast_enabled(device_type):
+            return x.to(torch.get_autocast_dtype(device_type))
+        return x
 
     def lower_states(self, ids: Tensor, valid: Tensor) -> Tensor:
-        """Token ids and which exist, [B, T] -> lower-stack states [B, T, E]."""
+        """Return lower-stack states [B, T, E] of token ids [B, T], ``valid`` where they exist."""
         x = self.embed(ids)
         for layer in self.lower:
             x = layer(x, valid)
         return x
 
     def chunk_states(self, chunks: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        """Consecutive chunks [B, C, S] -> their lower-stack states with landmarks [B, C, S+1, E].
+        """Return lower-stack states of consecutive chunks [B, C, S] with landmarks, [B, C, S+1, E].
 
         The second result says which of these positions exist, [B, C, S+1].
         """
+        # The window runs across chunk borders: chunks and landmarks are one flat sequence here.
         ids = insert_landmarks(chunks, self.config.landmark_id)
         mask = insert_landmarks(valid, True)
         states = self.lower_states(ids.flatten(1), mask.flatten(1))
         return states.unflatten(1, (-1, self.config.slots)), mask
 
     def encode(self, states: Tensor, valid: Tensor) -> Encoded:
-        """Lower-stack states of N chunks with their landmark last, [N, S+1, E] -> what the encoder
-        makes of them.
-        """
+        """Encode the lower-stack states [N, S+1, E] of N chunks, whose landmark comes last."""
         out = self.encoder(states, valid)
         landmarks = self.encoder.landmark(out, valid)
         return Encoded(out[:, :-1], landmarks, valid[:, :-1])
 
     def prompt_states(self, prompt: Prompt) -> tuple[Tensor, list[Encoded]]:
-        """Lower-stack states [N, T, E] of prompts, question states added, and the encoding of each
-        query chunk.
+        """Return the lower-stack states [N, T, E] of prompts, and the encoding of each query chunk.
+
+        The states have the question's encoding added where it is restated.
         """
         states = self.lower_states(prompt.ids, prompt.valid)
         encoded = [
@@ -209,50 +231,48 @@ class DRT(nn.Module):
         return self.add_question(states, prompt, encoded), encoded
 
     def add_question(self, states: Tensor, prompt: Prompt, encoded: Sequence[Encoded]) -> Tensor:
-        """Add what the encoder made of the question to its restated tokens, where the option is
-        on.
+        """Add the question's encoding to its restated tokens, if the model has that option.
+
+        ``prompt.restates`` [N, T] says which token of the question one restates, -1 for none.
         """
         if self.question_map is None:
             return states
         # A landmark slot keeps the slots of the prompt and of the encoded chunks aligned.
-        known = torch.cat([F.pad(e.states, (0, 0, 0, 1)) for e in encoded], dim=1)
-        picked = known.gather(
-            1, prompt.restates.clamp(min=0)[..., None].expand(-1, -1, known.shape[-1])
-        )
-        added = self.question_map(picked) * (prompt.restates >= 0)[..., None].to(states.dtype)
+        question = torch.cat([F.pad(e.states, (0, 0, 0, 1)) for e in encoded], dim=1)
+        places = prompt.restates.clamp(min=0)[..., None].expand(-1, -1, question.shape[-1])
+        restated = question.gather(1, places)  # [N, T, E]
+        is_restated = (prompt.restates >= 0)[..., None].to(states.dtype)
+        added: Tensor = self.question_map(restated) * is_restated
         return states + added.to(states.dtype)
 
     def remember(self, encoded: Encoded) -> ChunkMemory:
-        """Encoded chunks -> the chunk memory that all upper layers share, and the vectors they are
-        found by.
-        """
+        """Return the memory of encoded chunks, which all upper layers share, and its landmarks."""
         keys, values = self.project_memory(encoded.states)
         return ChunkMemory(keys, values, encoded.mask, self.scorer.keys(encoded.landmarks))
 
     def project_memory(self, states: Tensor) -> tuple[Tensor, Tensor]:
-        """Encoder states [N, S, E] -> keys and values [N, S, Hk, D]."""
+        """Project encoder states [N, S, E] to keys and values [N, S, Hk, D]."""
         config = self.config
         both = self.memory_map(states).unflatten(-1, (2, config.kv_heads, config.head_size))
         keys, values = both.unbind(dim=-3)
         return keys, values
 
     def read(self, chunks: Tensor, valid: Tensor, *, skip: int = 0) -> tuple[Tensor, Encoded]:
-        """Read consecutive chunks [B, C, S]; return lower states [B, C, S+1, E] and the encoding of
-        all but ``skip``.
+        """Read consecutive chunks [B, C, S]; return lower states [B, C, S+1, E] and the encoding.
 
-        The first ``skip`` chunks only warm the window up. The encoding is of [B * (C - skip)]
-        chunks.
+        The first ``skip`` chunks only warm the window up: the encoding is of the other B * (C -
+        skip) chunks.
         """
         states, mask = self.chunk_states(chunks, valid)
-        rest = states[:, skip:].flatten(0, 1)
-        return states, self.encode(rest, mask[:, skip:].flatten(0, 1))
+        return states, self.encode(states[:, skip:].flatten(0, 1), mask[:, skip:].flatten(0, 1))
 
     def reread(
         self, question: Tensor, question_valid: Tensor, tokens: Tensor, mask: Tensor
     ) -> tuple[Reread, ChunkMemory]:
-        """Encode retrieved chunks with the question in front: ``question LMK chunk LMK`` in a fresh
-        window; the last layers may be of their own, so that reading does not move landmarks.
+        """Run the reader pass: encode each retrieved chunk with the question in front of it.
 
+        The input is ``question LMK chunk LMK`` in a fresh window. The last encoder layers may be
+        separate ones (``reread_layers``), so that training them does not move landmarks.
         ``question``, ``question_valid`` [N, L]; ``tokens``, ``mask`` [N, R, U], a chunk with its
         margins. Returns the states for the quote head and the chunk memory [N * R, U, Hk, D] that
         replaces the stored one in GCA.
@@ -261,28 +281,30 @@ class DRT(nn.Module):
         landmark = tokens.new_full((count, retrieved, 1), self.config.landmark_id)
         front = question[:, None].expand(-1, retrieved, -1)
         front_valid = question_valid[:, None].expand(-1, retrieved, -1)
+        # R sequences per question, [N * R, L + 1 + U + 1]; an empty chunk has no landmarks either.
         exists = mask.any(dim=-1, keepdim=True)
         ids = torch.cat([front, landmark, tokens, landmark], dim=-1).flatten(0, 1)
         valid = torch.cat([front_valid, exists, mask, exists], dim=-1).flatten(0, 1)
         out = self.encoder(self.lower_states(ids, valid), valid, last=self.reader)
-        states = out[:, -length - 1 : -1]
+        # The chunk's tokens become memory; the closing landmark's state is for the reranker score.
+        states = out[:, -length - 1 : -1]  # [N * R, U, E]
         keys, values = self.project_memory(states)
-        flat_mask = mask.flatten(0, 1)
-        memory = ChunkMemory(keys, values, flat_mask, out.new_zeros(0))
-        per = (count, retrieved)
-        return Reread(states.unflatten(0, per), mask, out[:, -1].unflatten(0, per)), memory
+        memory = ChunkMemory(keys, values, mask.flatten(0, 1), out.new_zeros(0))
+        rows = (count, retrieved)
+        return Reread(states.unflatten(0, rows), mask, out[:, -1].unflatten(0, rows)), memory
 
     def upper_states(self, x: Tensor, valid: Tensor, plan: Plan) -> Tensor:
-        """Lower-stack states [B, T, E] -> normalised states after the upper layers [B, T, E]."""
+        """Return the normalised states after the upper layers, [B, T, E] -> [B, T, E]."""
         per_group = len(self.upper) // self.config.groups
         for group in range(self.config.groups):
+            # One retrieval per group, by the states that enter it; its layers share the result.
             spans = plan(group, x)
             for layer in self.upper[group * per_group : (group + 1) * per_group]:
                 x = layer(x, valid, spans)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def logits(self, states: Tensor) -> Tensor:
-        """Upper states [.., E] -> next-token logits [.., V] by the tied embeddings."""
+        """Return next-token logits [.., V] of upper states [.., E], by the tied embeddings."""
         return F.linear(states, self.embedding.weight.to(states.dtype))
 
     def forward(
@@ -293,43 +315,44 @@ class DRT(nn.Module):
         generator: torch.Generator | None = None,
         retrieval: bool = True,
     ) -> Tensor:
-        """Streams of chunks [B, C, S] -> states [B, C, S+1, E], each chunk reading what its
-        predecessor retrieved.
+        """Return the last states [B, C, S+1, E] of streams of chunks [B, C, S].
 
-        ``generator`` adds Gumbel noise to the choice; ``retrieval=False`` gives the same model
-        without GCA.
+        Each chunk reads what its predecessor retrieved. ``generator`` adds Gumbel noise to the
+        choice; ``retrieval=False`` gives the same model without GCA.
         """
         states, encoded = self.read(chunks, valid)
         batch, count = chunks.shape[:2]
-        plan: Plan = _nothing
+        plan: Plan = _retrieve_nothing
         if retrieval:
             plan = self.stream_plan(encoded, batch, count, generator)
-        mask = insert_landmarks(valid, True).flatten(1)
-        return self.upper_states(states.flatten(1, 2), mask, plan).unflatten(1, (count, -1))
+        mask = insert_landmarks(valid, True).flatten(1)  # [B, C * (S+1)]
+        out = self.upper_states(states.flatten(1, 2), mask, plan)  # [B, C * (S+1), E]
+        return out.unflatten(1, (count, -1))  # type: ignore[no-any-return]
 
     def stream_plan(
         self, encoded: Encoded, batch: int, count: int, generator: torch.Generator | None = None
     ) -> Plan:
-        """Return the plan by which the chunks of each stream retrieve earlier chunks of the same
-        stream.
-        """
+        """Return the plan by which chunks retrieve earlier chunks of the same stream."""
         memory = self.remember(encoded)
         width = self.config.width
         landmarks = encoded.landmarks.view(batch, count, width)
         keys = memory.landmarks.view(batch, count, width)
+        # All streams share one pool of B * C chunks; stream b starts at b * C.
         offset = torch.arange(batch, device=keys.device)[:, None, None] * count
-        allowed = causal_mask(count, keys.device).expand(batch, -1, -1)
+        allowed = causal_mask(count, keys.device).expand(batch, -1, -1)  # [B, C, C]
 
         def plan(group: int, x: Tensor) -> Sequence[Span]:
-            border = x.unflatten(1, (count, -1))[:, :, -1]
+            # The state of each chunk's landmark token queries the landmarks before it.
+            border = x.unflatten(1, (count, -1))[:, :, -1]  # [B, C, E]
             queries = self.scorer.queries(border, landmarks, group)
-            scores = self.scorer.scores(queries, keys).total
-            found = select(scores, allowed, self.config.retrieved, generator=generator)
+            scores = self.scorer.scores(queries, keys).total  # [B, C, C]
+            top = select(scores, allowed, self.config.retrieved, generator=generator)
+            # What chunk t retrieved is read by chunk t + 1; the first chunk reads nothing.
             retrieved = Retrieved(
                 memory,
-                shift_chunks(found.index + offset),
-                shift_chunks(found.scores, float("-inf")),
-                shift_chunks(found.probabilities, 0.0),
+                shift_chunks(top.index + offset),
+                shift_chunks(top.scores, float("-inf")),
+                shift_chunks(top.probabilities, 0.0),
             )
             return [Span(0, x.shape[1], retrieved)]
 
@@ -343,8 +366,9 @@ class DRT(nn.Module):
         generator: torch.Generator | None = None,
         retrieval: bool = True,
     ) -> tuple[Tensor, Tensor]:
-        """Next-token loss of streams [B, C, S], landmarks excluded: per-token losses [n] and their
-        mask [B, C, S+1].
+        """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
+
+        Landmarks have no target.
         """
         states = self(chunks, valid, generator=generator, retrieval=retrieval)
         targets, mask = next_token_targets(chunks, valid)
@@ -352,5 +376,5 @@ class DRT(nn.Module):
         return F.cross_entropy(logits.float(), targets[mask], reduction="none"), mask
 
 
-def _nothing(group: int, x: Tensor) -> Sequence[Span]:
+def _retrieve_nothing(_: int, __: Tensor) -> Sequence[Span]:
     return ()

@@ -15,8 +15,9 @@ from drt_kernels.decode import ChunkRecords, DecodeMemory, decode_memory, gca_de
 
 @dataclass(frozen=True)
 class ChunkMemory:
-    """What chunks leave behind: ``keys``, ``values`` [P, S, Hk, D], ``mask`` [P, S], ``landmarks``
-    [P, E] (keys).
+    """Memory of P chunks: ``keys``, ``values`` [P, S, Hk, D], ``mask`` [P, S].
+
+    ``landmarks`` [P, E] are the vectors that chunks are found by, as the scorer projects them.
     """
 
     keys: Tensor
@@ -27,8 +28,9 @@ class ChunkMemory:
 
 @dataclass(frozen=True)
 class Retrieved:
-    """Chunks retrieved for the tokens of each chunk: ``index``, ``scores``, ``probabilities`` [B,
-    C, R] into a memory.
+    """Chunks retrieved for the tokens of each chunk.
+
+    ``index`` [B, C, R] into ``memory``, with ``scores`` and ``probabilities`` of the same shape.
     """
 
     memory: ChunkMemory
@@ -38,7 +40,7 @@ class Retrieved:
 
 
 def laid_out(retrieved: Retrieved, *, off_by_one: bool) -> DecodeMemory:
-    """What one chunk of each stream retrieved, ``index`` [B, 1, R], as decoding steps read it."""
+    """Lay out what one chunk of each stream retrieved, ``index`` [B, 1, R], for decoding steps."""
     index, memory = retrieved.index[:, 0], retrieved.memory
     return decode_memory(
         ChunkRecords(memory.keys, memory.values, memory.mask),
@@ -63,10 +65,11 @@ class GroupedCrossAttention(nn.Module):
     def forward(
         self, x: Tensor, retrieved: Retrieved, *, ready: DecodeMemory | None = None
     ) -> Tensor:
-        """[B, C, T, E] with the chunks retrieved for each of the C -> [B, C, T, E].
+        """Attend from chunks [B, C, T, E] to what was retrieved for each -> [B, C, T, E].
 
-        ``ready`` is what was retrieved, laid out before, for a step: C is 1 and T a few.
+        ``ready`` is what was retrieved, laid out before, for a decoding step: C is 1, T at most 4.
         """
+        # [B, C, T, H, D]
         query = self.query(self.norm(x)).unflatten(-1, (self.heads, self.size))
         if ready is not None:
             return self.out(gca_decode(query[:, 0], ready).flatten(-2))[:, None]  # type: ignore[no-any-return]

@@ -10,7 +10,7 @@ Types
       module says ``keeps_fp32 = True``, and converts its inputs with ``.float()`` on entry.
     - Norms and softmax take and return the compute type; PyTorch sums in fp32 inside them.
     - Two types meet only where a module takes in what it did not compute: memory from a library,
-      a saved stream. The one who takes it in converts it, to the type of its own operand.
+      a saved stream. That module converts it, to the type of its own operand.
 
     Training puts autocast around weights in fp32. A module written by these rules needs nothing
     for it, unless it must stay fp32 there too: then it turns autocast off (``LandmarkScorer``).
@@ -24,9 +24,7 @@ from torch import Tensor, nn
 
 
 def linear(inputs: int, outputs: int, *, scale: float = 1.0, bias: bool = False) -> nn.Linear:
-    """Return a linear map with weights of standard deviation ``scale / sqrt(inputs)`` (0 gives
-    zeros).
-    """
+    """Return a linear map with weights of standard deviation ``scale / sqrt(inputs)``."""
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=scale * inputs**-0.5)
     if bias:
@@ -52,7 +50,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """[.., E] -> [.., E]."""
+        """Normalise vectors [.., E]."""
         return F.rms_norm(x, (x.shape[-1],), self.weight.to(x.dtype), 1e-5)
 
 
@@ -65,6 +63,6 @@ class SwiGLU(nn.Module):
         self.down = linear(hidden, width, scale=out_scale)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[.., E] -> [.., E]."""
+        """Apply the MLP to vectors [.., E]."""
         gate, up = self.gate_up(x).chunk(2, dim=-1)
         return self.down(F.silu(gate) * up)  # type: ignore[no-any-return]

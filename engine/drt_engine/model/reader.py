@@ -40,7 +40,7 @@ class PairTokens:
 
 @dataclass(frozen=True)
 class PairLogits:
-    """What the reader makes of P pairs, in fp32.
+    """Logits of P pairs, in fp32.
 
     ``start``, ``end`` [P, T] are -inf outside the passage; ``null`` [P, 2]: logits of no start and
     of no end in this passage; ``types`` [P, len(ANSWER_TYPES)]; ``verdict`` [P, 2]: no, yes.
@@ -64,7 +64,7 @@ class LogitMap(nn.Linear):
         nn.init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        """[.., E] -> [.., outputs], fp32."""
+        """Map [.., E] to logits [.., outputs], fp32."""
         with torch.autocast(x.device.type, enabled=False):
             return F.linear(x.float(), self.weight, self.bias)
 
@@ -92,8 +92,8 @@ class SpanReader(nn.Module):
         # Pairs of like length are encoded together, so that little of the work is padding.
         lengths = pairs.valid.sum(dim=1)
         order = lengths.argsort(stable=True)
-        spans: list[Tensor] = []
-        firsts: list[Tensor] = []
+        spans: list[Tensor] = []  # span logits [rows, T, 2] of each batch of pairs
+        firsts: list[Tensor] = []  # states of the begin token [rows, E], which represent the pair
         total = pairs.ids.shape[1]
         for rows in order.split(_PAIRS):
             longest = int(lengths[rows].max())
@@ -108,6 +108,7 @@ class SpanReader(nn.Module):
             firsts.append(states[:, 0])
         back = order.argsort()
         logits, first = torch.cat(spans)[back], torch.cat(firsts)[back]
+        # An answer may hold only passage tokens; the begin token's own logits are the null logits.
         hidden = ~pairs.passage
         return PairLogits(
             logits[..., 0].masked_fill(hidden, float("-inf")),
@@ -118,8 +119,8 @@ class SpanReader(nn.Module):
         )
 
     def _encode(self, words: nn.Embedding, ids: Tensor, segments: Tensor, valid: Tensor) -> Tensor:
-        """Token ids [N, T] -> states [N, T, E]."""
-        x = words(ids) + self.positions.weight[: ids.shape[1]] + self.segments(segments)
+        """Encode token ids [N, T] -> states [N, T, E]."""
+        x: Tensor = words(ids) + self.positions.weight[: ids.shape[1]] + self.segments(segments)
         x = self.input_norm(x)
         if torch.is_autocast_enabled(x.device.type):  # norms of fp32 weights give fp32
             x = x.to(torch.get_autocast_dtype(x.device.type))

@@ -1,7 +1,7 @@
-"""Tensors that come from a file, of which nothing is known before it was looked at.
+"""Checks of tensors that come from a file, which nothing may be assumed of.
 
-Every function raises ``ValueError`` with what was seen and what was expected; whose file it was is
-the caller's to say. Knows no format but that of safetensors.
+Every function raises ``ValueError`` with what was seen and what was expected; the caller adds which
+file it was. Knows no format but that of safetensors.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ _UNREADABLE = (
 
 
 def read_tensors(data: bytes) -> dict[str, Tensor]:
-    """Bytes -> the tensors in them."""
+    """Return the tensors of a safetensors file, given as bytes."""
     try:
         return load(data)
     except _UNREADABLE as error:
-        what = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
-        raise ValueError(f"it holds no tensors, {what}") from error
+        reason = f"{type(error).__name__}: {error}".splitlines()[0].rstrip(".: ")
+        raise ValueError(f"it holds no tensors, {reason}") from error
 
 
 def expect_names(tensors: Iterable[str], expected: Iterable[str]) -> None:
     """Refuse tensors of other names than ``expected``."""
-    seen, wanted = set(tensors), set(expected)
-    if seen != wanted:
-        other = ", ".join(sorted(seen ^ wanted))
-        raise ValueError(f"of the tensors, these are missing or strange: {other:.200}")
+    names, expected_names = set(tensors), set(expected)
+    if names != expected_names:
+        differences = ", ".join(sorted(names ^ expected_names))
+        raise ValueError(f"of the tensors, these are missing or strange: {differences:.200}")
 
 
 def expect_shape(name: str, tensor: Tensor, expected: Sequence[int]) -> None:

@@ -23,11 +23,10 @@ _STAND_INS = {"landmark_id": 102, "answer_id": 101, "end_id": 102}
 
 @torch.no_grad()
 def warm_start(model: DRT, folder: Path) -> None:
-    """Copy embeddings and encoder blocks of a BERT-like model; raises ``WeightsError`` when the
-    shapes differ.
+    """Copy embeddings and encoder blocks of a BERT-like model.
 
-    The encoder then computes what the source computes for the same tokens from position 0 on; token
-    types are folded into the positions.
+    Raises ``WeightsError`` when the shapes differ. The encoder then computes what the source
+    computes for the same tokens from position 0 on; token types are folded into the positions.
     """
     source = _bert_tensors(folder)
     blocks = list(model.encoder.blocks)
@@ -43,8 +42,9 @@ def warm_start(model: DRT, folder: Path) -> None:
 
 @torch.no_grad()
 def warm_start_reader(model: DRT, folder: Path) -> None:
-    """Copy the blocks, positions and token types of a BERT-like model into the reader; raises
-    ``WeightsError`` when the shapes differ. Word embeddings are the model's.
+    """Copy the blocks, positions and token types of a BERT-like model into the reader.
+
+    Word embeddings are the model's. Raises ``WeightsError`` when the shapes differ.
     """
     reader = model.span_reader
     if reader is None:
@@ -61,7 +61,7 @@ def warm_start_reader(model: DRT, folder: Path) -> None:
 
 
 def _bert_tensors(folder: Path) -> dict[str, Tensor]:
-    """The tensors of a BERT-like folder by their names without a ``bert.`` in front, in fp32."""
+    """Load the tensors of a BERT-like folder in fp32, without a ``bert.`` before their names."""
     tensors = read_tensors(folder)
     prefix = "" if "embeddings.word_embeddings.weight" in tensors else "bert."
     return {name.removeprefix(prefix): t.float() for name, t in tensors.items()}
@@ -80,8 +80,9 @@ def for_tokenizer(config: ModelConfig, tokenizer: Tokenizer) -> ModelConfig:
 
 
 def read_tensors(folder: Path) -> dict[str, Tensor]:
-    """Return the tensors of ``model.safetensors``, or of the shards that its index names; raises
-    ``WeightsError``. Pickles are never read.
+    """Return the tensors of ``model.safetensors``, or of the shards that its index names.
+
+    Pickles are never read. Raises ``WeightsError``.
     """
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]

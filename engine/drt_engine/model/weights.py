@@ -1,5 +1,6 @@
-"""Save and load a model folder: ``config.json``, ``tokenizer.json``, ``model.safetensors``; nothing
-is ever pickled.
+"""Save and load a model folder: ``config.json``, ``tokenizer.json``, ``model.safetensors``.
+
+Nothing is ever pickled.
 """
 
 from __future__ import annotations
@@ -28,8 +29,9 @@ WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json
 
 
 def config_from_dict(data: dict[str, Any]) -> ModelConfig:
-    """Return the configuration that ``config.json`` holds; raises ``ConfigError`` for unknown
-    keys.
+    """Return the configuration that ``config.json`` holds.
+
+    Raises ``ConfigError`` for unknown keys.
     """
     data = dict(data)
     _check_types(ModelConfig, data, "")
@@ -76,8 +78,9 @@ def save_model(
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], *, dtype: torch.dtype, names: str | None = None
 ) -> None:
-    """Write a safetensors file in ``dtype`` under a new name and rename it; ``names`` goes into
-    its metadata.
+    """Write a safetensors file in ``dtype`` under a new name, and rename it.
+
+    ``names`` goes into its metadata: the scheme of the tensors' names.
     """
     stored = {
         # Scalars stay exact: rounding a temperature would move every score.
@@ -108,9 +111,11 @@ def load_config(folder: Path) -> ModelConfig:
 
 
 def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT, Tokenizer]:
-    """Load a model folder; raises ``WeightsError`` when a file is missing, broken or of another
-    shape.
+    """Load a model folder.
+
+    Raises ``WeightsError`` when a file is missing, broken or of another shape.
     """
+    # A model without memory first: its parameters are then the loaded tensors, not copies.
     config = load_config(folder)
     with torch.device("meta"), _WithoutInit():
         model = DRT(config)
@@ -126,8 +131,8 @@ def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT
             {k: t.to(dtype) for k, t in tensors.items()}, strict=True, assign=True
         )
     except RuntimeError as error:
-        first = str(error).splitlines()[-1].strip()
-        raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {first}") from error
+        reason = str(error).splitlines()[-1].strip()
+        raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {reason}") from error
     _restore_buffers(model)
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
 
@@ -148,8 +153,9 @@ def _check_reader(folder: Path, config: ModelConfig, tensors: Iterable[str]) -> 
 
 
 def load_vectors(folder: Path) -> dict[str, Tensor]:
-    """Load the tensors of a model folder that have one dimension or none, as they are stored;
-    raises ``WeightsError``.
+    """Load the tensors of a model folder that have one dimension or none, as they are stored.
+
+    Raises ``WeightsError`` when the file is missing or broken.
     """
     try:
         with safe_open(folder / WEIGHTS, "pt") as file:
@@ -190,8 +196,9 @@ def fingerprint(folder: Path) -> str:
 
 
 class _WithoutInit(TorchFunctionMode):
-    """Leaves new parameters as they are: they are about to be loaded, and drawing them would import
-    a compiler.
+    """Leaves new parameters as they are.
+
+    They are about to be loaded, and drawing them would import a compiler.
     """
 
     def __torch_function__(
