@@ -37,6 +37,9 @@ NOT_FOUND = "The document does not say."
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
+NAMES_CHARACTERS = 140  # of files of unknown types, within a remark
+# How the engine's note about such a file ends.
+UNKNOWN_TYPE = " (no reader knows its type)"
 READING_CONTINUES = "what was read is kept, and reading the same file again continues there"
 
 
@@ -188,7 +191,7 @@ def read_paths(
         note_interrupted(settings, read)
         raise Interrupted(IngestReport.of(results)) from None
     total = IngestReport.of(results)
-    note_skipped(settings, total.documents, total.notes)
+    note_skipped(settings, total.documents, total.notes, unknown_files=total.skipped)
     return total
 
 
@@ -207,17 +210,55 @@ class Interrupted(KeyboardInterrupt):
 
 
 def note_skipped(
-    settings: Settings, documents: Sequence[DocumentInfo], others: Sequence[str] = ()
+    settings: Settings,
+    documents: Sequence[DocumentInfo],
+    notes: Sequence[str] = (),
+    *,
+    unknown_files: int = 0,
 ) -> None:
-    """Print what was passed over of documents, a remark for each of the first, and ``others``."""
-    read = [one for one in documents if one.skipped]
-    remarks = [f"{one.title}: passed over {', '.join(one.skipped)}" for one in read]
-    remarks += [f"Passed over: {one}" for one in others]
+    """Print what was passed over of documents, of paths (``notes``), and files of unknown types.
+
+    All ``unknown_files`` are one sentence, with as many of their names as fit; of all other
+    remarks the first are printed.
+    """
+    remarks = [
+        f"{document.title}: passed over {', '.join(document.skipped)}"
+        for document in documents
+        if document.skipped
+    ]
+    unknown = [phrase for phrase in notes if phrase.endswith(UNKNOWN_TYPE)]
+    # Beyond its first notes the engine only counts them. Where these are all of unknown files, the
+    # sentence about those counts them, too.
+    unnamed = f"{unknown_files - len(unknown)} more"
+    remarks += [
+        f"Passed over: {phrase}" for phrase in notes if phrase not in unknown and phrase != unnamed
+    ]
+    if unknown_files:
+        names = [phrase.removesuffix(UNKNOWN_TYPE) for phrase in unknown]
+        note(settings, _unknown_files(names, unknown_files))
     for remark in remarks[:MOST_REMARKS]:
         note(settings, shortened(remark, REMARK_CHARACTERS))
     if len(remarks) > MOST_REMARKS:
-        left = len(remarks) - MOST_REMARKS
-        note(settings, f"... and {left} more remarks; drt ingest --json lists them.")
+        number = len(remarks) - MOST_REMARKS
+        pronoun = "it" if number == 1 else "them"
+        note(
+            settings,
+            f"... and {counted(number, 'more remark')}; drt ingest --json lists {pronoun}.",
+        )
+
+
+def _unknown_files(names: Sequence[str], count: int) -> str:
+    """Return the sentence about ``count`` files that no reader knows, of which some have names."""
+    why = "no reader knows its type" if count == 1 else "no reader knows their types"
+    shown: list[str] = []
+    for name in names:
+        if len(", ".join([*shown, name])) > NAMES_CHARACTERS and shown:
+            break
+        shown.append(shortened(name, NAMES_CHARACTERS))
+    if not shown:
+        return f"Passed over: {counted(count, 'file')} ({why})"
+    unnamed = count - len(shown)
+    return f"Passed over: {', '.join(shown)}{f' and {unnamed:,} more' * bool(unnamed)} ({why})"
 
 
 class Progress:

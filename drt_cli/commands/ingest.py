@@ -12,7 +12,6 @@ from drt_cli._errors import DONE, FAILED, PARTLY, report
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
 from drt_cli._output import (
     Interrupted,
-    counted,
     note,
     note_interrupted,
     note_skipped,
@@ -96,8 +95,6 @@ def _print_read(document: DocumentInfo) -> None:
 
 
 def _print_remarks(result: IngestReport, settings: Settings) -> None:
-    if result.skipped:
-        note(settings, f"Passed over, of types no reader knows: {counted(result.skipped, 'file')}.")
     if result.tokens:
         rate = result.tokens / max(result.seconds, 1e-9)
         note(settings, f"{result.tokens:,} tokens in {result.seconds:.1f} s, {rate:,.0f}/s")

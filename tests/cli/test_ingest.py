@@ -14,7 +14,7 @@ import pytest
 
 from drt import IngestProgress, _engine, schema
 from drt_cli._options import Settings
-from drt_cli._output import progress_bar
+from drt_cli._output import MOST_REMARKS, note_skipped, progress_bar
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -54,11 +54,36 @@ def test_quiet_is_quiet(drt: Drt, handbook: Path) -> None:
     assert drt("ingest", "--quiet", handbook).err == ""
 
 
-def test_files_passed_over_are_counted(drt: Drt, handbook: Path) -> None:
-    handbook.with_name("picture.bin").write_bytes(bytes(range(256)))
-    result = drt("ingest", handbook.parent)
-    assert result.code == 0
-    assert "Passed over, of types no reader knows: 1 file." in result.err
+def test_files_passed_over_are_named_in_one_sentence(drt: Drt, handbook: Path) -> None:
+    folder = handbook.with_name("folder")
+    folder.mkdir()
+    handbook.rename(folder / handbook.name)
+
+    def sentence() -> str:
+        result = drt("ingest", folder)
+        assert result.code == 0
+        (line,) = (line for line in result.err.splitlines() if line.startswith("Passed over"))
+        return line
+
+    (folder / "00.bin").write_bytes(bytes(range(256)))
+    assert sentence() == f"Passed over: {folder / '00.bin'} (no reader knows its type)"
+    (folder / "01.bin").write_bytes(bytes(range(256)))
+    assert sentence().endswith(" (no reader knows their types)")
+    for number in range(2, 31):  # more than have a note of their own
+        (folder / f"{number:02}.bin").write_bytes(bytes(range(256)))
+    line = sentence()
+    assert line.startswith(f"Passed over: {folder / '00.bin'}") and len(line) <= 200
+    shown = line.count(".bin")
+    assert line.endswith(f" and {31 - shown} more (no reader knows their types)")
+
+
+def test_one_remark_more_is_not_many(capsys: pytest.CaptureFixture[str]) -> None:
+    for count, ending in (
+        (MOST_REMARKS + 1, "... and 1 more remark; drt ingest --json lists it.\n"),
+        (MOST_REMARKS + 2, "... and 2 more remarks; drt ingest --json lists them.\n"),
+    ):
+        note_skipped(Settings(), [], [f"a{number}" for number in range(count)])
+        assert capsys.readouterr().err.endswith(ending)
 
 
 def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> None:

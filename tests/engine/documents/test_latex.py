@@ -144,6 +144,6 @@ def test_other_files_are_named(tmp_path: Path) -> None:
     content = HEAD + "\\begin{document}\nText. \\input{chapter1}\n\\include{chapter2}\n"
     document, _ = read(tmp_path / "a.tex", content)
     assert document.skipped[:2] == (
-        "file chapter1 (other files are not read, read it by its name)",
-        "file chapter2 (other files are not read, read it by its name)",
+        "file chapter1 (other files are not read unless they are named)",
+        "file chapter2 (other files are not read unless they are named)",
     )

@@ -97,7 +97,7 @@ def test_what_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
     assert joined(blocks) == "From: a@b\nSubject: one\n\nThe plain form.\n\n"
     around = "before the first part or after the last, where mail programs show nothing"
     assert document.skipped == (
-        "more header called Subject (a message has one; they may be forged)",
+        "further header called Subject (a message has one; they may be forged)",
         "2 other headers (for mail programs, not the text)",
         f"2 lines around the parts ({around})",
         "part of type text/html (the same text is read in another form)",

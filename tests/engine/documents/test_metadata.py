@@ -125,6 +125,37 @@ def test_notes_are_english() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("what", "many"),
+    [
+        ("attached message", "3 attached messages"),
+        ("attachment minutes of May.pdf", "3 attachments minutes of May.pdf"),
+        ("description of a picture", "3 descriptions of a picture"),
+        ("empty file in an archive", "3 empty files in an archive"),
+        ("end of Subject", "3 ends of Subject"),
+        ("fence of a directive", "3 fences of a directive"),
+        ("file intro", "3 files intro"),
+        ("further header called To", "3 further headers called To"),
+        ("hidden word", "3 hidden words"),
+        ("image file", "3 image files"),
+        ("line after the end of the document", "3 lines after the end of the document"),
+        ("line around the parts", "3 lines around the parts"),
+        ("line of a table of contents", "3 lines of a table of contents"),
+        ("line of words in a figure", "3 lines of words in a figure"),
+        ("other header", "3 other headers"),
+        ("symbol of a picture font", "3 symbols of a picture font"),
+        ("word around the main part", "3 words around the main part"),
+        ("word in buttons or fields", "3 words in buttons or fields"),
+    ],
+)
+def test_notes_of_one_and_of_many(what: str, many: str) -> None:
+    notes = Notes()
+    notes.skip(what, "why")
+    assert notes.skipped == (f"{what} (why)",)
+    notes.skip(what, "why", 2)
+    assert notes.skipped == (f"{many} (why)",)
+
+
 COMMENTS = "<w:comments SPACE>{}</w:comments>"
 
 

@@ -47,7 +47,10 @@ class Notes:
         return (*phrases, f"{self._unnamed} more") if self._unnamed else tuple(phrases)
 
 
-_HEAD_NOUN = re.compile(r"(.*?)(\b(?: of| in| on| with| without| around| that)\b.*|)\Z")
+_HEAD_NOUN = re.compile(
+    r"(.*?)(\b(?: of| in| on| with| without| around| after| that| called)\b.*|)\Z"
+)
+_NAMED_NOUN = re.compile(r"(attachment|file) (.+)\Z", re.DOTALL)
 _NAME_SIGNS = re.compile(r"[^a-z -]", re.IGNORECASE)
 
 
@@ -58,6 +61,8 @@ def _phrase(what: str, why: str, count: int) -> str:
 
 def _plural(what: str) -> str:
     """Return the plural: "ends of a result", "headers or footers", "attachments a.png"."""
+    if named := _NAMED_NOUN.match(what):  # whatever words the name is made of
+        return f"{named[1]}s {named[2]}"
     match = _HEAD_NOUN.match(what)
     noun, complement = (match[1], match[2]) if match else (what, "")
     first_word, _, name = noun.partition(" ")

@@ -132,7 +132,7 @@ class PathExpansion(Iterator[SourceOrError]):
             yield source
             return
         if not source.size:
-            self.notes.skip("empty file in an archive", "it holds nothing")
+            self.notes.skip("empty file in an archive", "nothing to read")
         elif document_format is None:
             self._pass_over(name, UNKNOWN)
             self.skipped += 1

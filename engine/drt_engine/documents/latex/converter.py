@@ -268,7 +268,7 @@ class Converter:
         if name in REFERENCES and (stop := self._reference(line, end)):
             return stop
         if name in OTHER_FILES and (file := _GROUP.match(line, end)):
-            self._notes.skip(f"file {file[1]}", "other files are not read, read it by its name")
+            self._notes.skip(f"file {file[1]}", "other files are not read unless they are named")
         if name == "bibitem" and (key := _GROUP.match(line, end)):
             self._add(f"[{key[1]}]")
             return key.end()

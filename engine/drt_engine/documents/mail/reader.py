@@ -73,7 +73,7 @@ def _messages(source: Source, notes: Notes) -> Iterator[tuple[int, bytes]]:
             if size <= MESSAGE_BYTES:
                 lines.append(line)
             elif size - len(line) <= MESSAGE_BYTES:
-                notes.skip("end of a message", "the message is larger than 64 MB")
+                notes.skip("end of a message", "beyond 64 MB")
         if lines:
             yield first, b"".join(lines)
 
@@ -96,7 +96,7 @@ class _MessageWriter:
             headers += [(name, self._shortened(name, value)) for value in values[:1]]
             if len(values) > 1:
                 why = "a message has one; they may be forged"
-                self._notes.skip(f"more header called {name}", why, len(values) - 1)
+                self._notes.skip(f"further header called {name}", why, len(values) - 1)
         unread = sum(key.lower() not in _READ_HEADERS for key in message.keys())  # noqa: SIM118
         if unread:
             self._notes.skip("other header", "for mail programs, not the text", unread)
@@ -140,7 +140,7 @@ class _MessageWriter:
 
     def _attached(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
         if len(path) >= NESTED_MESSAGES:
-            why = f"it lies more than {NESTED_MESSAGES} messages deep"
+            why = f"more than {NESTED_MESSAGES} messages deep"
             self._notes.skip("attached message", why)
             return
         for inner in _parts(part):
@@ -169,12 +169,12 @@ class _MessageWriter:
             lines = self._lines.of_text(part, text)
         else:
             what = f"attachment {name}" if name else f"part of type {kind}"
-            self._notes.skip(what, "save it and read it as a document of its own")
+            self._notes.skip(what, "not read; save and read separately")
             return
         body = text.strip("\n")
         if not body.strip():
             if part.get_payload():
-                self._notes.skip(f"part of type {kind}", "it holds no text that can be decoded")
+                self._notes.skip(f"part of type {kind}", "no text that can be decoded")
             return
         section = " > ".join(path)
         if name:
@@ -244,7 +244,7 @@ def _written_messages(
             message = parser.parsebytes(data)
             lines = PartLines(data, message, first)
         except _PARSE_ERRORS as error:
-            notes.skip("message", f"it is not whole ({type(error).__name__})")
+            notes.skip("message", f"not whole: {type(error).__name__}")
             continue
         yield message, _MessageWriter(source.name, notes, lines, headers).blocks(message)
 

@@ -153,7 +153,7 @@ def _output(output: object, notes: Notes) -> Iterator[str]:
         return  # its text only says that it is a picture
     text = _ESCAPE_CODES.sub("", text)
     if len(text) > _LONGEST_OUTPUT:
-        notes.skip("end of a result", f"only its first {_LONGEST_OUTPUT} characters are read")
+        notes.skip("end of a result", f"beyond {_LONGEST_OUTPUT} characters")
         text = text[:_LONGEST_OUTPUT]
     if text.strip():
         yield _fenced(text)
