@@ -341,7 +341,8 @@ def _train_stages(drt: CommandLine, tokenizer: Path) -> None:
 
 def _evaluate(drt: CommandLine) -> None:
     _questions()
-    shared = "--qa qa.jsonl --docs docs.jsonl"
+    # The document of the first questions is in the second file of documents.
+    shared = "--qa qa.jsonl --docs more-docs.jsonl --docs docs.jsonl"
     report = drt.json(f"eval qa {shared} --both --given-chunk --records bf16")
     expect(report["n"] == 3, f"eval qa: {report}")
     drt(f"eval qa {shared} --limit 1 --source A --retriever lexical --reread")
@@ -356,7 +357,8 @@ def _evaluate(drt: CommandLine) -> None:
     summary = "eval summary summaries.jsonl --limit 1 --source A"
     expect(drt.json(f"{summary} --mode extractive")["n"] == 1, "eval summary")
     drt("eval summary summaries.jsonl --both")
-    calibrate = f"eval calibrate {shared} --limit 3 --source A --retriever hybrid --out calibrated"
+    calibrate = "eval calibrate --qa qa.jsonl --docs docs.jsonl --limit 3 --source A"
+    calibrate += " --retriever hybrid --out calibrated"
     Path("calibrated").mkdir()
     drt.json(f"{calibrate} --also more-qa.jsonl more-docs.jsonl")
     expect(Path("calibrated/calibration.json").exists(), "eval calibrate")
@@ -426,7 +428,7 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench ingest {once} --file {examples / 'agreement.md'}",
         f"bench ask {once} --tokens 512 --question 'Who keeps the harbour?'",
         f"bench retrieve {once} --tokens 512",
-        f"bench library {once} --tokens 512",
+        f"bench library {once} --tokens 512 --files 4",
         f"bench decode {once} --shape small",
         f"bench kernels {once}",
         f"bench train {once} --tokens 128",

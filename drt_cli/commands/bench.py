@@ -29,6 +29,11 @@ Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "tra
     "  [default: 600]",
 )
 @click.option(
+    "--files",
+    type=click.IntRange(min=1),
+    help="Small files that library reads, and reads again unchanged.  [default: 1000]",
+)
+@click.option(
     "--shape",
     type=click.Choice(["small", "128m"]),
     help="Model size for kernels, decode and train.  [default: small]",

@@ -58,8 +58,20 @@ def _questions(function: Function) -> Function:
         click.option(
             "--limit", type=click.IntRange(min=1), help="At most this many of each source."
         ),
-        click.option("--docs", required=True, type=FILE, help="Documents, .jsonl or .jsonl.xz."),
-        click.option("--qa", required=True, type=FILE, help="Questions, .jsonl or .jsonl.xz."),
+        click.option(
+            "--docs",
+            required=True,
+            multiple=True,
+            type=FILE,
+            help="Documents, .jsonl, .jsonl.xz, .md or .txt; may be given again.",
+        ),
+        click.option(
+            "--qa",
+            required=True,
+            multiple=True,
+            type=FILE,
+            help="Questions, .jsonl or .jsonl.xz; may be given again.",
+        ),
     ):
         function = decorate(function)
     return function

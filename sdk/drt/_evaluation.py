@@ -24,13 +24,13 @@ def evaluate(
 ) -> dict[str, Any]:
     """Measure a model on one task, next to the task's baselines.
 
-    Options: qa, retrieval and calibrate take qa, docs, limit, source and retriever; qa also takes
-    reread, both and given_chunk, calibrate out, the model folder that gets calibration.json, plot,
-    a file to draw the reliability to, and also, further pairs of qa and docs; files takes
-    questions, folder, file, limit, retriever, lexical and reread; needle takes corpus, lengths,
-    needles, hops, seed, retriever and reread; ppl takes corpus, length and limit; summary takes
-    data, limit, source, mode and both. qa, retrieval and needle take records, "int8" or "bf16": how
-    chunk memory is kept while they run.
+    Options: qa, retrieval and calibrate take qa and docs, each a file or a list of files, limit,
+    source and retriever; qa also takes reread, both and given_chunk, calibrate out, the model
+    folder that gets calibration.json, plot, a file to draw the reliability to, and also, further
+    pairs of qa and docs; files takes questions, folder, file, limit, retriever, lexical and reread;
+    needle takes corpus, lengths, needles, hops, seed, retriever and reread; ppl takes corpus,
+    length and limit; summary takes data, limit, source, mode and both. qa, retrieval and needle
+    take records, "int8" or "bf16": how chunk memory is kept while they run.
     """
     with engine_errors():
         runtime = _engine.load_runtime(_named(model), device=device, threads=threads, dtype=dtype)
@@ -50,7 +50,8 @@ def bench(
 
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
     "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
-    pages, of the PDF files that pdf makes.
+    pages, of the PDF files that pdf makes; files, the number of small ones that library reads
+    again.
     """
     shared: dict[str, object] = {
         "model": _named(model),

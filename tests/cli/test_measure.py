@@ -22,9 +22,13 @@ def data(tmp_path: Path) -> Path:
 def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path) -> None:
     files = ["--qa", data, "--docs", data]
     drt("--threads", 1, "eval", "qa", *files, "--limit", 3, "--source", "SQuAD", "--no-reread")
-    asked = {"qa": str(data), "docs": str(data), "limit": 3, "source": "SQuAD", "reread": False}
+    paths = (str(data),)
+    asked = {"qa": paths, "docs": paths, "limit": 3, "source": "SQuAD", "reread": False}
     assert engine.calls[-1] == ("evaluate", "qa", asked)
     assert engine.loads[-1]["threads"] == 1
+    drt("eval", "calibrate", *files, *files, "--docs", data, "--out", data.parent)
+    given = engine.calls[-1][2]
+    assert (given["qa"], given["docs"]) == (paths * 2, paths * 3)
     drt("eval", "retrieval", *files, "--retriever", "lexical")
     assert engine.calls[-1][2]["retriever"] == "lexical"
     drt("eval", "needle", "--corpus", data, "--lengths", "4k,16k,100", "--hops", 2, "--seed", 7)

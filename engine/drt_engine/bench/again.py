@@ -1,6 +1,6 @@
 """Reading again what was read before: unchanged files, and a document that grew by a hundredth.
 
-The rows of `drt bench library` that need a model; each document is made up and read as any other.
+The rows of ``drt bench library`` that need a model; each document is made up and read as any other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 
-FILES = 1_000
+FILES = 1_000  # unless options name another number
 FILE_TOKENS = 40
 LARGE_TOKENS = 100_000  # at most: a larger document only makes the share smaller
 _SHARE = 0.01
@@ -26,30 +26,37 @@ AGAIN, HASH = "read unchanged files again", "read and hash these files"
 APPEND, WHOLE = "append 1% to a large document", "read it whole"
 
 
-def reading_again(runtime: Runtime, folder: Path, *, tokens: int, repeat: int) -> list[BenchRow]:
-    """Measure both in `folder`, the large document having `tokens` tokens, or `LARGE_TOKENS`."""
+def reading_again(
+    runtime: Runtime, folder: Path, *, tokens: int, files: int, repeat: int
+) -> list[BenchRow]:
+    """Measure both in ``folder``: ``files`` small files, and a document of ``tokens`` tokens.
+
+    The document has ``LARGE_TOKENS`` at most.
+    """
     (folder / "files").mkdir()
     with open_library(runtime, folder / "again") as store:
         return [
-            *_unchanged(runtime, store, folder / "files", repeat),
+            *_unchanged(runtime, store, folder / "files", files=files, repeat=repeat),
             *_appended(runtime, store, folder / "large.txt", min(tokens, LARGE_TOKENS)),
         ]
 
 
-def _unchanged(runtime: Runtime, store: Store, folder: Path, repeat: int) -> list[BenchRow]:
-    for number in range(FILES):
+def _unchanged(
+    runtime: Runtime, store: Store, folder: Path, *, files: int, repeat: int
+) -> list[BenchRow]:
+    for number in range(files):
         text = generated_text(FILE_TOKENS, seed=number)
         (folder / f"{number}.txt").write_text(text, encoding="utf-8")
-    assert _read_all(runtime, store, folder) == FILES
+    assert _read_all(runtime, store, folder) == files
     again, hashed = [], []
     for _ in range(repeat):
         begun = time.perf_counter()
         assert _read_all(runtime, store, folder) == 0
-        again.append(FILES / (time.perf_counter() - begun))
+        again.append(files / (time.perf_counter() - begun))
         begun = time.perf_counter()
         for file in folder.iterdir():
             hashlib.sha256(file.read_bytes()).digest()
-        hashed.append(FILES / (time.perf_counter() - begun))
+        hashed.append(files / (time.perf_counter() - begun))
     return [
         bench_row(AGAIN, again, unit="files/s", against=HASH, against_values=hashed),
         bench_row(HASH, hashed, unit="files/s"),
@@ -57,17 +64,17 @@ def _unchanged(runtime: Runtime, store: Store, folder: Path, repeat: int) -> lis
 
 
 def _read_all(runtime: Runtime, store: Store, folder: Path) -> int:
-    """Read a folder as `drt ingest` does; how many of its documents were new."""
-    new = 0
-    for found in expand_paths([str(folder)]):
-        if isinstance(found, DocumentError):
-            raise found
-        new += _read(runtime, store, found)
-    return new
+    """Read a folder as ``drt ingest`` does; return how many of its documents were new."""
+    num_new = 0
+    for source in expand_paths([str(folder)]):
+        if isinstance(source, DocumentError):
+            raise source
+        num_new += _read(runtime, store, source)
+    return num_new
 
 
 def _appended(runtime: Runtime, store: Store, file: Path, tokens: int) -> list[BenchRow]:
-    """Three appends: reading whole takes so long that once must do."""
+    """Time three appends, and once the reading of the whole, which takes long."""
     file.write_text(generated_text(tokens, seed=1) + "\n\n", encoding="utf-8")
     whole = _read_seconds(runtime, store, file)
     appends = []

@@ -43,9 +43,9 @@ ASK, SMALL_ASK = "ask", "ask over 4k tokens"
 
 
 def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
-    """Make one large document of `tokens` tokens and as many small ones as 10,000 at 16M tokens."""
+    """Make one large document of ``tokens`` tokens, and a small one per 1,600, 10,000 at most."""
     started = time.monotonic()
-    tokens = options.tokens or TOKENS
+    tokens, files = options.tokens or TOKENS, options.files or again.FILES
     documents = max(SMALL_DOCUMENTS, min(10_000, tokens // 1_600))
     rows: list[BenchRow] = []
     with tempfile.TemporaryDirectory(prefix="drt-bench-") as name:
@@ -54,7 +54,9 @@ def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
         rows += _checking(runtime, folder / "large", options)
         rows += _asking(runtime, folder, options)
         rows += _small_documents(runtime, folder / "many", documents, options)
-        rows += again.reading_again(runtime, folder, tokens=tokens, repeat=options.repetitions)
+        rows += again.reading_again(
+            runtime, folder, tokens=tokens, files=files, repeat=options.repetitions
+        )
         with open_library(runtime, folder / "large") as store:
             stats = store.stats()
     return BenchReport(
@@ -65,7 +67,7 @@ def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
         calibration={
             "tokens": int(stats["tokens"]),
             "small_documents": documents,
-            "files_read_again": again.FILES,
+            "files_read_again": files,
             "bytes_per_token": stats["bytes_per_token"],
             "threads": torch.get_num_threads(),
         },

@@ -41,9 +41,10 @@ SHAPES = {"small": DEFAULT_MODEL, "128m": "drt-128m"}
 class BenchOptions:
     """How a benchmark runs: repetitions of each part, and the text that is read.
 
-    `file` is a document to read; without one, about `tokens` tokens of text are made up. `shape` is
-    that of the tensors and models which need no text; `compile` adds a row that compiles first.
-    `pages` are those of the PDF files that are made.
+    ``file`` is a document to read; without one, about ``tokens`` tokens of text are made up.
+    ``shape`` is that of the tensors and models which need no text; ``compile`` adds a row that
+    compiles first. ``pages`` are those of the PDF files that are made, ``files`` the small files
+    that are read again.
     """
 
     model: str = DEFAULT_MODEL
@@ -57,6 +58,7 @@ class BenchOptions:
     shape: Literal["small", "128m"] = "small"
     compile: bool = False
     pages: int | None = None
+    files: int | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -80,6 +82,8 @@ class BenchOptions:
             raise ConfigError(f"tokens is {self.tokens}, expected 64 or more")
         if self.pages is not None and self.pages < 1:
             raise ConfigError(f"pages is {self.pages}, expected 1 or more")
+        if self.files is not None and self.files < 1:
+            raise ConfigError(f"files is {self.files}, expected 1 or more")
         if self.file is not None and not self.file.is_file():
             raise ConfigError(f"{self.file} does not exist, expected a document to read")
 

@@ -22,7 +22,13 @@ from pathlib import Path
 from drt_engine.answer.ask import AskOptions
 from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.library import by_document, chosen, library_of, progress
+from drt_engine.evaluate.library import (
+    by_document,
+    chosen,
+    file_names,
+    library_of,
+    progress,
+)
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.logistic import fit_logistic
 from drt_engine.evaluate.metrics.reliability import (
@@ -49,8 +55,8 @@ class CalibrateOptions:
     file to draw the reliability to. `also` are further pairs of files with questions and documents.
     """
 
-    qa: Path
-    docs: Path
+    qa: tuple[Path, ...]
+    docs: tuple[Path, ...]
     out: Path
     limit: int | None = None
     source: str | None = None
@@ -79,7 +85,7 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     """
     started = time.monotonic()
     check_quoting(runtime, reread=False)
-    questions, documents = load_qa([options.qa], [options.docs])
+    questions, documents = load_qa(options.qa, options.docs)
     for qa, docs in options.also:
         more_questions, more_documents = load_qa([qa], [docs])
         questions, documents = questions + more_questions, documents | more_documents
@@ -109,7 +115,7 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         plot_reliability(tables, options.plot, title=f"confidence of {runtime.name}")
     return EvalReport(
         task="calibrate",
-        data=options.qa.name,
+        data=file_names(options.qa),
         n=len(asked),
         metrics=metrics,
         seconds=time.monotonic() - started,

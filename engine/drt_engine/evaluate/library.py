@@ -120,6 +120,11 @@ def sample(items: Sequence[Item], limit: int | None) -> list[Item]:
     return [items[at] for at in sorted(random.Random(0).sample(range(len(items)), limit))]
 
 
+def file_names(files: Sequence[Path]) -> str:
+    """Return the names of data files as a report gives them."""
+    return ", ".join(file.name for file in files)
+
+
 def by_document(questions: Iterable[Question]) -> dict[str, list[Question]]:
     """Return the questions of each document, so that it is read once."""
     out: dict[str, list[Question]] = defaultdict(list)

@@ -21,6 +21,7 @@ from drt_engine.evaluate.library import (
     by_document,
     chosen,
     chunk_rows,
+    file_names,
     grouped,
     library_of,
     mean,
@@ -42,15 +43,17 @@ STORED, GIVEN, SENTENCE = "stored", "given chunk", "bm25 sentence"
 
 @dataclass(frozen=True)
 class QAOptions:
-    """Questions, at most `limit` of each source, asked with re-reading or without it.
+    """Questions, at most ``limit`` of each source, asked with the reader pass or without it.
+
+    ``qa`` and ``docs`` are files; a question's document may be in any of ``docs``.
 
     `both` adds the answers without re-reading as the baseline "stored"; `given_chunk` adds those
     of extractive questions where the evidence's chunk is all there is to retrieve, as "given
     chunk".
     """
 
-    qa: Path
-    docs: Path
+    qa: tuple[Path, ...]
+    docs: tuple[Path, ...]
     limit: int | None = None
     source: str | None = None
     retriever: RetrieverName = "hybrid"
@@ -83,7 +86,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
     """Ask every question; raises ConfigError for a model that cannot be asked so."""
     started = time.monotonic()
     check_quoting(runtime, reread=options.both)
-    questions, documents = load_qa([options.qa], [options.docs])
+    questions, documents = load_qa(options.qa, options.docs)
     asked = chosen(questions, lambda q: q.source, source=options.source, limit=options.limit)
     judged: dict[str, list[Judged]] = {name: [] for name in _systems(options)}
     for doc_id, some in progress(list(by_document(asked).items()), "documents"):
@@ -107,7 +110,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
     }
     return EvalReport(
         task="qa",
-        data=options.qa.name,
+        data=file_names(options.qa),
         n=len(asked),
         metrics=_groups(judged[""], _metrics),
         baselines=baselines,

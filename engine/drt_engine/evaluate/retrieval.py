@@ -18,6 +18,7 @@ from drt_engine.evaluate.library import (
     by_document,
     chosen,
     chunk_rows,
+    file_names,
     grouped,
     library_of,
     mean,
@@ -39,8 +40,8 @@ BEST = 8
 class RetrievalOptions:
     """Questions with evidence, at most `limit` of each source; one `retriever` or all three."""
 
-    qa: Path
-    docs: Path
+    qa: tuple[Path, ...]
+    docs: tuple[Path, ...]
     limit: int | None = None
     source: str | None = None
     retriever: RetrieverName | None = None
@@ -61,7 +62,7 @@ class _Case:
 def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalReport:
     """Ask every question that has evidence; raises ConfigError for files without any."""
     started = time.monotonic()
-    questions, documents = load_qa([options.qa], [options.docs])
+    questions, documents = load_qa(options.qa, options.docs)
     asked = chosen(
         [q for q in questions if q.evidence],
         lambda q: q.source,
@@ -78,7 +79,7 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
                 cases.append(_case(runtime, store, question, names, right))
     return EvalReport(
         task="retrieval",
-        data=options.qa.name,
+        data=file_names(options.qa),
         n=len(cases),
         metrics=_groups(cases, names),
         baselines={"bm25": _groups(cases, ["lexical"])},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from drt_engine.config.load import build
@@ -19,6 +20,7 @@ from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary
 from drt_engine.runtime import Runtime
 from drt_engine.store.types import ENCODINGS, Encoding
 
+_FILE_LISTS = ("qa", "docs")  # one file may be given without a list
 _UNITS = {"k": 1024, "m": 1024 * 1024}
 
 
@@ -43,9 +45,10 @@ TASKS: dict[str, _Task] = {
 def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
     """Measure a model on one task; the fields of the task's dataclass are its options.
 
-    Lengths may be numbers or text such as "4k,1m". qa, retrieval and needle also take `records`,
-    int8 or bf16: how chunk memory is kept. Raises ConfigError for an unknown task or option, a
-    wrong value, and data that cannot be used.
+    ``qa`` and ``docs`` are a file or a list of files. Lengths may be numbers or text such as
+    "4k,1m". qa, files, retrieval and needle also take ``records``, int8 or bf16: how chunk memory
+    is kept. Raises ``ConfigError`` for an unknown task or option, a wrong value, and data that
+    cannot be used.
     """
     if task not in TASKS:
         raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
@@ -58,6 +61,8 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
 
 def _plain(key: str, value: object) -> object:
     """An option as the strict reader of configurations takes it."""
+    if key in _FILE_LISTS and isinstance(value, str | Path):
+        return [_plain("", value)]
     if key == "lengths" and isinstance(value, str):
         return [token_count(part) for part in value.split(",")]
     if key == "length" and isinstance(value, str):

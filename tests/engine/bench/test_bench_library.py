@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.bench import again, ask, library, parts
+from drt_engine.bench import ask, library, parts
 from drt_engine.bench.parts import ProcessTimes
 from drt_engine.bench.run import bench
 
@@ -18,10 +18,9 @@ def test_every_number_stands_beside_another(
     for part in (ask, library):
         monkeypatch.setattr(part, "run_process", lambda command: ProcessTimes(0.1, 0.2, None))
     monkeypatch.setattr(library, "SMALL_DOCUMENTS", 5)
-    monkeypatch.setattr(again, "FILES", 4)
     monkeypatch.setattr("os.fsync", lambda descriptor: None)
     options = {"model": model_folder, "device": "cpu", "threads": 1, "repetitions": 2}
-    result = bench("library", {**options, "tokens": 2_000})
+    result = bench("library", {**options, "tokens": 2_000, "files": 4})
     rows = {row["name"]: row for row in result["rows"]}
     assert {name: row["against"] for name, row in rows.items() if row["against"]} == {
         "write records": "write and fsync a file",
@@ -36,5 +35,6 @@ def test_every_number_stands_beside_another(
     assert all(row["median"] > 0 for row in result["rows"])
     assert 1_900 <= result["calibration"]["tokens"] <= 2_000
     assert result["calibration"]["small_documents"] == 5
+    assert result["calibration"]["files_read_again"] == 4
     assert result["calibration"]["bytes_per_token"] > 0
     assert rows["append 1% to a large document"]["ratio"] < 1

@@ -73,6 +73,41 @@ def test_overlap_and_sample() -> None:
     assert sample(range(3), 7) == [0, 1, 2]
 
 
+@pytest.mark.parametrize("task", ["qa", "retrieval", "calibrate"])
+def test_documents_and_questions_may_be_in_several_files(
+    runtime: Runtime,
+    write_lines: WriteLines,
+    rigged: list[bool],
+    tmp_path: Path,
+    task: str,
+) -> None:
+    texts = {"lake": LAKE, "mine": MINE}
+    docs = [
+        write_lines(f"{name}.jsonl", [{"doc_id": name, "title": "", "text": text}])
+        for name, text in texts.items()
+    ]
+    lake = [
+        question(0, "lake", "Who is the captain of the ferry?", "Ida Holm", LAKE),
+        question(1, "lake", "How deep is the water?", None, LAKE),
+    ]
+    mine = [
+        question(2, "mine", "What did the mine give?", "copper", MINE),
+        question(3, "mine", "Who owned the mine?", None, MINE),
+    ]
+    both = write_lines("both.jsonl", lake + mine)
+    apart = [write_lines("a.jsonl", lake), write_lines("b.jsonl", mine)]
+    out = {"out": tmp_path} if task == "calibrate" else {}
+    whole = evaluate(runtime, task, {"qa": both, "docs": docs, **out})
+    spread = evaluate(runtime, task, {"qa": tuple(apart), "docs": [str(d) for d in docs], **out})
+    assert whole["n"] == spread["n"] == (2 if task == "retrieval" else 4)
+    assert whole["metrics"] == spread["metrics"]
+    assert (whole["data"], spread["data"]) == ("both.jsonl", "a.jsonl, b.jsonl")
+    with pytest.raises(ConfigError, match="'mine' is not in the documents file"):
+        evaluate(runtime, task, {"qa": both, "docs": docs[0], **out})
+    with pytest.raises(ConfigError, match=r"mine\.jsonl: the document 'mine' is given twice"):
+        evaluate(runtime, task, {"qa": both, "docs": [*docs, docs[1]], **out})
+
+
 def test_retrieval_reports_three_retrievers_by_source(
     runtime: Runtime, qa_files: dict[str, object]
 ) -> None:
