@@ -58,7 +58,7 @@ def drt(place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         options += ["--threads", 1, "--quiet", "--lock-timeout", 0.2]
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-            code = run([str(one) for one in [*options, *arguments]])
+            code = run([str(word) for word in [*options, *arguments]])
         captured = capsys.readouterr()
         return Result(code, captured.out, captured.err)
 

@@ -35,7 +35,7 @@ BAD_FILES = {
 }
 
 
-def whole(drt: Drt) -> None:
+def assert_whole(drt: Drt) -> None:
     """The library holds nothing broken."""
     checked = drt("library", "check")
     assert (checked.code, checked.err) == (0, ""), checked
@@ -57,7 +57,7 @@ def test_a_file_that_cannot_be_read(drt: Drt, bad: Path, manual: Path) -> None:
     alone = drt("ask", QUESTION, bad)
     assert (alone.code, alone.out) == (1, "")
     assert bad.name in alone.sentence
-    whole(drt)
+    assert_whole(drt)
 
 
 @pytest.mark.parametrize("content", [b"a", b".", "é".encode(), b"na\xefve caf\xe9 in the lamp"])
@@ -99,7 +99,7 @@ def test_an_unreadable_folder(
     assert (result.code, result.out) == (1, "")
     assert "closed cannot be read (permission denied)" in result.sentence
     assert drt("ingest", folder, manual).code == 3
-    whole(drt)
+    assert_whole(drt)
 
 
 def test_a_folder_without_documents(drt: Drt, tmp_path: Path) -> None:
@@ -117,16 +117,16 @@ def test_a_folder_without_documents(drt: Drt, tmp_path: Path) -> None:
     ],
     ids=["empty", "marks", "long"],
 )
-@pytest.mark.parametrize("more", [[], ["--stream"], ["--json"], ["--session", "one"]])
+@pytest.mark.parametrize("options", [[], ["--stream"], ["--json"], ["--session", "one"]])
 def test_questions_that_cannot_be_asked(
-    drt: Drt, manual: Path, question: str, message: str, more: list[str]
+    drt: Drt, manual: Path, question: str, message: str, options: list[str]
 ) -> None:
     drt("ingest", manual)
-    result = drt("ask", question, *more)
+    result = drt("ask", question, *options)
     assert (result.code, result.out) == (1, "")
     assert message in result.sentence
     assert drt("session", "list").out == ""
-    whole(drt)
+    assert_whole(drt)
 
 
 def test_a_question_to_nothing(drt: Drt) -> None:
@@ -145,13 +145,13 @@ def test_unknown_documents(drt: Drt, manual: Path) -> None:
 
 def test_a_library_of_another_model(drt: Drt, manual: Path, letters: Path) -> None:
     drt("ingest", manual)
-    other = model_folder(seed=1)
+    second_model = model_folder(seed=1)
     for arguments in (["ingest", letters], ["ask", QUESTION], ["summarize", "manual.md"]):
-        result = drt(*arguments, model=other)
+        result = drt(*arguments, model=second_model)
         assert (result.code, result.out) == (1, "")
         assert "was made with model drt-tiny" in result.sentence
     assert drt("ask", QUESTION, *ANY).code == 0
-    whole(drt)
+    assert_whole(drt)
 
 
 def test_a_library_that_another_process_writes_to(
@@ -170,7 +170,7 @@ def test_a_library_that_another_process_writes_to(
     finally:
         os.close(lock)
     assert drt("ingest", letters).code == 0
-    whole(drt)
+    assert_whole(drt)
 
 
 @pytest.mark.parametrize("function", ["write", "fsync"])
@@ -188,7 +188,7 @@ def test_a_full_disk(
         assert (result.code, result.out) == (1, "")
         assert "is full" in result.sentence
         assert drt("ask", QUESTION, *ANY).code == 0
-    whole(drt)
+    assert_whole(drt)
     assert len(drt("library", "list").out.splitlines()) == 1
     assert drt("ingest", letters).code == 0
 
@@ -213,7 +213,7 @@ def test_a_full_disk_while_reading_goes_on_where_it_stopped(
     checked = drt("library", "check")
     assert checked.code == 0 and "can go on" in checked.out
     assert drt("ingest", manual).code == 0
-    whole(drt)
+    assert_whole(drt)
     assert drt("library", "check").out == ""
 
 
@@ -237,7 +237,7 @@ def test_a_corrupted_segment(
     assert drt("ask", QUESTION, *ANY, "--doc", "letters.txt").code == 0
     assert drt("library", "remove", "manual.md").code == 0
     assert drt("ingest", manual).code == 0
-    whole(drt)
+    assert_whole(drt)
     assert drt("ask", QUESTION, *ANY).code == 0
 
 
@@ -277,7 +277,7 @@ def test_interrupted_reading_continues(
     answer = drt("ask", QUESTION, manual, *ANY)
     assert answer.code == 0 and answer.out
     assert batches[first][0].start == batches[first - 1][0].start
-    whole(drt)
+    assert_whole(drt)
 
 
 def test_no_model_and_a_broken_model(drt: Drt, manual: Path, tmp_path: Path) -> None:
@@ -296,7 +296,7 @@ def test_piped_input(drt: Drt) -> None:
     for text in (MANUAL, LETTERS, MANUAL):
         assert drt("ingest", "-", stdin=text.encode()).code == 0
     listed = drt("library", "list", "--json").json["documents"]
-    assert [one["source"] for one in listed] == [f"standard input {one['id']}" for one in listed]
+    assert [row["source"] for row in listed] == [f"standard input {row['id']}" for row in listed]
     assert len(listed) == 2
     assert drt("ask", QUESTION, "-", *ANY, stdin=b"\0\0\0").code == 1
 

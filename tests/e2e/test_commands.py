@@ -44,9 +44,9 @@ def test_what_is_not_found(drt: Drt, manual: Path) -> None:
 def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> None:
     drt("ingest", manual)
     answer = drt("ask", QUESTION, letters, *ANY, "--json").json
-    assert {one["source"] for one in answer["citations"]} == {str(letters)}
+    assert {citation["source"] for citation in answer["citations"]} == {str(letters)}
     answer = drt("ask", QUESTION, "--doc", "manual.md", *ANY, "--json").json
-    assert {one["source"] for one in answer["citations"]} == {str(manual)}
+    assert {citation["source"] for citation in answer["citations"]} == {str(manual)}
 
 
 def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
@@ -57,8 +57,8 @@ def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
     assert "review" in drt("session", "list").out
     shown = drt("session", "show", "review").out
     assert QUESTION in shown and " ".join(first["answer"].split()) in " ".join(shown.split())
-    asked = drt("chat", stdin=f"{QUESTION}\n/quit\n".encode())
-    assert asked.code == 0 and asked.out
+    chat = drt("chat", stdin=f"{QUESTION}\n/quit\n".encode())
+    assert chat.code == 0 and chat.out
 
 
 def test_free_text_ends(drt: Drt, manual: Path) -> None:
@@ -92,11 +92,11 @@ def test_the_page_has_the_numbers_of_the_trace(drt: Drt, manual: Path, tmp_path:
             for share in (entry["probability"], entry["mass"]):
                 assert share is None or f"<b>{share:.1%}</b>" in text
             assert f"<b>{entry['score']:.2f}</b>" in text
-        for one in group["by_landmark"]:
-            assert f'<span class="num">{one["score"]:.2f}</span>' in text
-    answer = "".join(one["text"] for one in trace["tokens"] if one["part"] == "answer")
+        for candidate in group["by_landmark"]:
+            assert f'<span class="num">{candidate["score"]:.2f}</span>' in text
+    answer = "".join(token["text"] for token in trace["tokens"] if token["part"] == "answer")
     assert answer == trace["answer"]["answer"]
-    assert {one["id"] for one in trace["documents"]} == {
+    assert {document["id"] for document in trace["documents"]} == {
         entry["document"] for group in trace["groups"] for entry in group["entries"]
     }
 
@@ -111,11 +111,11 @@ def test_an_answers_citation_is_shown(drt: Drt, manual: Path) -> None:
 def test_changes_and_sections(drt: Drt, manual: Path, tmp_path: Path) -> None:
     old = tmp_path / "old.md"
     old.write_text(manual.read_text().replace("thirty", "ten"), encoding="utf-8")
-    told = drt("summarize", manual, "--since", old)
-    assert told.code == 0 and "thirty [was: ten] days" in told.out
+    changes = drt("summarize", manual, "--since", old)
+    assert changes.code == 0 and "thirty [was: ten] days" in changes.out
     section = drt("summarize", manual, "--section", "fog", "--words", 20, "--json").json
     assert len(section["summary"].split()) <= 20
-    assert {one["section"] for one in section["sentences"]} == {"Lighthouse manual > Fog"}
+    assert {sentence["section"] for sentence in section["sentences"]} == {"Lighthouse manual > Fog"}
     wrong = drt("summarize", manual, "--section", "frog")
     assert wrong.code == 1 and "'Fog'" in wrong.sentence
 
@@ -136,7 +136,7 @@ def test_removing_a_document(drt: Drt, manual: Path, letters: Path) -> None:
     drt("ingest", manual, letters)
     assert drt("library", "remove", "letters.txt").code == 0
     answer = drt("ask", QUESTION, *ANY, "--json").json
-    assert {one["source"] for one in answer["citations"]} == {str(manual)}
+    assert {citation["source"] for citation in answer["citations"]} == {str(manual)}
     checked = drt("library", "check")
     assert (checked.code, checked.out) == (0, "")
     assert drt("library", "stats", "--json").json["model"] == "drt-tiny"

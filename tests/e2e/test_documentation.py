@@ -79,9 +79,11 @@ def calls(kind: str, text: str) -> Iterator[Call]:
                 yield Call(line)
         return
     for part in re.split(r"(?m)^\$ ", text)[1:]:
-        line, *rest = part.splitlines()
-        typed = tuple(one[2:] for one in rest if one.startswith("> "))
-        yield Call(line, typed, tuple(one for one in rest if one and not one.startswith("> ")))
+        line, *following = part.splitlines()
+        typed = tuple(text[2:] for text in following if text.startswith("> "))
+        yield Call(
+            line, typed, tuple(text for text in following if text and not text.startswith("> "))
+        )
 
 
 def arguments(line: str, patch: pytest.MonkeyPatch) -> tuple[list[str], str | None]:
@@ -92,9 +94,9 @@ def arguments(line: str, patch: pytest.MonkeyPatch) -> tuple[list[str], str | No
         name, _, value = words.pop(0).partition("=")
         patch.setenv(name, value)
     assert words.pop(0) == "drt", line
-    given = words[words.index("<") + 1] if "<" in words else None
+    input_file = words[words.index("<") + 1] if "<" in words else None
     ends = [words.index(sign) for sign in "<>" if sign in words]
-    return words[: min(ends, default=len(words))], given
+    return words[: min(ends, default=len(words))], input_file
 
 
 def perform(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,9 +104,9 @@ def perform(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        words, given = arguments(call.line, patch)
+        words, input_file = arguments(call.line, patch)
         typed = "".join(f"{line}\n" for line in call.typed)
-        text = Path(given).read_text() if given else typed
+        text = Path(input_file).read_text() if input_file else typed
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         if "--watch" in words:
             patch.setattr("drt._assistant.time.sleep", interrupt)
@@ -117,9 +119,9 @@ def perform(call: Call, capsys: pytest.CaptureFixture[str]) -> None:
 
 def run_page(page: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
-    found = BLOCK.findall(text)
-    assert len(found) == text.count("```") // 2
-    for kind, block in found:
+    blocks = BLOCK.findall(text)
+    assert len(blocks) == text.count("```") // 2
+    for kind, block in blocks:
         if kind == "python":
             exec(compile(block, page, "exec"), {"__name__": "example"})
             continue

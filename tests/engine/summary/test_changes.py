@@ -52,28 +52,32 @@ def old(tmp_path: Path) -> Path:
 
 def test_differences_are_added_changed_and_removed(store: Store, manual: DocumentRow) -> None:
     new = text_of(store, manual)
-    found = [
-        (one.kind, one.old and MANUAL[slice(*one.old)], one.new and new[slice(*one.new)])
-        for one in differences(MANUAL, new)
+    triples = [
+        (
+            difference.kind,
+            difference.old and MANUAL[slice(*difference.old)],
+            difference.new and new[slice(*difference.new)],
+        )
+        for difference in differences(MANUAL, new)
     ]
-    assert ("added", None, "A second keeper is hired for the winter.") in found
+    assert ("added", None, "A second keeper is hired for the winter.") in triples
     assert (
         "changed",
         "The notice period for a keeper is thirty days.",
         "The notice period for a keeper is sixty days.",
-    ) in found
-    assert [one[0] for one in found].count("changed") == 2
-    removed = [old for kind, old, _ in found if kind == "removed"]
+    ) in triples
+    assert [triple[0] for triple in triples].count("changed") == 2
+    removed = [old for kind, old, _ in triples if kind == "removed"]
     assert len(removed) == 1 and removed[0].startswith("Captain Holm wrote this rule")
 
 
 def test_a_new_number_in_front_comes_last(tmp_path: Path) -> None:
     old, new = "3.3 Nobody is paid for oil.", "3.4 Nobody is paid for oil."
-    other = "The keeper signs the log in {} every day."
+    log = "The keeper signs the log in {} every day."
     file = tmp_path / "old.txt"
-    file.write_text(f"{old} {other.format('May')}")
+    file.write_text(f"{old} {log.format('May')}")
     with library(tmp_path / "library") as store:
-        row = read_text(store, tmp_path, name="new.txt", text=f"{new} {other.format('June')}")
+        row = read_text(store, tmp_path, name="new.txt", text=f"{new} {log.format('June')}")
         for words, count in ((14, 1), (40, 2)):
             options = SummaryOptions(words=words)
             summary = summarize_changes(runtime(), store, [row.id], file, options)
@@ -81,23 +85,23 @@ def test_a_new_number_in_front_comes_last(tmp_path: Path) -> None:
             assert "signs the log in June [was: May]" in summary.text
 
 
-@pytest.mark.parametrize("more", [False, True], ids=["removed", "another read"])
+@pytest.mark.parametrize("reads", [False, True], ids=["removed", "another read"])
 def test_a_comparison_under_way_keeps_its_document(
-    tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch, more: bool
+    tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch, reads: bool
 ) -> None:
-    with library(tmp_path / "library") as store, library(tmp_path / "library") as other:
+    with library(tmp_path / "library") as store, library(tmp_path / "library") as second:
         row = read_text(store, tmp_path, name="manual.md", text=NEW)
         options = SummaryOptions(words=100)
-        wanted = summarize_changes(runtime(), store, [row.id], old, options)
+        expected = summarize_changes(runtime(), store, [row.id], old, options)
 
         def disturbed(old_text: str, new_text: str) -> list[Difference]:
-            other.remove_document(row.id)
-            if more:
-                read_text(other, tmp_path, name="letters.txt", text=LETTERS)
+            second.remove_document(row.id)
+            if reads:
+                read_text(second, tmp_path, name="letters.txt", text=LETTERS)
             return differences(old_text, new_text)
 
         monkeypatch.setattr(changes, "differences", disturbed)
-        assert summarize_changes(runtime(), store, [row.id], old, options) == wanted
+        assert summarize_changes(runtime(), store, [row.id], old, options) == expected
         assert store.document_by_id(row.id) is None
 
 
@@ -108,10 +112,18 @@ SENTENCES = st.lists(st.sampled_from(["A b c.", "D e f.", "G h.", "I j k l.", "M
 @given(SENTENCES, SENTENCES)
 def test_the_old_text_and_the_differences_make_the_new_one(old: list[str], new: list[str]) -> None:
     before, after = " ".join(old), " ".join(new)
-    found = differences(before, after)
-    kept = [span for span in sentence_spans(after) if span not in {one.new for one in found}]
-    left = [span for span in sentence_spans(before) if span not in {one.old for one in found}]
-    assert [after[a:b] for a, b in kept] == [before[a:b] for a, b in left]
+    changes_found = differences(before, after)
+    unchanged = [
+        span
+        for span in sentence_spans(after)
+        if span not in {difference.new for difference in changes_found}
+    ]
+    unchanged_before = [
+        span
+        for span in sentence_spans(before)
+        if span not in {difference.old for difference in changes_found}
+    ]
+    assert [after[a:b] for a, b in unchanged] == [before[a:b] for a, b in unchanged_before]
 
 
 def test_a_summary_of_changes_says_what_was_and_what_is(
@@ -147,11 +159,11 @@ def test_every_change_is_listed_unless_a_length_is_set(tmp_path: Path) -> None:
     old.write_text("\n\n".join(rules))
     with library(tmp_path / "library") as store:
         row = read_text(store, tmp_path, name="new.txt", text=new)
-        every = summarize_changes(runtime(), store, [row.id], old, SummaryOptions())
-        assert (len(every.changes), every.changes_omitted) == (40, 0)
-        assert len(every.text.splitlines()) == 40
-        few = summarize_changes(runtime(), store, [row.id], old, SummaryOptions(length="short"))
-    assert 0 < len(few.changes) < 10 and len(few.changes) + few.changes_omitted == 40
+        unlimited = summarize_changes(runtime(), store, [row.id], old, SummaryOptions())
+        assert (len(unlimited.changes), unlimited.changes_omitted) == (40, 0)
+        assert len(unlimited.text.splitlines()) == 40
+        limited = summarize_changes(runtime(), store, [row.id], old, SummaryOptions(length="short"))
+    assert 0 < len(limited.changes) < 10 and len(limited.changes) + limited.changes_omitted == 40
 
 
 def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -165,10 +177,10 @@ def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.Mo
     old = [f"Alpha {n} beta {n * 7} gamma delta." for n in range(300)]
     new = [f"Epsilon {n} zeta {n * 11} eta theta." for n in range(300)]
     monkeypatch.setattr(module.difflib, "SequenceMatcher", counting)
-    found = differences("\n\n".join(old), "\n\n".join(new))
+    all_differences = differences("\n\n".join(old), "\n\n".join(new))
     assert len(compared) <= 1 + 300 * 100
-    assert [one.kind for one in found].count("added") == 300
-    assert [one.kind for one in found].count("removed") == 300
+    assert [difference.kind for difference in all_differences].count("added") == 300
+    assert [difference.kind for difference in all_differences].count("removed") == 300
 
 
 def test_nothing_changed(store: Store, manual: DocumentRow, tmp_path: Path) -> None:
@@ -201,16 +213,16 @@ def test_a_section_is_summarised_alone(store: Store, manual: DocumentRow, name: 
     summary = summarize(runtime(), store, manual.id, SummaryOptions(section=name, length="long"))
     text = text_of(store, manual)
     start = text.index("## Leave")
-    assert summary.sentences and all(one.start >= start for one in summary.sentences)
-    for one in summary.sentences:
-        assert one.section is not None and one.section.endswith("Leave")
+    assert summary.sentences and all(sentence.start >= start for sentence in summary.sentences)
+    for sentence in summary.sentences:
+        assert sentence.section is not None and sentence.section.endswith("Leave")
     assert "sixty days" in summary.text
 
 
 def test_a_section_holds_those_below_it(store: Store, manual: DocumentRow) -> None:
     options = SummaryOptions(section="Lighthouse manual", length="long")
-    whole = summarize(runtime(), store, manual.id, SummaryOptions(length="long"))
-    assert summarize(runtime(), store, manual.id, options).text == whole.text
+    document_summary = summarize(runtime(), store, manual.id, SummaryOptions(length="long"))
+    assert summarize(runtime(), store, manual.id, options).text == document_summary.text
 
 
 def test_an_unknown_section_is_a_sentence(store: Store, manual: DocumentRow) -> None:
@@ -223,8 +235,8 @@ def test_several_documents_have_their_say_in_turn(store: Store) -> None:
     for words in (40, 80):
         summary = summarize(runtime(), store, ids, SummaryOptions(words=words))
         assert len(summary.text.split()) <= words
-        told = [one.document for one in summary.sentences]
-        assert set(told) == set(ids) and told == sorted(told, key=ids.index)
+        documents = [sentence.document for sentence in summary.sentences]
+        assert set(documents) == set(ids) and documents == sorted(documents, key=ids.index)
     assert summary.tokens_read == sum(row.tokens for row in store.documents())
 
 
@@ -233,8 +245,8 @@ def test_a_length_is_never_exceeded(store: Store, manual: DocumentRow, words: in
     summary = summarize(runtime(), store, manual.id, SummaryOptions(words=words))
     assert 1 <= len(summary.text.split()) <= words
     text = text_of(store, manual)
-    for one in summary.sentences:
-        assert text[one.start : one.end] == one.quote
+    for sentence in summary.sentences:
+        assert text[sentence.start : sentence.end] == sentence.quote
 
 
 def test_abstractive_summaries_of_several_and_of_a_section(store: Store) -> None:

@@ -45,7 +45,7 @@ def assert_made_of_slices(store: Store, row: DocumentRow, summary: SummaryResult
     text = text_of(store, row)
     places = [(s.start, s.end) for s in summary.sentences]
     assert places == sorted(places)
-    assert all(one[1] <= other[0] for one, other in zip(places, places[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in zip(places, places[1:], strict=False))
     for sentence in summary.sentences:
         assert_exact(text, sentence)
         assert 0 < sentence.probability <= 1
@@ -86,11 +86,11 @@ def test_no_sentence_is_taken_twice(store: Store, long: DocumentRow) -> None:
 
 def test_what_was_said_counts_less(tmp_path: Path) -> None:
     text = "The keeper signs the log on the first Monday of May.\n\n"
-    other = "The keeper of the lake sells two cows on the island.\n\n"
+    second = "The keeper of the lake sells two cows on the island.\n\n"
     with library(tmp_path / "library") as store:
-        row = read_text(store, tmp_path, name="a.txt", text=text * 3 + other + text * 3)
+        row = read_text(store, tmp_path, name="a.txt", text=text * 3 + second + text * 3)
         summary = summarize(runtime(), store, row.id, SummaryOptions(words=22))
-        assert sorted(s.quote for s in summary.sentences) == sorted([text.strip(), other.strip()])
+        assert sorted(s.quote for s in summary.sentences) == sorted([text.strip(), second.strip()])
 
 
 def test_the_focus_changes_the_choice(store: Store, long: DocumentRow) -> None:
@@ -104,8 +104,8 @@ def test_the_focus_changes_the_choice(store: Store, long: DocumentRow) -> None:
 
 def test_a_focus_of_any_length(store: Store, long: DocumentRow) -> None:
     options = [SummaryOptions(focus=" ".join(["oil"] * count)) for count in (9, 160)]
-    for one in options:
-        assert_made_of_slices(store, long, summarize(runtime(), store, long.id, one))
+    for focused in options:
+        assert_made_of_slices(store, long, summarize(runtime(), store, long.id, focused))
     for focus, message in (("?", "the focus has no words"), ("oil " * 161, "161 tokens")):
         with pytest.raises(QuestionError, match=message):
             summarize(runtime(), store, long.id, SummaryOptions(focus=focus))
@@ -133,9 +133,9 @@ def test_short_and_strange_documents(tmp_path: Path, text: str, mode: str) -> No
         options = SummaryOptions(mode=mode, words=60)  # type: ignore[arg-type]
         summary = summarize(runtime(), store, row.id, options)
         assert summary.text
-        whole = text_of(store, row)
+        document_text = text_of(store, row)
         for sentence in summary.sentences:
-            assert_exact(whole, sentence)
+            assert_exact(document_text, sentence)
 
 
 def test_a_document_of_several_parts(
@@ -189,12 +189,12 @@ def test_the_same_document_gives_the_same_summary(
 
 def test_centrality_prefers_what_many_chunks_lean_on() -> None:
     directions = torch.eye(32)
-    others = torch.nn.functional.normalize(0.7 * directions[0] + directions[1:21], dim=1)
+    around = torch.nn.functional.normalize(0.7 * directions[0] + directions[1:21], dim=1)
     middle = directions[:1]
-    scores = chunk_centrality(runtime(), torch.cat([others[:10], middle, others[10:]]))
+    scores = chunk_centrality(runtime(), torch.cat([around[:10], middle, around[10:]]))
     assert int(scores.argmax()) == 10
     assert float(scores.mean()) == pytest.approx(1, abs=1e-3)
-    assert torch.equal(chunk_centrality(runtime(), others[:2]), torch.ones(2))
+    assert torch.equal(chunk_centrality(runtime(), around[:2]), torch.ones(2))
 
 
 def test_wrong_options_and_documents(store: Store) -> None:

@@ -17,9 +17,9 @@ def index() -> LexicalIndex:
 
 
 def test_the_best_comes_first_with_positive_scores(index: LexicalIndex) -> None:
-    found = index.search("What is the notice period?")
-    assert [row for row, _ in found] == [0, 2]  # the plural is the same word
-    assert found[0][1] > found[1][1] >= 0
+    hits = index.search("What is the notice period?")
+    assert [row for row, _ in hits] == [0, 2]  # the plural is the same word
+    assert hits[0][1] > hits[1][1] >= 0
     assert len(index.search("notice", limit=1)) == 1
 
 

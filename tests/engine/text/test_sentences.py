@@ -84,9 +84,9 @@ def test_borders_at_line_ends(text: str, expected: list[str]) -> None:
 
 def test_text_without_stops_is_cut_between_words() -> None:
     text = "word " * 3000
-    found = _sentences(text)
-    assert all(len(sentence) <= 2000 for sentence in found)
-    assert " ".join(found) == text.strip()
+    pieces = _sentences(text)
+    assert all(len(sentence) <= 2000 for sentence in pieces)
+    assert " ".join(pieces) == text.strip()
 
 
 @pytest.mark.parametrize(

@@ -106,7 +106,7 @@ def slices(tokenizer: Tokenizer, text: str) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("The NOTICE, period", ["The", "NOTICE", ",", "period"]),
         ("Café naïve", ["Café", "naïve"]),
@@ -119,8 +119,8 @@ def slices(tokenizer: Tokenizer, text: str) -> list[str]:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_wordpiece_slices(wordpiece: Tokenizer, text: str, wanted: list[str]) -> None:
-    assert slices(wordpiece, text) == wanted
+def test_wordpiece_slices(wordpiece: Tokenizer, text: str, expected: list[str]) -> None:
+    assert slices(wordpiece, text) == expected
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def test_special_tokens_decode_to_nothing(wordpiece: Tokenizer) -> None:
 
 def test_a_batch_is_each_text(wordpiece: Tokenizer) -> None:
     for tokenizer in (BYTES, wordpiece):
-        many = tokenizer.encode_batch(list(TRICKY.values()))
-        assert many == [tokenizer.encode(text) for text in TRICKY.values()]
+        encodings = tokenizer.encode_batch(list(TRICKY.values()))
+        assert encodings == [tokenizer.encode(text) for text in TRICKY.values()]
 
 
 def test_padding_and_truncation_of_the_file_are_switched_off(wordpiece: Tokenizer) -> None:
@@ -249,8 +249,8 @@ def test_a_pattern_that_explodes_is_refused(tmp_path: Path, pattern: str) -> Non
 
 
 def test_replacements_that_grow_without_end_are_refused(tmp_path: Path) -> None:
-    more = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
-    path = with_parts(tmp_path, normalizer={"type": "Sequence", "normalizers": [more] * 4})
+    growing = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
+    path = with_parts(tmp_path, normalizer={"type": "Sequence", "normalizers": [growing] * 4})
     with pytest.raises(TokenizerError, match="too much memory"):
         Tokenizer.load(path)
 
