@@ -33,8 +33,8 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("errors", "results", "threads", "text"),
     ("config",),
     ("model",),
-    ("runtime", "documents"),
-    ("store",),
+    ("documents", "store"),
+    ("runtime",),  # above the store: it says how the model's records are laid out there
     ("data",),
     ("ingest", "retrieval"),
     ("generate",),

@@ -92,7 +92,7 @@ long() {
         began=$(date +%s)
         # shellcheck disable=SC2086
         said=$(python -m drt_cli --quiet --library "$here/long.library" $step 2>&1)
-        printf '\n`drt %s` (%d s)\n\n```\n%s\n```\n' "${step% *}" $(($(date +%s) - began)) "$said"
+        printf '\n`drt %s` (%d s)\n\n```\n%s\n```\n' "${step%% /*}" $(($(date +%s) - began)) "$said"
     done
     printf '\n`needle_document.py ask`\n\n```\n'
     python "$root/examples/needle_document.py" ask "$here/long.library" "$here/big.jsonl" | tail -n 3
