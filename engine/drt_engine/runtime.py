@@ -1,4 +1,4 @@
-"""A loaded model, ready to read and answer: where, in which type, and on how many threads."""
+"""A loaded model, ready to read and answer: its device, compute type and threads."""
 
 from __future__ import annotations
 
@@ -89,12 +89,12 @@ class Runtime:
         )
 
     def keeping(self, records: RecordEncoding) -> Runtime:
-        """The same model, with chunk memory of new libraries as int8 or bf16; ``ConfigError``."""
+        """Return the same model with another encoding of new libraries; ``ConfigError``."""
         return replace(self, layout=replace(self.layout, encoding=records))
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """Inference: no gradients, and no autocast, whatever the caller has turned on."""
+        """Run inference: no gradients, and no autocast, whatever the caller has turned on."""
         with contextlib.ExitStack() as modes:
             modes.enter_context(torch.inference_mode())
             for kind in {"cpu", self.device.type}:
@@ -103,11 +103,11 @@ class Runtime:
 
     @property
     def block_chunks(self) -> int:
-        """Chunks that `read` computes on their own, after their warm-up: a power of two.
+        """Number of chunks that ``read`` computes together, after their warm-up: a power of two.
 
         Matrix products round differently with other numbers of rows, and so does the window's
         attention from another first token. Blocks have the same rows wherever reading begins, so
-        that reading from a block's border gives the bits that reading from the start gives.
+        that reading from a block's border gives the same bits as reading from the start.
         """
         block = _ENCODE_CHUNKS
         while block < _WARM_UPS * self.config.warm_up_chunks:
@@ -148,9 +148,9 @@ def model_folder(model: str | Path) -> Path:
         return shipped[model]
     if Path(model).is_dir():
         return Path(model)
-    known = ", ".join(shipped) or "none"
+    names = ", ".join(shipped) or "none"
     raise WeightsError(
-        f"no model or model folder is called {str(model)!r}; shipped models: {known}"
+        f"no model or model folder is called {str(model)!r}; shipped models: {names}"
     )
 
 

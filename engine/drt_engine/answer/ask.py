@@ -140,7 +140,7 @@ def _steps(
             signals=judgement.signals,
         )
         if session is not None:  # which reads the answer, and may retrieve for it
-            session.record(question, result, run.decoder, run.source.own_chunks)
+            session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
     yield result
 
 
@@ -150,7 +150,7 @@ def _start(
     """Return what the prompt continues: a conversation, or nothing, recorded or not."""
     if session is not None:
         return PromptStart(
-            tuple(session.own),
+            tuple(session.own_chunks),
             uses_own_chunks=options.mode == "free",
             open_decoder=session.decoder,
         )

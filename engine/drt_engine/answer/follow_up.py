@@ -1,7 +1,7 @@
-"""Questions that lean on the one before, such as "And who signs it?".
+"""Follow-up questions, such as "And who signs it?".
 
-They are asked with the words of the one before after them: with the whole of it in front, the model
-answers the earlier question again (examples/LOG.md).
+They are asked with the content words of the previous question behind them. With the whole previous
+question in front, the model answers that one again (examples/LOG.md).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drt_engine.text.words import content_words
 
 _MOST_WORDS = 24
 _LONGEST = 400  # characters; a longer question says enough
-_LEANS = re.compile(
+_FOLLOW_UP = re.compile(
     r"^\W*(and|but|so|or|then|what about|how about)\b"
     r"|\b(it|its|he|him|his|she|her|hers|they|them|their|theirs|that|this|these|those|there"
     r"|ones?)\b",
@@ -23,16 +23,16 @@ _LEANS = re.compile(
 
 
 def in_context(question: str, turns: Sequence[Mapping[str, Any]]) -> str:
-    """Return the question as it is asked: where it leans, with words of the last one after it.
+    """Return a question; a follow-up with the content words of the previous question behind it.
 
     ``turns`` are those of a conversation, oldest first.
     """
-    if not turns or len(question) > _LONGEST or not leans(question):
+    if not turns or len(question) > _LONGEST or not is_follow_up(question):
         return question
-    before = content_words(turns[-1]["question"])[:_MOST_WORDS]
-    return f"{question} ({' '.join(before)})"
+    previous = content_words(turns[-1]["question"])[:_MOST_WORDS]
+    return f"{question} ({' '.join(previous)})"
 
 
-def leans(question: str) -> bool:
-    """Say whether a question may need the one before: it opens with "and", or has a pronoun."""
-    return _LEANS.search(question) is not None
+def is_follow_up(question: str) -> bool:
+    """Return whether a question may need the previous one: it opens with "and" or has a pronoun."""
+    return _FOLLOW_UP.search(question) is not None

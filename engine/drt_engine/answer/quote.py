@@ -1,7 +1,7 @@
-"""Quotes from the quote head: the best spans over retrieved tokens, joined over chunk borders.
+"""Quotes: the best spans over the tokens of retrieved passages, joined over chunk borders.
 
-Spans that say the same in several places vote together, so that an answer that a document repeats
-wins over one that it gives once and with hardly more confidence.
+Spans with the same words are scored together, so that an answer that a document repeats wins over
+one that it gives once and with hardly more confidence.
 """
 
 from __future__ import annotations
@@ -57,61 +57,66 @@ class _Token:
 
 
 def best_quotes(
-    logits: QuoteLogits, passages: Sequence[Passage], *, most: int = 3, longest: int = LONGEST_QUOTE
+    logits: QuoteLogits,
+    passages: Sequence[Passage],
+    *,
+    limit: int = 3,
+    longest: int = LONGEST_QUOTE,
 ) -> Quotes:
-    """Return up to ``most`` spans that share no character, the one whose words have most votes
-    first.
+    """Return up to ``limit`` spans that share no character, ranked by the votes of their words.
 
-    ``logits`` over [1, R, U] belong to ``passages`` in order.
+    ``logits`` over [1, R, U] belong to ``passages`` in order; ``longest`` is in tokens.
     """
     null = logits.null[0].float()
     end_null = null if logits.end_null is None else logits.end_null[0].float()
     count = len(passages)
     start = _normalise(logits.start[0, :count].float(), null)
     end = _normalise(logits.end[0, :count].float(), end_null)
-    found: list[tuple[float, QuoteSpan]] = []
+    # Spans of consecutive tokens, each with the sum of its log-probabilities, best first.
+    scored: list[tuple[float, QuoteSpan]] = []
     for run in _runs(_merge(start, end, passages)):
-        found += _spans(run, longest)
-    if not found:
+        scored += _spans(run, longest)
+    if not scored:
         return NO_QUOTES
-    found.sort(key=lambda item: -item[0])
-    score = found[0][0]
-    chosen: list[QuoteSpan] = []
-    for span in _by_votes(found):
-        likely = not chosen or span.probability >= _RUNNER_UP * chosen[0].probability
-        if likely and not any(_touch(span, other) for other in chosen):
-            chosen.append(span)
-        if len(chosen) == most:
+    scored.sort(key=lambda item: -item[0])
+    best_score = scored[0][0]
+    # The winner of the votes, and runners-up that are likely enough and do not overlap.
+    spans: list[QuoteSpan] = []
+    for span in _by_votes(scored):
+        likely = not spans or span.probability >= _RUNNER_UP * spans[0].probability
+        if likely and not any(_overlap(span, better) for better in spans):
+            spans.append(span)
+        if len(spans) == limit:
             break
-    nothing = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], end_null))
-    return Quotes(tuple(chosen), (score - nothing) / 2, float(null.detach()))
+    null_score = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], end_null))
+    return Quotes(tuple(spans), (best_score - null_score) / 2, float(null.detach()))
 
 
-def _by_votes(found: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
-    """Spans with their scores, best first -> in the order of what all of the same words have.
+def _by_votes(scored: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
+    """Rank spans, given best first, by the summed votes of spans with the same normalised text.
 
-    Punctuation answers no question: spans without a word count where there are no others.
+    Punctuation answers no question: spans without a word count only where there are no others.
     """
-    heard = ((_said(span), score, span) for score, span in found)
-    voters = list(islice((one for one in heard if one[0] != ()), _VOTERS))
+    keyed = ((_vote_key(span), score, span) for score, span in scored)
+    voters = list(islice((voter for voter in keyed if voter[0] != ()), _VOTERS))
     if not voters:
-        return [span for _, span in found]
-    best = voters[0][1]
+        return [span for _, span in scored]
+    best_score = voters[0][1]
     votes: dict[object, float] = {}
-    for said, score, _ in voters:
-        votes[said] = votes.get(said, 0.0) + math.exp(_VOTE * (score - best))
+    for key, score, _ in voters:
+        votes[key] = votes.get(key, 0.0) + math.exp(_VOTE * (score - best_score))
     voters.sort(key=lambda voter: -votes[voter[0]])  # a stable sort: equals by their own score
     return [span for _, _, span in voters]
 
 
-def _said(span: QuoteSpan) -> object:
-    """What a span says, articles and punctuation aside; itself where its text is not at hand."""
+def _vote_key(span: QuoteSpan) -> object:
+    """Return the words of a span without articles, or its place where its text is not loaded."""
     text, base = span.passage.text, span.passage.text_start
     if not base <= span.start < span.end <= base + len(text):
         return span.document, span.start, span.end
     start, end = whole_words(text, span.start - base, span.end - base)
-    every = tuple(words(text[start:end]))
-    return tuple(word for word in every if word not in _ARTICLES) or every
+    span_words = tuple(words(text[start:end]))
+    return tuple(word for word in span_words if word not in _ARTICLES) or span_words
 
 
 def start_shares(logits: QuoteLogits) -> tuple[float, ...]:
@@ -131,7 +136,7 @@ def _null_share(logits: Tensor, null: Tensor) -> Tensor:
 def _merge(
     start: Tensor, end: Tensor, passages: Sequence[Passage]
 ) -> dict[tuple[str, int], _Token]:
-    """Tokens by document and number; one seen in two passages has the probability of both."""
+    """Return tokens by document and number; one in two passages has the probability of both."""
     tokens: dict[tuple[str, int], _Token] = {}
     for row, passage in enumerate(passages):
         places = (passage.token_numbers, passage.starts, passage.ends)
@@ -145,15 +150,16 @@ def _merge(
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
-                opens_at, closes_at = _either(new.start, old.start), _either(new.end, old.end)
-                new = _Token(opens_at, closes_at, new.characters, better.passage)
+                start_sum = _logaddexp(new.start, old.start)
+                end_sum = _logaddexp(new.end, old.end)
+                new = _Token(start_sum, end_sum, new.characters, better.passage)
             tokens[key] = new
     return tokens
 
 
-def _either(one: float, other: float) -> float:
-    """Logarithms of two probabilities -> that of their sum."""
-    high, low = max(one, other), min(one, other)
+def _logaddexp(a: float, b: float) -> float:
+    """Return the logarithm of the sum of two probabilities given as logarithms."""
+    high, low = max(a, b), min(a, b)
     return high if low == float("-inf") else high + math.log1p(math.exp(low - high))
 
 
@@ -170,14 +176,18 @@ def _runs(tokens: dict[tuple[str, int], _Token]) -> list[list[_Token]]:
 
 
 def _spans(run: list[_Token], longest: int) -> list[tuple[float, QuoteSpan]]:
-    """The best spans of one run: score is the sum of the log-probabilities of start and end."""
-    start = torch.tensor([t.start for t in run])
-    end = torch.tensor([t.end for t in run])
-    scores = start[:, None] + end[None, :]
-    near = torch.ones_like(scores).triu() - torch.ones_like(scores).triu(longest)
-    scores = scores.masked_fill(near == 0, float("-inf"))
+    """Return the best spans of a run with their scores.
+
+    A score is the sum of the log-probabilities of start and end.
+    """
+    start = torch.tensor([token.start for token in run])
+    end = torch.tensor([token.end for token in run])
+    scores = start[:, None] + end[None, :]  # [T, T]
+    # An end from its start on, fewer than ``longest`` tokens away.
+    allowed = torch.ones_like(scores).triu() - torch.ones_like(scores).triu(longest)
+    scores = scores.masked_fill(allowed == 0, float("-inf"))
     values, places = scores.flatten().topk(min(_VOTERS, scores.numel()))
-    out = []
+    spans = []
     for value, place in zip(values.tolist(), places.tolist(), strict=True):
         if value == float("-inf"):
             break
@@ -190,9 +200,9 @@ def _spans(run: list[_Token], longest: int) -> list[tuple[float, QuoteSpan]]:
             math.exp(value),
             passage,
         )
-        out.append((value, span))
-    return out
+        spans.append((value, span))
+    return spans
 
 
-def _touch(a: QuoteSpan, b: QuoteSpan) -> bool:
+def _overlap(a: QuoteSpan, b: QuoteSpan) -> bool:
     return a.document == b.document and a.start < b.end and b.start < a.end

@@ -1,4 +1,4 @@
-"""A conversation over a library: its turns, and the decoder's window and own chunks.
+"""A conversation over a library: its turns, the decoder's window and its own chunks.
 
 Saved so that it continues with the same numbers as one that never stopped.
 """
@@ -30,13 +30,13 @@ _LONGEST_NAME = 200
 
 @dataclass
 class SessionState:
-    """One conversation; ``turns`` are plain data, ``own`` the chunk memory of what was said."""
+    """One conversation; ``turns`` are plain data, ``own_chunks`` the memory of its chunks."""
 
     runtime: Runtime
     store: Store
     name: str
     turns: list[dict[str, Any]] = field(default_factory=list)
-    own: list[ChunkMemory] = field(default_factory=list)
+    own_chunks: list[ChunkMemory] = field(default_factory=list)
     _state: dict[str, Tensor] | None = None
 
     @classmethod
@@ -73,30 +73,33 @@ class SessionState:
         return session
 
     def _take(self, tensors: dict[str, Tensor]) -> None:
-        """Take over saved tensors; raises ``ValueError`` when they are not this model's, or not of
-        these turns.
+        """Take over saved tensors.
+
+        Raises ``ValueError`` when they are not this model's, or not of these turns.
         """
         if not tensors and not self.turns:
             return  # saved before the first question
-        state, own = (
+        state, own_tensors = (
             {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
             for part in ("decoder.", "own.")
         )
-        expect_names(tensors, [f"decoder.{k}" for k in state] + [f"own.{k}" for k in own])
-        fresh = Decoder(self.runtime.model, StreamSource(1), dtype=self.runtime.dtype)
-        fresh.load(state)
-        self.own = _unpack(own, self.runtime)
+        expect_names(tensors, [f"decoder.{k}" for k in state] + [f"own.{k}" for k in own_tensors])
+        decoder = Decoder(self.runtime.model, StreamSource(1), dtype=self.runtime.dtype)
+        decoder.load(state)
+        self.own_chunks = _unpack(own_tensors, self.runtime)
         # A turn is a question's chunks and its answer's, each closed by a landmark.
-        tokens, least = sum(int(chunk.mask.sum()) + 1 for chunk in self.own), 2 * len(self.turns)
-        if "open" in state or fresh.position != tokens or len(self.own) < least:
+        tokens = sum(int(chunk.mask.sum()) + 1 for chunk in self.own_chunks)
+        least = 2 * len(self.turns)
+        if "open" in state or decoder.position != tokens or len(self.own_chunks) < least:
             raise ValueError(
-                f"it has read {fresh.position} tokens, expected the {tokens} of {len(self.own)}"
-                f" closed chunks, and {least} chunks or more for {len(self.turns)} turns"
+                f"it has read {decoder.position} tokens, expected the {tokens} of"
+                f" {len(self.own_chunks)} closed chunks, and {least} chunks or more for"
+                f" {len(self.turns)} turns"
             )
         self._state = state
 
     def decoder(self, source: Source) -> Decoder:
-        """Return a decoder that continues this conversation, finding chunks through ``source``.
+        """Return a decoder that continues this conversation and retrieves from ``source``.
 
         Raises ``SessionError`` when a document that it quotes was removed: what the decoder read
         of it is still in its window, and would answer for a library that does not say so.
@@ -109,30 +112,35 @@ class SessionState:
 
     def _expect_documents(self) -> None:
         quoted = {c["document"]: c for turn in self.turns for c in turn["citations"]}
-        for id, citation in quoted.items():
-            if self.store.document_by_id(id) is None and not self._was_replaced(citation):
+        for document_id, citation in quoted.items():
+            if self.store.document_by_id(document_id) is None and not self._was_replaced(citation):
                 raise SessionError(
                     f"this conversation quotes {citation['title']!r}, which was removed from the"
                     " library; read it again, or begin another conversation"
                 )
 
     def _was_replaced(self, citation: dict[str, Any]) -> bool:
-        """Whether a newer version stands where the document stood."""
+        """Return whether the library has a newer version of a cited document."""
         return self.store.document_at(citation["source"]) is not None
 
     def record(
-        self, question: str, answer: AnswerResult, decoder: Decoder, own: list[ChunkMemory]
+        self,
+        question: str,
+        answer: AnswerResult,
+        *,
+        decoder: Decoder,
+        own_chunks: list[ChunkMemory],
     ) -> None:
         """Add a turn: the decoder reads the answer and ends its chunk; the next turn starts one.
 
-        ``own`` is the list that the decoder adds its chunks to.
+        ``own_chunks`` is the list that the decoder adds its chunks to.
         """
-        said = answer.text if answer.mode == "quote" else ""  # free text was fed as it was written
-        ids = self.runtime.tokenizer.encode(said).ids
+        text = answer.text if answer.mode == "quote" else ""  # free text was fed as it was written
+        ids = self.runtime.tokenizer.encode(text).ids
         if ids:
             decoder.feed(ids)
         decoder.close(retrieve=False)
-        self.own = list(own)
+        self.own_chunks = list(own_chunks)
         self._state = {k: v.clone() for k, v in decoder.state().items()}
         self.turns.append(
             {
@@ -150,7 +158,7 @@ class SessionState:
         if not self.name:
             raise SessionError("this conversation has no name; give it one to save it")
         tensors = {f"decoder.{k}": v.contiguous().clone() for k, v in (self._state or {}).items()}
-        tensors |= _pack(self.own)
+        tensors |= _pack(self.own_chunks)
         meta = {
             "fingerprint": model_fingerprint(self.runtime),
             "model": self.runtime.name,
@@ -159,25 +167,25 @@ class SessionState:
 
 
 def model_fingerprint(runtime: Runtime) -> str:
-    """Return a short hash that any other model has differently, the layers that answer included.
+    """Return a short hash of a model, including the layers that only answer.
 
-    A library's fingerprint leaves those out. One-dimensional weights stand for all of them: they
-    are few, and no training leaves them as they were. They are taken from the file, so that the
+    A library's fingerprint leaves those out. Only the one-dimensional weights are hashed: they are
+    small, and any training changes them. They are taken from the file, so that the
     hash is the same in every compute type.
     """
-    few = {name: t.float() for name, t in load_vectors(runtime.folder).items()}
-    return hashlib.sha256(runtime.fingerprint.encode() + save(few)).hexdigest()[:16]
+    vectors = {name: t.float() for name, t in load_vectors(runtime.folder).items()}
+    return hashlib.sha256(runtime.fingerprint.encode() + save(vectors)).hexdigest()[:16]
 
 
-def _pack(own: Sequence[ChunkMemory]) -> dict[str, Tensor]:
-    if not own:
+def _pack(chunks: Sequence[ChunkMemory]) -> dict[str, Tensor]:
+    if not chunks:
         return {}
-    joined = join_memories(own)
+    joined = join_memories(chunks)
     return {f"own.{k}": v.contiguous() for k, v in vars(joined).items()}
 
 
 def _unpack(tensors: dict[str, Tensor], runtime: Runtime) -> list[ChunkMemory]:
-    """One memory for each chunk; raises ``ValueError`` when the tensors do not fit the model."""
+    """Return a memory for each chunk; raises ``ValueError`` where tensors do not fit the model."""
     names = [field.name for field in fields(ChunkMemory)]
     expect_names((f"own.{name}" for name in tensors), (f"own.{name}" for name in names))
     config, mask = runtime.config, tensors["mask"]

@@ -1,4 +1,4 @@
-"""Which sentence of free text is supported: by the words it shares with a retrieved sentence."""
+"""Support of written sentences: by the words they share with a sentence of a retrieved passage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Judge = Callable[[str], bool]
 
 
 class Evidence:
-    """The sentences of retrieved passages, and citations of those that backed something."""
+    """Sentences of retrieved passages, and citations of those that supported a written one."""
 
     def __init__(self, store: LibraryView, document: Callable[[str], DocumentRow]) -> None:
         self._store, self._document = store, document
@@ -30,11 +30,11 @@ class Evidence:
 
     @property
     def citations(self) -> tuple[Citation, ...]:
-        """What backed the supported sentences, in their order."""
+        """Citations of the supporting sentences, in the order of what they support."""
         return tuple(self._cited.values())
 
     def add(self, passages: Sequence[Passage]) -> None:
-        """Take the sentences that touch further passages."""
+        """Add the sentences that overlap the chunks of further passages."""
         for passage in passages:
             row = passage.row
             if row.id in self._chunks:
@@ -48,13 +48,13 @@ class Evidence:
 
     def supports(self, sentence: str) -> bool:
         """Say whether one source holds most of the sentence's content words, and cite the best."""
-        wanted = set(content_words(sentence))
-        if not wanted or not self._sources:
+        sentence_words = set(content_words(sentence))
+        if not sentence_words or not self._sources:
             return False
         key, (passage, end, words) = max(
-            self._sources.items(), key=lambda item: len(wanted & item[1][2])
+            self._sources.items(), key=lambda item: len(sentence_words & item[1][2])
         )
-        if len(wanted & words) / len(wanted) < _ENOUGH:
+        if len(sentence_words & words) / len(sentence_words) < _ENOUGH:
             return False
         if key not in self._cited:
             document = self._document(key[0])

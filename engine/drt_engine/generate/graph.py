@@ -96,7 +96,7 @@ def _cloned(part: T) -> T:
 
 def capture_cuda(work: Callable[[], None]) -> Callable[[], None]:
     """Capture the kernels that ``work`` launches; it is called more than once."""
-    side: torch.cuda.Stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+    side: torch.cuda.Stream = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # libraries allocate what they need outside of the graph
         for _ in range(2):

@@ -120,10 +120,10 @@ def question_ids(runtime: Runtime, question: str, *, what: str = "question") -> 
     ids = runtime.tokenizer.encode(question).ids
     if not ids or not re.search(r"\w", question):
         raise QuestionError(f"the {what} has no words, expected plain language")
-    most = MOST_QUESTION_CHUNKS * runtime.config.chunk
-    if len(ids) > most:
+    limit = MOST_QUESTION_CHUNKS * runtime.config.chunk
+    if len(ids) > limit:
         raise QuestionError(
-            f"the {what} has {len(ids)} tokens, expected at most {most}; make it shorter, "
+            f"the {what} has {len(ids)} tokens, expected at most {limit}; make it shorter, "
             "or read the long text as a document with `drt ingest`"
         )
     return ids

@@ -1,4 +1,4 @@
-"""How a question is asked that leans on the one before."""
+"""How a question is asked that is_follow_up on the one before."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.follow_up import in_context, leans
+from drt_engine.answer.follow_up import in_context, is_follow_up
 from drt_engine.answer.session import SessionState
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
 
@@ -18,7 +18,7 @@ FIRST = {"question": "What was the harvest of 1902 like?"}
     "question", ["And who signs it?", "What about Bergen?", "How old is she?", "and then?"]
 )
 def test_a_question_that_leans_gets_words_of_the_one_before(question: str) -> None:
-    assert leans(question)
+    assert is_follow_up(question)
     asked = in_context(question, [{"question": "Earlier?"}, FIRST])
     assert asked == f"{question} (harvest 1902 like)"
     assert in_context(question, []) == question
@@ -28,7 +28,7 @@ def test_a_question_that_leans_gets_words_of_the_one_before(question: str) -> No
     "question", ["Who keeps the key of the store?", "Which boats wait outside?", "Whose itinerary?"]
 )
 def test_others_stand_alone(question: str) -> None:
-    assert not leans(question)
+    assert not is_follow_up(question)
     assert in_context(question, [FIRST]) == question
 
 

@@ -71,7 +71,7 @@ def test_what_was_said_before_matters(store: Store, mode: Literal["quote", "free
     later = turn(store, session, TURNS[1], options)
     alone = ask(runtime(), store, TURNS[1], options)
     assert later.confidence != alone.confidence
-    assert len(session.own) > 1
+    assert len(session.own_chunks) > 1
 
 
 def test_streaming_records_the_turn_as_asking_does(store: Store) -> None:
@@ -87,11 +87,11 @@ def test_streaming_records_the_turn_as_asking_does(store: Store) -> None:
 def test_an_abandoned_stream_leaves_the_session_as_it_was(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)
-    before, chunks = logits(session), len(session.own)
+    before, chunks = logits(session), len(session.own_chunks)
     pieces = stream(runtime(), store, TURNS[1], FREE, session=session)
     next(pieces)
     del pieces
-    assert len(session.turns) == 1 and len(session.own) == chunks
+    assert len(session.turns) == 1 and len(session.own_chunks) == chunks
     assert torch.equal(logits(session), before)
 
 
@@ -100,13 +100,13 @@ def test_a_question_that_fails_leaves_the_session_as_it_was(
 ) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)
-    before, chunks = logits(session), len(session.own)
+    before, chunks = logits(session), len(session.own_chunks)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(LibraryView, "read_chunks", _interrupt)
         turn(store, session, TURNS[2], QUOTE)
     with pytest.raises(QuestionError):
         turn(store, session, "?", QUOTE)
-    assert len(session.turns) == 1 and len(session.own) == chunks
+    assert len(session.turns) == 1 and len(session.own_chunks) == chunks
     assert torch.equal(logits(session), before)
 
 
@@ -128,7 +128,7 @@ def test_turns_hold_what_was_said(store: Store) -> None:
 def test_an_empty_session_can_be_saved_and_restored(store: Store) -> None:
     SessionState.new(runtime(), store, "empty").save()
     restored = SessionState.restore(runtime(), store, "empty")
-    assert restored.turns == [] and restored.own == []
+    assert restored.turns == [] and restored.own_chunks == []
     fresh = ask(runtime(), store, TURNS[0], QUOTE)
     assert turn(store, restored, TURNS[0], QUOTE) == fresh
 
