@@ -316,7 +316,6 @@ class Assistant:
         with self._working() as (runtime, store):
             began = time.perf_counter()
             skipped: list[str] = []
-            described = ("", "")
             tokens = 0
 
             def report(step: IngestProgress) -> None:
@@ -325,10 +324,6 @@ class Assistant:
                 if progress is not None:
                     progress(step)
 
-            def describe(author: str, date: str) -> None:
-                nonlocal described
-                described = (author, date)
-
             try:
                 row, new = _engine.ingest_source(
                     runtime,
@@ -336,12 +331,11 @@ class Assistant:
                     found,
                     progress=report,
                     skipped=skipped.extend,
-                    described=describe,
                 )
             finally:
                 found.close()
             seconds = time.perf_counter() - began
-            document = _convert.document(row, new=new, skipped=tuple(skipped), described=described)
+            document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
 
     def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:

@@ -15,14 +15,8 @@ if TYPE_CHECKING:
     from drt_engine.summary.result import SummaryResult
 
 
-def document(
-    row: DocumentRow,
-    *,
-    new: bool = False,
-    skipped: tuple[str, ...] = (),
-    described: tuple[str, str] = ("", ""),
-) -> DocumentInfo:
-    """Return a catalogue row as the SDK shows it; ``described`` is its author and its date."""
+def document(row: DocumentRow, *, new: bool = False, skipped: tuple[str, ...] = ()) -> DocumentInfo:
+    """Return a catalogue row as the SDK shows it."""
     return DocumentInfo(
         id=row.id,
         title=row.title,
@@ -32,8 +26,8 @@ def document(
         chunks=row.chunks,
         new=new,
         skipped=skipped,
-        author=described[0],
-        date=described[1],
+        author=row.author,
+        date=row.date,
     )
 
 

@@ -68,9 +68,9 @@ SummaryLength = Literal["short", "medium", "long"]
 class DocumentInfo:
     """A document of a library; ``new`` is true when this call read it.
 
-    ``skipped`` says what its reader passed over and why, ``author`` and ``date`` are what the
-    document names (the date as YYYY-MM-DD where that is certain). They are empty unless this call
-    opened the file.
+    ``skipped`` says what its reader passed over and why; it is empty unless this call opened the
+    file. ``author`` and ``date`` are what the document names (the date as YYYY-MM-DD where that is
+    certain), empty where it names none.
     """
 
     id: str

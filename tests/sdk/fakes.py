@@ -127,21 +127,24 @@ class FakeEngine:
         *,
         progress: Any,
         skipped: Any,
-        described: Any,
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
         with open_document(source) as opened:
             text = "".join(block.text for block in opened.blocks)
             title, media_type = opened.title, opened.media_type
         skipped(opened.skipped)
-        described(opened.author, opened.date)
         id = hashlib.sha256(text.encode()).hexdigest()[:16]
         known = store.document_by_id(id)
         if known is not None:
             return known, False
         texts = list(_chunks(text))
         with store.begin_document(
-            document_id=id, title=title, source=source.location, media_type=media_type
+            document_id=id,
+            title=title,
+            source=source.location,
+            media_type=media_type,
+            author=opened.author,
+            date=opened.date,
         ) as writer:
             batch = _zeros([len(one.text.split()) for one in texts])
             writer.append(batch, texts)

@@ -99,6 +99,9 @@ def test_what_was_passed_over_is_told(assistant: Assistant, tmp_path: Path) -> N
         list(told.skipped)
     ]
     assert all(one.skipped == () for one in assistant.library.documents())
+    again = assistant.library.show(told.id)  # read from the catalogue, as another process would
+    assert (again.author, again.date) == (told.author, told.date)
+    assert again.to_dict()["author"] == "a@example.org" and again.to_dict()["date"] == "2020-03-02"
 
 
 def test_a_folder_without_documents_is_a_failure(assistant: Assistant, tmp_path: Path) -> None:

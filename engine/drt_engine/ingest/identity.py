@@ -19,7 +19,8 @@ from drt_engine.errors import EmptyDocument, StoreError
 from drt_engine.store import DocumentRow, Store
 from drt_engine.text.tokenizer import Tokenizer
 
-_READERS = "3:"  # to be raised when a reader gives another text for the same bytes
+# to be raised when a reader gives another text, author or date for the same bytes
+_READERS = "4:"
 
 
 @dataclass(frozen=True)
@@ -136,6 +137,14 @@ def expect_same_text(store: Store, row: DocumentRow, text: DocumentText) -> None
             f"the library holds another text with the id {row.id} ({row.title!r}): remove it"
             " with `drt library remove`, and read this document again"
         )
+
+
+def complete_author_and_date(store: Store, row: DocumentRow, text: DocumentText) -> DocumentRow:
+    """Store author and date of a document that was read before the library kept them."""
+    if row.author or row.date or not (text.author or text.date):
+        return row
+    store.set_author_and_date(row.id, text.author, text.date)
+    return store.document(row.id)
 
 
 def place_document(store: Store, row: DocumentRow, place: str) -> DocumentRow:

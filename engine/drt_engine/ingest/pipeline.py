@@ -23,6 +23,7 @@ from drt_engine.documents import Source, open_document
 from drt_engine.errors import StoreError, UnreadableDocument
 from drt_engine.ingest.identity import (
     DocumentText,
+    complete_author_and_date,
     expect_same_text,
     file_digest,
     identify,
@@ -40,7 +41,6 @@ SEGMENT_CHUNKS = 256
 
 Progress = Callable[[IngestProgress], None]
 Skipped = Callable[[tuple[str, ...]], None]
-Described = Callable[[str, str], None]
 
 
 class Changed(Exception):
@@ -54,7 +54,6 @@ def ingest_source(
     *,
     progress: Progress | None = None,
     skipped: Skipped | None = None,
-    described: Described | None = None,
 ) -> tuple[DocumentRow, bool]:
     """Read a document into the library unless its text is there; return it and whether it is new.
 
@@ -70,8 +69,6 @@ def ingest_source(
     text = identify(source, runtime.tokenizer)
     if skipped is not None and text.skipped:
         skipped(text.skipped)
-    if described is not None:
-        described(text.author, text.date)
     place = source.location if source.path is not None else f"{source.name} {text.document_id}"
     row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
     if digest is not None and row.source == place and digest == file_digest(source):
@@ -91,6 +88,7 @@ def _ingest(
     existing = store.document_by_id(text.document_id)
     if existing is not None:
         expect_same_text(store, existing, text)
+        existing = complete_author_and_date(store, existing, text)
         return place_document(store, existing, place), False
     if store.get_setting("model") is None:
         store.set_setting("model", runtime.name)
@@ -140,7 +138,12 @@ def read_document(
         )
     )
     writer = store.begin_document(
-        document_id=text.document_id, title=text.title, source=place, media_type=text.media_type
+        document_id=text.document_id,
+        title=text.title,
+        source=place,
+        media_type=text.media_type,
+        author=text.author,
+        date=text.date,
     )
     at = writer.committed_characters
     with SegmentWriting(writer) as writing:

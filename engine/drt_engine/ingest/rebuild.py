@@ -150,6 +150,8 @@ def _read_kept(
         row.media_type,
         row.created,
         origins=view.origins(row.id),
+        author=row.author,
+        date=row.date,
     )
     if text.document_id != row.id:
         raise CorruptStore(

@@ -119,15 +119,28 @@ class Store(LibraryView):
         with self._writing():
             self._folder.delete(self._catalog.rename_source(document_id, source))
 
+    def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
+        """Set what a document names as its author and date; NotFound."""
+        with self._writing():
+            self._catalog.set_author_and_date(document_id, author, date)
+
     def note_source(self, path: str, digest: str, document: str) -> None:
         """Remember the digest of a file's bytes, so that the same bytes are not parsed again."""
         self._catalog.note_source(path, digest, document)
 
     def begin_document(
-        self, *, document_id: str, title: str, source: str, media_type: str
+        self,
+        *,
+        document_id: str,
+        title: str,
+        source: str,
+        media_type: str,
+        author: str = "",
+        date: str = "",
     ) -> DocumentWriter:
         """Start or resume reading a document, holding the writer's lock until it is closed.
 
+        ``author`` and ``date`` are what the document names, empty where it names none.
         Raises LockTimeout, and StoreError when the document is in the library already.
         """
         from drt_engine.store.segments.writer import DocumentWriter
@@ -141,7 +154,14 @@ class Store(LibraryView):
             writer = DocumentWriter(
                 self._catalog, self._folder, layout=layout, release=self._lock.release
             )
-            return writer.begin(document_id, title, source=source, media_type=media_type)
+            return writer.begin(
+                document_id,
+                title,
+                source=source,
+                media_type=media_type,
+                author=author,
+                date=date,
+            )
         except BaseException:
             self._lock.release()
             raise

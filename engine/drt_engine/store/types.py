@@ -89,6 +89,8 @@ class DocumentRow(NamedTuple):
     tokens: int
     chunks: int
     created: str
+    author: str = ""  # as the document names them; unknown to libraries before version 5
+    date: str = ""
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,10 @@ def frames_of(path: Path) -> list[Frame]:
         return list(Frames().read(file, path.name))
 
 
-def write(path: Path, frames: list[Frame]) -> Path:
+def write(path: Path, frames: list[Frame], *, version: int = 3) -> Path:
     """An archive that is sealed correctly, whatever its frames hold."""
     writer = Frames()
-    data = bytearray(writer.start())
+    data = bytearray(writer.start(version))
     for kind, payload in frames:
         data += b"".join(writer.packed(kind, payload))
     digest = writer.digest()

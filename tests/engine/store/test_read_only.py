@@ -146,14 +146,14 @@ def test_an_older_library_that_is_read_only_says_so(
     made: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with sqlite3.connect(made / "catalog.db") as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     connection.close()
     monkeypatch.setattr("drt_engine.store.catalogue.database._is_writable", lambda path: False)
     with pytest.raises(StoreError, match="of an older version"):
         Store.open(made)
     monkeypatch.undo()
     with sqlite3.connect(made / "catalog.db") as connection:
-        connection.execute("PRAGMA user_version = 4")
+        connection.execute("PRAGMA user_version = 5")
     connection.close()
     with Store.open(made) as store:
         assert store.check() == []

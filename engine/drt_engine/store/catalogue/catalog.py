@@ -39,7 +39,7 @@ _MIN_PREFIX = 4
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
 _LANDMARK_FILE_NAME = re.compile(r"shelf-[0-9a-f]{12}\.lmk")
 _MOST_CHUNKS = 1 << 40  # of a library; more is a damaged number
-_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created"
+_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date"
 _SEGMENT = (
     "s.id, d.id, s.name, s.first_ordinal, s.first_chunk, s.chunks, s.landmarks_crc, s.shelf,"
     " s.shelf_row"
@@ -161,7 +161,16 @@ class Catalog:
             raise _no_id(document_id)
         return int(row[0])
 
-    def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> DocumentRow:
+    def begin(
+        self,
+        document_id: str,
+        title: str,
+        *,
+        source: str,
+        media_type: str,
+        author: str = "",
+        date: str = "",
+    ) -> DocumentRow:
         """Make or take up a partial document; StoreError when it is ready already."""
         with self.database.transaction() as connection:
             state_row = connection.execute(
@@ -172,11 +181,14 @@ class Catalog:
                     f"document {document_id} is in the library already: remove it to reread it"
                 )
             connection.execute(
-                "INSERT INTO documents (id, state, title, source, media_type, created)"
-                " VALUES (?, 'partial', ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                "INSERT INTO documents"
+                " (id, state, title, source, media_type, created, author, date)"
+                " VALUES (?, 'partial', ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
                 " title = excluded.title, source = excluded.source,"
-                " media_type = excluded.media_type",
-                (document_id, storable(title), storable(source), media_type, now()),
+                " media_type = excluded.media_type, author = excluded.author,"
+                " date = excluded.date",
+                (document_id, storable(title), storable(source), media_type, now())
+                + (storable(author), storable(date)),
             )
             update_document_checksum(connection, _number_of(connection, document_id))
         row = self.document_by_id(document_id, state="partial")
@@ -239,6 +251,16 @@ class Catalog:
             connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
             update_document_checksum(connection, number)
         return files
+
+    def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
+        """Set what a ready document names as its author and date; NotFound."""
+        number = self.number(document_id)
+        with self.database.transaction() as connection:
+            connection.execute(
+                "UPDATE documents SET author = ?, date = ? WHERE number = ?",
+                (storable(author), storable(date), number),
+            )
+            update_document_checksum(connection, number)
 
     def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
         """Return row numbers of documents of a state, in library order.
@@ -477,7 +499,7 @@ def _no_id(document_id: str) -> NotFound:
 
 
 def _document(row: Row) -> DocumentRow:
-    expect(row, "ssssiiis")
+    expect(row, "ssssiiisss")
     return DocumentRow(*row)
 
 

@@ -115,7 +115,7 @@ _SECOND = (
 def _m002_checksums_and_landmark_files(connection: sqlite3.Connection) -> None:
     for statement in _SECOND:
         connection.execute(statement)
-    row_values.update_all_checksums(connection, origins=False)
+    row_values.update_all_checksums(connection, version=2)
 
 
 def _m003_origins(connection: sqlite3.Connection) -> None:
@@ -149,11 +149,18 @@ def _m004_index_words(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
+def _m005_author_and_date(connection: sqlite3.Connection) -> None:
+    # at the end of the row, after its checksum, which is right as long as both are empty
+    for column in ("author", "date"):
+        connection.execute(f"ALTER TABLE documents ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_checksums_and_landmark_files,
     _m003_origins,
     _m004_index_words,
+    _m005_author_and_date,
 )
 
 

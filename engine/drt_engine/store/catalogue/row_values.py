@@ -11,12 +11,20 @@ from collections.abc import Iterable
 
 from drt_engine.store.catalogue.row_checksums import blob_crc, chunk_rows_checksum, row_checksum
 
+LAST_VERSION = 5  # of the catalogue
+
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
 
 
-def document_checksum(connection: sqlite3.Connection, number: int, *, origins: bool = True) -> int:
-    """Return the checksum of a document's row, its places, and its origins if there are any."""
+def document_checksum(
+    connection: sqlite3.Connection, number: int, *, version: int = LAST_VERSION
+) -> int:
+    """Return the checksum of a document's row, its places, and its origins if there are any.
+
+    ``version`` is the catalogue's: before 3 it had no origins, before 5 no author and date. These
+    count only where there are any, so that the checksums of older versions stay right.
+    """
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
         " FROM documents WHERE number = ?",
@@ -26,8 +34,19 @@ def document_checksum(connection: sqlite3.Connection, number: int, *, origins: b
         "SELECT start, page, section FROM places WHERE document = ? ORDER BY start", (number,)
     ).fetchall()
     return row_checksum(
-        [number, *row, *places, *(_origin_checksums(connection, number) if origins else ())]
+        [
+            number,
+            *row,
+            *places,
+            *(_origin_checksums(connection, number) if version >= 3 else ()),
+            *(_author_and_date(connection, number) if version >= 5 else ()),
+        ]
     )
+
+
+def _author_and_date(connection: sqlite3.Connection, number: int) -> list[tuple[str, str]]:
+    rows = connection.execute("SELECT author, date FROM documents WHERE number = ?", (number,))
+    return [(author, date) for author, date in rows if (author, date) != ("", "")]
 
 
 def _origin_checksums(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:
@@ -71,12 +90,12 @@ def session_rows(connection: sqlite3.Connection) -> Iterable[tuple[int, SessionV
 
 
 def update_document_checksum(
-    connection: sqlite3.Connection, number: int, *, origins: bool = True
+    connection: sqlite3.Connection, number: int, *, version: int = LAST_VERSION
 ) -> None:
-    """Write a document's checksum; a catalogue before version 3 has no origins."""
+    """Write a document's checksum, as a catalogue of ``version`` has it."""
     connection.execute(
         "UPDATE documents SET seal = ? WHERE number = ?",
-        (document_checksum(connection, number, origins=origins), number),
+        (document_checksum(connection, number, version=version), number),
     )
 
 
@@ -96,10 +115,10 @@ def put_setting(connection: sqlite3.Connection, key: str, value: str) -> None:
     )
 
 
-def update_all_checksums(connection: sqlite3.Connection, *, origins: bool = True) -> None:
+def update_all_checksums(connection: sqlite3.Connection, *, version: int = LAST_VERSION) -> None:
     """Write the checksums of all rows of a catalogue that had none."""
     for (number,) in connection.execute("SELECT number FROM documents").fetchall():
-        update_document_checksum(connection, number, origins=origins)
+        update_document_checksum(connection, number, version=version)
     for (segment_id,) in connection.execute("SELECT id FROM segments").fetchall():
         update_segment_checksum(connection, segment_id)
     for key, value in connection.execute("SELECT key, value FROM settings").fetchall():

@@ -6,6 +6,7 @@ Knows nothing of tensors or models; page and section come with the texts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import pairwise
 from types import TracebackType
 from typing import Self
@@ -49,20 +50,36 @@ class Appender:
         self._row: DocumentRow | None = None
         self._hash = TextHash()
 
-    def begin(self, document_id: str, title: str, *, source: str, media_type: str) -> Self:
+    def begin(
+        self,
+        document_id: str,
+        title: str,
+        *,
+        source: str,
+        media_type: str,
+        author: str = "",
+        date: str = "",
+    ) -> Self:
         """Take up a document; the caller holds the writer's lock, ``close`` calls ``release``."""
         if not ID.fullmatch(document_id):
             raise ValueError(
                 f"document id is {document_id!r}, expected 16 lowercase hexadecimal digits"
             )
-        self._row = self._catalog.begin(document_id, title, source=source, media_type=media_type)
+        begin = partial(
+            self._catalog.begin,
+            document_id,
+            title,
+            source=source,
+            media_type=media_type,
+            author=author,
+            date=date,
+        )
+        self._row = begin()
         try:
             self._hash = Texts(self._catalog).hash_of(document_id)
         except CorruptStore:  # an interrupted reading whose text was damaged since: begin anew
             self._folder.delete(self._catalog.remove(document_id))
-            self._row = self._catalog.begin(
-                document_id, title, source=source, media_type=media_type
-            )
+            self._row = begin()
         return self
 
     @property

@@ -15,8 +15,8 @@ from typing import IO
 from drt_engine.errors import CorruptStore, StoreError
 
 MAGIC = b"\x89DRTARC\n"
-VERSION = 2
-_KNOWN_VERSIONS = (1, VERSION)  # the first had no ORIG
+VERSION = 3
+_KNOWN_VERSIONS = (1, 2, VERSION)  # 1 had no ORIG, 2 no author and date
 _FRAME = struct.Struct("<4sQI")  # kind, length of the payload, CRC32 of kind, length and payload
 CHUNK_HEADER = struct.Struct("<QIqII")  # start, tokens, page, bytes of section, bytes of text
 PLACE_HEADER = struct.Struct("<QqI")  # start, page, bytes of section
@@ -59,9 +59,9 @@ class Frames:
         """Return the SHA-256 of everything so far."""
         return self._digest.digest()
 
-    def start(self) -> bytes:
+    def start(self, version: int = VERSION) -> bytes:
         """Return the file's first bytes."""
-        first = MAGIC + struct.pack("<I", VERSION)
+        first = MAGIC + struct.pack("<I", version)
         self._digest.update(first)
         return first
 

@@ -91,7 +91,12 @@ class _Intake:
         self._row, self._places, self._origins = row, places, []
         appender = Appender(session.catalog, session.folder, layout=layout)
         self._appender = appender.begin(
-            row.id, row.title, source=row.source, media_type=row.media_type
+            row.id,
+            row.title,
+            source=row.source,
+            media_type=row.media_type,
+            author=row.author,
+            date=row.date,
         )
 
     def _append(self, part: Part) -> None:

@@ -175,7 +175,7 @@ def _about(payload: bytes) -> About:
 
 def _document(payload: bytes) -> DocumentRow:
     row = DocumentRow(**_loads(payload))
-    words, numbers = (*row[:4], row.created), row[4:7]
+    words, numbers = (*row[:4], row.created, row.author, row.date), row[4:7]
     _expect_texts(*words)
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers):
         raise TypeError(f"{numbers} are not of a document")
