@@ -35,8 +35,13 @@ def list_documents(settings: Settings, /, as_json: bool) -> None:
         note(settings, f"The library at {library.path} holds no documents; drt ingest reads some.")
     print_table(
         [
-            (one.id, f"{one.tokens:,} tokens", one_line(one.title), one_line(one.source))
-            for one in documents
+            (
+                document.id,
+                f"{document.tokens:,} tokens",
+                one_line(document.title),
+                one_line(document.source),
+            )
+            for document in documents
         ],
         right=[1],
     )
@@ -61,11 +66,11 @@ def show(
         shown = sys.stdout.isatty()
         click.echo(printable(text) if shown else text, nl=shown)
         return
-    found = library.show(document)
+    info = library.show(document)
     if as_json:
-        print_json(found.to_dict())
+        print_json(info.to_dict())
         return
-    print_fields({name: value for name, value in found.to_dict().items() if name != "new"})
+    print_fields({name: value for name, value in info.to_dict().items() if name != "new"})
 
 
 @with_global_options()
@@ -163,8 +168,8 @@ def import_(settings: Settings, /, file: str) -> None:
     """
     library = settings.open_library()
     documents = library.import_archive(file)
-    for one in documents:
-        click.echo(f"imported  {one.id}  {one_line(one.title)}")
+    for document in documents:
+        click.echo(f"imported  {document.id}  {one_line(document.title)}")
     if not documents:
         note(settings, f"All documents of {file} are in the library at {library.path} already.")
 
@@ -184,5 +189,5 @@ def rebuild(settings: Settings, /) -> None:
     library = settings.open_library()
     with progress_bar(settings) as progress:
         documents = library.rebuild(**settings.runtime(), progress=progress)
-    for one in documents:
-        click.echo(f"rebuilt  {one.id}  {one_line(one.title)}")
+    for document in documents:
+        click.echo(f"rebuilt  {document.id}  {one_line(document.title)}")

@@ -12,10 +12,10 @@ from typing import Any
 
 from drt_engine.errors import CorruptStore, NotFound, SessionError
 from drt_engine.results import FoundTurn, SessionInfo
-from drt_engine.store.catalogue.catalog import nearest, now
 from drt_engine.store.catalogue.database import Database
+from drt_engine.store.catalogue.document_rows import nearest
 from drt_engine.store.catalogue.row_checksums import expect
-from drt_engine.store.catalogue.row_values import SessionValues, session_checksum
+from drt_engine.store.catalogue.row_values import SessionValues, now, session_checksum
 from drt_engine.store.types import SessionRow
 
 

@@ -24,9 +24,9 @@ from drt_engine.errors import (
     StoreError,
 )
 from drt_engine.results import Finding
-from drt_engine.store.catalogue.catalog import VOCABULARY, now
 from drt_engine.store.catalogue.database import Database
-from drt_engine.store.catalogue.row_values import put_setting
+from drt_engine.store.catalogue.document_rows import VOCABULARY
+from drt_engine.store.catalogue.row_values import now, put_setting
 from drt_engine.store.filesystem import library_folder
 from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk
 from drt_engine.store.filesystem.lock import WriterLock

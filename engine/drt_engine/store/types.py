@@ -13,6 +13,9 @@ from drt_engine.errors import ConfigError
 if TYPE_CHECKING:
     from torch import Tensor
 
+Place = tuple[int, int | None, str | None]  # start, page, section
+Origins = tuple[int, str]  # start, anchors from there on
+
 Encoding = Literal["int8", "bf16"]
 ENCODINGS: tuple[Encoding, ...] = ("int8", "bf16")
 MAX_CHUNKS = 65_536  # of one segment file

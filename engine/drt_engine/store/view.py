@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from drt_engine.errors import ConfigError, CorruptStore, FingerprintMismatch, StoreError
 from drt_engine.results import Finding, FoundTurn, SessionInfo
 from drt_engine.store.catalogue import search
-from drt_engine.store.catalogue.catalog import VOCABULARY, Catalog
+from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.chunk_rows import Texts, missing_chunk
 from drt_engine.store.catalogue.database import Database
+from drt_engine.store.catalogue.document_rows import VOCABULARY
 from drt_engine.store.filesystem import library_folder
 from drt_engine.store.segments.format import SegmentHeader
 from drt_engine.store.segments.records import copied_segment

@@ -15,7 +15,7 @@ from drt_engine.errors import EmptyDocument, NotFound
 from drt_engine.results import Citation
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
-from drt_engine.store.catalogue.catalog import nearest
+from drt_engine.store.catalogue.document_rows import nearest
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.candidates import Candidate, sentence_candidates
 from drt_engine.summary.options import SummaryOptions

@@ -13,7 +13,7 @@ import pytest
 
 from drt_engine.errors import StoreError
 from drt_engine.store import Store, sessions
-from drt_engine.store.catalogue import catalog
+from drt_engine.store.catalogue import document_rows
 from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import ERRORS, FailingDisk
 from tests.engine.store.failing_calls import FailingCalls
@@ -71,7 +71,7 @@ def fail_everywhere(
 def test_calls_may_fail_once(
     base: Path, tmp_path: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (catalog, sessions):
+    for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
     # every third call, with another error each time; the test below fails each one in every way
@@ -88,7 +88,7 @@ def test_every_call_may_fail_once_in_every_way(
     error: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    for module in (catalog, sessions):
+    for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     assert fail_everywhere(base, tmp_path / "faults", operation, [error]) > 1
 
@@ -129,7 +129,7 @@ def assert_old_or_new(path: Path, operation: Operation, before: bytes, *, failed
 @pytest.fixture
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
-    for module in (catalog, sessions):
+    for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 

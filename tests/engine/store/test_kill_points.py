@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.store import Store, sessions
-from drt_engine.store.catalogue import catalog
+from drt_engine.store.catalogue import document_rows
 from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import CountingDisk, DyingDisk, Killed
 from tests.engine.store.helpers import errors
@@ -26,7 +26,7 @@ Operation = Callable[[Store], None]
 @pytest.fixture(autouse=True)
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
     """One time for all documents, and shelves even in a small library."""
-    for module in (catalog, sessions):
+    for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 
@@ -34,7 +34,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
-        for module in (catalog, sessions):
+        for module in (document_rows, sessions):
             patch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
         return make_base(tmp_path_factory.mktemp("base"))
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.store import Store, sessions
-from drt_engine.store.catalogue import catalog
+from drt_engine.store.catalogue import document_rows
 from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import RecordingDisk, Step
 from tests.engine.store.helpers import errors
@@ -28,7 +28,7 @@ PAGE = 4096
 
 @pytest.fixture(autouse=True)
 def steady(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (catalog, sessions):
+    for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from drt_engine.errors import StoreError
-from drt_engine.store.catalogue.catalog import IN_LIST, Catalog, json_list
-from drt_engine.store.catalogue.database import Row
+from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.database import IN_LIST, Row, json_list
 from drt_engine.store.catalogue.row_checksums import expect, unpack_text
 from drt_engine.store.identity import TextHash
 from drt_engine.store.types import ChunkRow, ChunkText

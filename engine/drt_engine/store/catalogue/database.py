@@ -6,6 +6,7 @@ Knows nothing of documents; the schema is in migrations.py and the queries in ca
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import sqlite3
 import threading
@@ -22,6 +23,19 @@ from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.filesystem.lock import WriterLock
 
 Row = tuple[Any, ...]
+
+# an IN list of any length as one parameter, which ``json_list`` makes
+IN_LIST = "IN (SELECT value FROM json_each(?))"
+
+
+def json_list(values: Sequence[int] | Sequence[str]) -> str:
+    """Return the parameter for IN_LIST."""
+    return json.dumps(values)
+
+
+def storable(text: str) -> str:
+    """Return text as SQLite takes it: bytes of a file name that are not UTF-8 become escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Database:

@@ -6,6 +6,7 @@ caller.
 
 from __future__ import annotations
 
+import datetime
 import sqlite3
 from collections.abc import Iterable
 
@@ -15,6 +16,11 @@ LAST_VERSION = 5  # of the catalogue
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
+
+
+def now() -> str:
+    """Return the current time as it is stored: UTC, ISO 8601, whole seconds."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def document_checksum(

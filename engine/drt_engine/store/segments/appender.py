@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from drt_engine.errors import CorruptStore, StoreError
-from drt_engine.store.catalogue.catalog import Catalog, Origins, Place
+from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.chunk_rows import Texts
 from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
 from drt_engine.store.filesystem.library_folder import Folder
@@ -26,7 +26,7 @@ from drt_engine.store.segments.records import (
     landmarks_crc,
     segment_name,
 )
-from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, SegmentRow
+from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place, RecordLayout, SegmentRow
 
 
 class Appender:

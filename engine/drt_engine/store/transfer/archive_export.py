@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drt_engine.errors import StoreError
-from drt_engine.store.catalogue.catalog import Origins, Place
 from drt_engine.store.filesystem.disk import Disk, DurableFile
 from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS
@@ -27,7 +26,7 @@ from drt_engine.store.transfer.archive_format import (
     PLACE_HEADER,
     Frames,
 )
-from drt_engine.store.types import ChunkText, DocumentRow
+from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place
 
 if TYPE_CHECKING:
     from drt_engine.store.view import LibraryView

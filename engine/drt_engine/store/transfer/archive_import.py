@@ -11,7 +11,7 @@ from pathlib import Path
 
 from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
-from drt_engine.store.catalogue.catalog import VOCABULARY, Origins, Place
+from drt_engine.store.catalogue.document_rows import VOCABULARY
 from drt_engine.store.identity import ID, TextHash
 from drt_engine.store.segments.appender import Appender, check_texts
 from drt_engine.store.segments.format import (
@@ -25,7 +25,7 @@ from drt_engine.store.segments.records import chunk_lengths
 from drt_engine.store.sessions import check_name
 from drt_engine.store.transfer.archive_format import damaged
 from drt_engine.store.transfer.archive_reader import About, From, Item, Part, read_archive
-from drt_engine.store.types import DocumentRow, SessionRow
+from drt_engine.store.types import DocumentRow, Origins, Place, SessionRow
 from drt_engine.store.view import LibraryView
 from drt_engine.store.write_session import WriteSession
 

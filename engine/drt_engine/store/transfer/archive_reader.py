@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from drt_engine.errors import ConfigError, StoreError
-from drt_engine.store.catalogue.catalog import Origins, Place
 from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
 from drt_engine.store.filesystem.disk import open_plain
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader, plan
@@ -30,7 +29,7 @@ from drt_engine.store.transfer.archive_format import (
     Frames,
     damaged,
 )
-from drt_engine.store.types import ChunkText, DocumentRow, RecordLayout, SessionRow
+from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place, RecordLayout, SessionRow
 
 
 @dataclass(frozen=True)

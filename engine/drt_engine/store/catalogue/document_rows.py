@@ -1,0 +1,292 @@
+"""Documents, settings and the files that documents came from, as catalogue rows.
+
+Knows nothing of segments, of tensors or of locks: the store decides who may write.
+"""
+
+from __future__ import annotations
+
+import difflib
+import sqlite3
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from drt_engine.errors import CorruptStore, NotFound, StoreError
+from drt_engine.store.catalogue.database import IN_LIST, Database, Row, json_list, storable
+from drt_engine.store.catalogue.row_checksums import expect, pack_text
+from drt_engine.store.catalogue.row_removal import drop_document, drop_source
+from drt_engine.store.catalogue.row_values import (
+    now,
+    put_setting,
+    setting_checksum,
+    update_document_checksum,
+)
+from drt_engine.store.types import DocumentRow, Origins, Place
+
+VOCABULARY = "vocabulary"  # setting: how many token ids the model has
+
+_MIN_PREFIX = 4
+_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date"
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """Return the end of a "no such name" sentence: what is alike, or else what exists."""
+    if not names:
+        return "there is none yet"
+    folded = {candidate.casefold(): candidate for candidate in names}
+    close = [
+        folded[candidate] for candidate in difflib.get_close_matches(name.casefold(), folded, n=3)
+    ]
+    close += [candidate for candidate in names if name and name.casefold() in candidate.casefold()]
+    if close:
+        return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
+    rest_of_names = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return f"there is {', '.join(map(repr, names[:3]))}{rest_of_names}"
+
+
+class DocumentRows:
+    """Queries and changes on documents; each changing method is one transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+
+    # settings
+
+    def get_setting(self, key: str) -> str | None:
+        """Return a setting's text, or None; CorruptStore when it is not what was written."""
+        row = self.database.first_row("SELECT value, seal FROM settings WHERE key = ?", (key,))
+        if row is not None and row[1] != setting_checksum(key, row[0]):
+            raise CorruptStore(
+                f"the setting {key!r} in the catalogue {self.database.path} is damaged: restore the"
+                " library from a copy, or read the documents into a new one"
+            )
+        return None if row is None else str(row[0])
+
+    def set_setting(self, key: str, value: str) -> None:
+        with self.database.transaction() as connection:
+            put_setting(connection, key, value)
+
+    # documents
+
+    def documents(self, *, state: str = "ready") -> list[DocumentRow]:
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE state = ? ORDER BY number", (state,)
+        )
+        return [_document(row) for row in rows]
+
+    def document_by_id(self, document_id: str, *, state: str = "ready") -> DocumentRow | None:
+        row = self.database.first_row(
+            f"SELECT {_DOCUMENT} FROM documents WHERE id = ? AND state = ?", (document_id, state)
+        )
+        return None if row is None else _document(row)
+
+    def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE id {IN_LIST} AND state = 'ready'"
+            " ORDER BY number",
+            (json_list(list(ids)),),
+        )
+        return [_document(row) for row in rows]
+
+    def has_documents(self) -> bool:
+        row = self.database.first_row("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
+        return row is not None
+
+    def document_at(self, source: str) -> DocumentRow | None:
+        row = self.database.first_row(
+            f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",
+            (storable(source),),
+        )
+        return None if row is None else _document(row)
+
+    def document(self, name: str) -> DocumentRow:
+        """Return the one ready document that a name means; NotFound when none or several."""
+        name = storable(name)
+        exact = self.document_by_id(name)
+        if exact is not None:
+            return exact
+        rows = self.documents()
+        for matches in _name_matches(name, rows):
+            if len(matches) == 1:
+                return matches[0]
+            if matches:
+                ids = ", ".join(row.id for row in matches[:5])
+                raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
+        names = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
+        hint = nearest(name, list(dict.fromkeys(names)))
+        raise NotFound(f"no document {name!r} in the library: {hint}")
+
+    def number(self, document_id: str) -> int:
+        """Return a ready document's row number; NotFound."""
+        row = self.database.first_row(
+            "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (document_id,)
+        )
+        if row is None:
+            raise _no_id(document_id)
+        return int(row[0])
+
+    def begin(
+        self,
+        document_id: str,
+        title: str,
+        *,
+        source: str,
+        media_type: str,
+        author: str = "",
+        date: str = "",
+    ) -> DocumentRow:
+        """Make or take up a partial document; StoreError when it is ready already."""
+        with self.database.transaction() as connection:
+            state_row = connection.execute(
+                "SELECT state FROM documents WHERE id = ?", (document_id,)
+            ).fetchone()
+            if state_row is not None and state_row[0] == "ready":
+                raise StoreError(
+                    f"document {document_id} is in the library already: remove it to reread it"
+                )
+            connection.execute(
+                "INSERT INTO documents"
+                " (id, state, title, source, media_type, created, author, date)"
+                " VALUES (?, 'partial', ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET"
+                " title = excluded.title, source = excluded.source,"
+                " media_type = excluded.media_type, author = excluded.author,"
+                " date = excluded.date",
+                (document_id, storable(title), storable(source), media_type, now())
+                + (storable(author), storable(date)),
+            )
+            update_document_checksum(connection, _number_of(connection, document_id))
+        row = self.document_by_id(document_id, state="partial")
+        if row is None:
+            raise StoreError(
+                f"document {document_id} was removed by another process: read it again"
+            )
+        return row
+
+    def finish(
+        self,
+        document_id: str,
+        places: Sequence[Place],
+        *,
+        origins: Sequence[Origins] = (),
+        created: str | None = None,
+    ) -> list[str]:
+        """Mark a document ready, replacing others of its source; returns the files to delete."""
+        with self.database.transaction() as connection:
+            number, source = connection.execute(
+                "SELECT number, source FROM documents WHERE id = ?", (document_id,)
+            ).fetchone()
+            files = drop_source(connection, source, keep=number)
+            connection.executemany(
+                "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
+            )
+            connection.executemany(
+                "INSERT INTO origins VALUES (?, ?, ?)",
+                [(number, start, pack_text(anchors)) for start, anchors in origins],
+            )
+            connection.execute(
+                "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",
+                (created or now(), number),
+            )
+            update_document_checksum(connection, number)
+        return files
+
+    def remove(self, document_id: str) -> list[str]:
+        """Remove a document in any state; returns the files to delete; NotFound."""
+        with self.database.transaction() as connection:
+            return self.remove_in(connection, document_id)
+
+    def remove_in(self, connection: sqlite3.Connection, document_id: str) -> list[str]:
+        """Remove a document inside a transaction of the caller; NotFound."""
+        row = connection.execute(
+            "SELECT number FROM documents WHERE id = ?", (document_id,)
+        ).fetchone()
+        if row is None:
+            raise _no_id(document_id)
+        return drop_document(connection, row[0])
+
+    def rename_source(self, document_id: str, source: str) -> list[str]:
+        """Move a document to another source, replacing the one there.
+
+        Returns the files to delete.
+        """
+        number, source = self.number(document_id), storable(source)
+        with self.database.transaction() as connection:
+            files = drop_source(connection, source, keep=number)
+            connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
+            update_document_checksum(connection, number)
+        return files
+
+    def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
+        """Set what a ready document names as its author and date; NotFound."""
+        number = self.number(document_id)
+        with self.database.transaction() as connection:
+            connection.execute(
+                "UPDATE documents SET author = ?, date = ? WHERE number = ?",
+                (storable(author), storable(date), number),
+            )
+            update_document_checksum(connection, number)
+
+    def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
+        """Return row numbers of documents of a state, in library order.
+
+        Raises NotFound for an unknown id.
+        """
+        rows = self.database.query(
+            f"SELECT id, number FROM documents WHERE id {IN_LIST} AND state = ?",
+            (json_list(list(ids)), state),
+        )
+        number_of_id: dict[str, int] = dict(rows)
+        for document_id in ids:
+            if document_id not in number_of_id:
+                raise _no_id(document_id)
+        return sorted(number_of_id.values())
+
+    def document_condition(
+        self, ids: Sequence[str] | None, *, state: str = "ready"
+    ) -> tuple[str, list[str]]:
+        """Return a condition on ``d.number``, with its parameters, that keeps these documents."""
+        if ids is None:
+            return "", []
+        return f"AND d.number {IN_LIST}", [json_list(self.numbers(ids, state=state))]
+
+    # files read before
+
+    def source_digest(self, path: str) -> tuple[str, str] | None:
+        """Return the digest of a file's bytes when it was read, and the document that it gave."""
+        row = self.database.first_row(
+            "SELECT digest, document FROM sources WHERE path = ?", (storable(path),)
+        )
+        return None if row is None else (str(row[0]), str(row[1]))
+
+    def note_source(self, path: str, digest: str, document: str) -> None:
+        """Remember which bytes gave which document."""
+        with self.database.transaction() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)",
+                (storable(path), digest, document),
+            )
+
+
+def _no_id(document_id: str) -> NotFound:
+    return NotFound(f"no document has the id {document_id!r}: list the library's documents")
+
+
+def _document(row: Row) -> DocumentRow:
+    expect(row, "ssssiiisss")
+    return DocumentRow(*row)
+
+
+def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
+    """Return rows a name may mean, by decreasing strictness."""
+    ways = [
+        [row for row in rows if row.source == name],
+        [row for row in rows if row.title == name],
+        [row for row in rows if PurePath(row.source).name == name],
+    ]
+    if len(name) >= _MIN_PREFIX:
+        ways.append([row for row in rows if row.id.startswith(name.lower())])
+    return ways
+
+
+def _number_of(connection: sqlite3.Connection, document_id: str) -> int:
+    row = connection.execute("SELECT number FROM documents WHERE id = ?", (document_id,)).fetchone()
+    return int(row[0])
