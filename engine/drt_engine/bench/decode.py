@@ -1,5 +1,4 @@
-"""`drt bench decode`: tokens a second, with what is retrieved and without, by the decoder that
-answers.
+"""``drt bench decode``: tokens a second of the decoder that answers, with retrieval and without.
 
 The small shape is the model given, the larger one has random weights. Tokens are made up: how fast
 one goes through does not depend on what it says. Logits over the vocabulary are part of a token.
@@ -98,16 +97,14 @@ class _Stream:
             self._decoder.load(self._open)
 
     def step(self) -> None:
-        """One token through all layers, and its logits; the chunk starts again when it is full."""
+        """Run one token through all layers and to its logits; a full chunk starts again."""
         decoder = self._decoder
         if decoder.open_tokens == self._size:
             decoder.load(self._open)
         decoder.logits(decoder.feed([self._token])[-1])
 
     def border(self) -> None:
-        """What comes between two chunks: landmark, encoder, retrieval, and what it finds laid
-        out.
-        """
+        """Close a chunk: landmark, encoder, retrieval, and the memory of what was retrieved."""
         self._decoder.load(self._full)
         self._decoder.close(retrieve=self._retrieve)
         del self._source.chunks[CHUNKS:]

@@ -116,8 +116,9 @@ def naive(
     probabilities: Tensor,
     off_by_one: bool = True,
 ) -> Tensor:
-    """The paper's "w/o Triton": retrieved chunks copied for every reader and head, one softmax and
-    one output for each of them, summed in the end.
+    """Compute as the paper's "w/o Triton": one softmax and one output per chunk, summed at the end.
+
+    Retrieved chunks are copied for every reader and head.
     """
     repeat = query.shape[3] // keys.shape[2]
     k = keys[index].repeat_interleave(repeat, dim=4)  # [B, C, R, S, H, D]
@@ -161,7 +162,7 @@ def sdpa_gathered(
 
 
 def sdpa_equal_work(case: Case) -> tuple[list[Tensor], Callable[[], Tensor]]:
-    """The limit: attention of as many operations, its keys copied before, in one softmax.
+    """Prepare the limit: attention of as many operations in one softmax, its keys copied before.
 
     Returns its inputs and the call.
     """
@@ -171,12 +172,12 @@ def sdpa_equal_work(case: Case) -> tuple[list[Tensor], Callable[[], Tensor]]:
         t[case.index.flatten(0, 1)].flatten(1, 2).transpose(1, 2).contiguous().detach()
         for t in (case.keys, case.values)
     )
-    inputs = [rows.transpose(1, 2).contiguous().detach(), k, v]
+    q = rows.transpose(1, 2).contiguous().detach()
 
     def call() -> Tensor:
-        return F.scaled_dot_product_attention(*inputs, enable_gqa=heads != groups)
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=heads != groups)
 
-    return inputs, call
+    return [q, k, v], call
 
 
 def flex(
@@ -184,7 +185,7 @@ def flex(
     keys: Tensor,
     values: Tensor,
     *,
-    mask: Tensor,
+    mask: Tensor,  # noqa: ARG001  all forms of GCA are called alike; here the chunks are full
     index: Tensor,
     probabilities: Tensor,
     whole: bool = False,
@@ -226,7 +227,7 @@ def _block_mask(blocks: Tensor, pool: int, slots: int) -> Any:
     count = blocks.new_ones(1, 1, len(blocks), dtype=torch.int32)
     none = torch.zeros_like(count)
 
-    def inside(batch: Tensor, head: Tensor, row: Tensor, seen: Tensor) -> Tensor:
+    def inside(_batch: Tensor, _head: Tensor, row: Tensor, seen: Tensor) -> Tensor:
         return blocks[row // _BLOCK] == seen // slots  # for the form without blocks: they are whole
 
     return BlockMask.from_kv_blocks(

@@ -76,7 +76,7 @@ def gca_shape(config: ModelConfig, tokens: int) -> GcaShape:
 
 
 def chosen_backend(machine: Machine, size: int) -> str:
-    """The implementation that models use here."""
+    """Return the implementation that models use here."""
     query = torch.empty(1, 1, 1, 1, size, dtype=machine.dtype, device=machine.device)
     return explain_backend(query=query).partition(":")[0]
 
@@ -203,7 +203,7 @@ def _quiet(call: Callable[[], Tensor]) -> Work:
 
 
 def _pass(kind: str, inputs: list[Tensor], call: Callable[[], Tensor]) -> Work:
-    """The work of one pass; a backward pass alone goes back through one kept forward pass."""
+    """Return the work of one pass; a backward pass alone reuses one forward pass."""
     if kind == FORWARD:
 
         def forward() -> None:

@@ -204,7 +204,7 @@ class Calibration:
         self.copy.time()
 
     def numbers(self, **more: Number) -> dict[str, Number]:
-        """What the report says of it, before `more`."""
+        """Return what the report holds of it, before ``more``."""
         return {
             "matmul_gflops": median_iqr(self.matmul.rates)[0] / GIGA,
             "memcpy_gb_per_s": median_iqr(self.copy.rates)[0] / GIGA,
@@ -258,7 +258,7 @@ def run_process(command: Sequence[str]) -> ProcessTimes:
 
 
 def _environment() -> dict[str, str]:
-    """The same packages as here, wherever they were imported from."""
+    """Return an environment with the packages of this process, wherever they come from."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 

@@ -166,7 +166,7 @@ def _line(words: Iterator[str], width: int) -> str:
 
 
 def _assembled(objects: Sequence[bytes]) -> bytes:
-    """A PDF file of numbered objects with its table."""
+    """Return a PDF file of numbered objects with its table."""
     out, offsets = bytearray(b"%PDF-1.4\n"), []
     for number, body in enumerate(objects, 1):
         offsets.append(len(out))

@@ -104,7 +104,7 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
 
 
 def _scans(landmarks: Tensor, query: Tensor, count: int) -> dict[str, Work]:
-    """The same question of landmarks that lie in one piece on the device."""
+    """Return the scans for one question over landmarks that are one tensor on the device."""
     alike = query.to(landmarks.dtype)
     works: dict[str, Work] = {
         KERNEL: lambda: landmark_topk(query[None], landmarks, count),

@@ -69,10 +69,10 @@ def in_turns(
     repetitions: int,
     needed: Collection[str] = (),
 ) -> dict[str, list[float]]:
-    """Time each work ``repetitions`` times, in rounds of all, each in another order: what comes
-    after work that empties a cache is slower.
+    """Time each work ``repetitions`` times, in rounds of all.
 
-    Work that cannot run here is left out with a line that says why, unless it is ``needed``.
+    Each round has another order, since work after one that empties a cache is slower. Work that
+    cannot run here is left out with a line that says why, unless it is ``needed``.
     """
     times: dict[str, int] = {}
     for name, work in works.items():

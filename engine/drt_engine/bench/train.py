@@ -1,5 +1,4 @@
-"""`drt bench train`: one training step of language modelling with retrieval, beside the same model
-without it.
+"""``drt bench train``: one training step with retrieval, beside the same model without it.
 
 A step is forward, backward and AdamW on streams of made-up tokens, in bf16 where the machine is
 fast at it. Two models without: one that still encodes its chunks, and one that has no encoder.
@@ -11,6 +10,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -109,13 +109,13 @@ class _Trained:
         self.config, self.tokens = config, self._ids.numel()
 
     def step(self, *, retrieval: bool = True, form: Gca | None = None) -> None:
-        """One step; ``form`` stands in for the implementation of GCA."""
+        """Take a step; ``form`` replaces the implementation of GCA."""
         with self._computing(form):
             losses, _ = self._model.stream_loss(self._ids, self._valid, retrieval=retrieval)
         self._learn(losses)
 
     def bare_step(self) -> None:
-        """One step of the lower and upper stacks alone."""
+        """Take a step with the lower and upper stacks alone."""
         model = self._model
         with self._computing(None):
             states, mask = model.chunk_states(self._ids, self._valid)
@@ -126,7 +126,7 @@ class _Trained:
         self._learn(losses)
 
     def compiled_step(self) -> Work:
-        """The same step with a compiled model; the first call takes minutes."""
+        """Return the same step with a compiled model; its first call takes minutes."""
         compiled: Callable[..., tuple[Tensor, Tensor]] = torch.compile(self._model.stream_loss)
 
         def step() -> None:
@@ -137,14 +137,14 @@ class _Trained:
         return step
 
     def _learn(self, losses: Tensor) -> None:
-        losses.mean().backward()  # type: ignore[no-untyped-call]
+        losses.mean().backward()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
     @contextlib.contextmanager
     def _computing(self, form: Gca | None) -> Iterator[None]:
         low = self._machine.dtype == torch.bfloat16
-        layers = [layer.gca for layer in self._model.upper]
+        layers: list[Any] = [layer.gca for layer in self._model.upper]
         before = [layer.compute for layer in layers]
         try:
             for layer in layers if form is not None else ():
@@ -152,8 +152,8 @@ class _Trained:
             with torch.autocast(self._machine.device.type, torch.bfloat16, enabled=low):
                 yield
         finally:
-            for layer, own in zip(layers, before, strict=True):
-                layer.compute = own
+            for layer, compute in zip(layers, before, strict=True):
+                layer.compute = compute
 
 
 def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow]:

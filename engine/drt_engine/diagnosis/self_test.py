@@ -53,7 +53,7 @@ def main(request: dict[str, Any]) -> None:
     _print(done=True)
 
 
-def _import_torch(state: dict[str, Any]) -> None:
+def _import_torch(_state: dict[str, Any]) -> None:
     import torch
 
     capability = torch.backends.cpu.get_cpu_capability()

@@ -51,8 +51,10 @@ _CHANCE = 0.55  # what five weights fitted to noise may reach
 
 @dataclass(frozen=True)
 class CalibrateOptions:
-    """Questions to fit on, at most `limit` of each source, the model folder to write to, and a
-    file to draw the reliability to. `also` are further pairs of files with questions and documents.
+    """Questions to fit on, at most ``limit`` of each source, and the model folder to write to.
+
+    ``also`` are further pairs of files with questions and documents; ``plot`` is a file to draw the
+    reliability to.
     """
 
     qa: tuple[Path, ...]
@@ -106,7 +108,7 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         signals = [a.signals for a in answers]
         labels = [a.kind != "unanswerable" for a in answers]
         fitted[name] = calibrate(signals, labels, name=name)
-        confidences = _held_out(answers, name=name)
+        confidences = _held_out(answers)
         tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
         metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
     metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
@@ -188,8 +190,8 @@ def write_calibration(folder: Path, fitted: dict[str, Calibration]) -> None:
         raise ConfigError(message) from error
 
 
-def _held_out(answers: Sequence[Judged], *, name: str) -> list[float]:
-    """Confidences by fits that have not seen the answer's document.
+def _held_out(answers: Sequence[Judged]) -> list[float]:
+    """Return confidences by fits that have not seen the answer's document.
 
     Documents are halved by a hash of their ids; where a half cannot be fitted, all are.
     """

@@ -35,8 +35,10 @@ _ENDLESS_PARAGRAPH = 1200  # characters; longer ones are cut, as in a table with
 
 @dataclass(frozen=True)
 class FilesOptions:
-    """A file of questions, the folder that holds the files they are about, and at most ``limit``
-    questions of each type; ``lexical`` also asks with BM25 as the only retriever.
+    """A file of questions, and the folder that holds the files they are about.
+
+    At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
+    retriever.
     """
 
     questions: Path

@@ -181,7 +181,7 @@ class _Documents:
 
 
 def _names(case: NeedleCase, span: Span) -> frozenset[str]:
-    """The proper names of a needle's statement, its answer left out."""
+    """Return the proper names of a needle's statement, its answer left out."""
     statement = case.text[slice(*span)].replace(case.answer, " ")
     return frozenset(re.findall(r"\w+", statement)) & proper_names("eval")
 

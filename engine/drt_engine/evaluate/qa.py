@@ -155,7 +155,7 @@ class _Given:
 
 
 def _systems(options: QAOptions) -> list[str]:
-    """The model as asked for is "", the others are baselines by name."""
+    """Return the systems: the model as asked for is "", others are baselines by name."""
     extra = [STORED] * options.both + [GIVEN] * options.given_chunk
     return ["", *extra, SENTENCE]
 

@@ -60,7 +60,7 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
 
 
 def _plain(key: str, value: object) -> object:
-    """An option as the strict reader of configurations takes it."""
+    """Return an option as the strict reader of configurations takes it."""
     if key in _FILE_LISTS and isinstance(value, str | Path):
         return [_plain("", value)]
     if key == "lengths" and isinstance(value, str):

@@ -1,6 +1,4 @@
-"""Logistic regression on a few signals: from rows of numbers to weights; knows nothing of their
-meaning.
-"""
+"""Logistic regression on a few signals; knows nothing of their meaning."""
 
 from __future__ import annotations
 

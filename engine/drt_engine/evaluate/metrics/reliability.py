@@ -17,8 +17,9 @@ BINS = 10
 
 @dataclass(frozen=True)
 class Bin:
-    """Probabilities from ``low`` up to ``high``: how many, their mean, and the share that came
-    true; both are None where there are none.
+    """Probabilities from ``low`` up to ``high``: their number, mean, and share that came true.
+
+    The last two are ``None`` where there are none.
     """
 
     low: float
@@ -74,8 +75,9 @@ def check_plot(file: Path) -> None:
 
 
 def plot_reliability(tables: Mapping[str, Sequence[Bin]], file: Path, *, title: str) -> None:
-    """Draw predicted against observed with the counts below; ``ConfigError`` for what matplotlib
-    cannot write.
+    """Draw predicted against observed with the counts below.
+
+    Raises ``ConfigError`` for a file that matplotlib cannot write.
     """
     from matplotlib.figure import Figure
 
