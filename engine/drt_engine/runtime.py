@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from importlib import resources
 from pathlib import Path
 
 import torch
@@ -19,7 +18,7 @@ from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.layers import cast_weights
-from drt_engine.model.weights import fingerprint, load_model
+from drt_engine.model.weights import fingerprint, load_model, model_folder
 from drt_engine.store import RecordLayout
 from drt_engine.store.types import Encoding as RecordEncoding
 from drt_engine.text.tokenizer import Tokenizer
@@ -139,26 +138,6 @@ class Runtime:
         for at in range(skip, len(ids), _ENCODE_CHUNKS):
             rows = slice(at, at + _ENCODE_CHUNKS)
             yield model.remember(model.encode(states[rows], mask[rows]))
-
-
-def model_folder(model: str | Path) -> Path:
-    """Return a shipped model's folder by its name, or the folder itself; ``WeightsError``."""
-    shipped = shipped_models()
-    if isinstance(model, str) and model in shipped:
-        return shipped[model]
-    if Path(model).is_dir():
-        return Path(model)
-    names = ", ".join(shipped) or "none"
-    raise WeightsError(
-        f"no model or model folder is called {str(model)!r}; shipped models: {names}"
-    )
-
-
-def shipped_models() -> dict[str, Path]:
-    """Return the models inside the package by name."""
-    root = Path(str(resources.files("drt_engine"))) / "weights"
-    folders = sorted(root.iterdir()) if root.is_dir() else []
-    return {f.name: f for f in folders if (f / "config.json").exists()}
 
 
 def choose_device(name: str) -> torch.device:

@@ -25,10 +25,10 @@ from drt_engine.model.weights import (
     TOKENIZER,
     WEIGHTS,
     load_model,
+    model_folder,
     save_model,
     write_tensors,
 )
-from drt_engine.runtime import model_folder
 from drt_engine.text.tokenizer import wordpiece_from_bert
 
 FORMAT = "drt-plain-1"

@@ -11,6 +11,7 @@ import reprlib
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
+from importlib import resources
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -26,6 +27,26 @@ from drt_engine.model.drt import DRT
 from drt_engine.text.tokenizer import Tokenizer
 
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+
+
+def model_folder(model: str | Path) -> Path:
+    """Return a shipped model's folder by its name, or the folder itself; ``WeightsError``."""
+    shipped = shipped_models()
+    if isinstance(model, str) and model in shipped:
+        return shipped[model]
+    if Path(model).is_dir():
+        return Path(model)
+    names = ", ".join(shipped) or "none"
+    raise WeightsError(
+        f"no model or model folder is called {str(model)!r}; shipped models: {names}"
+    )
+
+
+def shipped_models() -> dict[str, Path]:
+    """Return the models inside the package by name."""
+    root = Path(str(resources.files("drt_engine"))) / "weights"
+    folders = sorted(root.iterdir()) if root.is_dir() else []
+    return {f.name: f for f in folders if (f / "config.json").exists()}
 
 
 def config_from_dict(data: dict[str, Any]) -> ModelConfig:
