@@ -182,6 +182,13 @@ def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
     assert first + Loop(settings, fresh_model(MODEL), TOKENIZER).run() == whole
 
 
+def test_pairs_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
+    settings = train_config(tmp_path, steps=3)
+    losses = Loop(settings, fresh_model(MODEL), TOKENIZER).run()
+    ahead = replace(settings, run=replace(settings.run, out=tmp_path / "ahead", workers=1))
+    assert Loop(ahead, fresh_model(MODEL), TOKENIZER).run() == losses
+
+
 def test_what_cannot_be_taught_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="expected a model with"):
         task(config(tmp_path), replace(MODEL, reader=None))
