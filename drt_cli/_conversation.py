@@ -40,5 +40,5 @@ def save_conversation(session: Session) -> str | None:
         raise
     if not problems:
         return None
-    why = str(problems[0]) or type(problems[0]).__name__
-    return f"the question was answered, but {NOT_SAVED}: {why}"
+    reason = str(problems[0]) or type(problems[0]).__name__
+    return f"the question was answered, but {NOT_SAVED}: {reason}"

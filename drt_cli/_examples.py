@@ -39,8 +39,10 @@ EXAMPLES = {
 
 def with_examples(name: str, command: click.Command) -> click.Command:
     """Add an example to the help of a command and of those below it."""
-    below = command.commands.values() if isinstance(command, click.Group) else ()
-    for words, one in [(name, command), *((f"{name} {each.name}", each) for each in below)]:
-        if "Example: " not in (one.help or "") and one.epilog is None and words in EXAMPLES:
-            one.epilog = f"\b\nExample: {EXAMPLES[words]}"
+    subcommands = command.commands.values() if isinstance(command, click.Group) else ()
+    named = [(name, command), *((f"{name} {item.name}", item) for item in subcommands)]
+    for words, described in named:
+        has_example = "Example: " in (described.help or "") or described.epilog is not None
+        if not has_example and words in EXAMPLES:
+            described.epilog = f"\b\nExample: {EXAMPLES[words]}"
     return command

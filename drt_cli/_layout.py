@@ -117,9 +117,9 @@ def _flowed(row: Sequence[str], width: int) -> Iterator[str]:
         if line:
             yield line
         indent = " " * _GAP if line else ""
-        *whole, rest = _pieces(cell, width - len(indent))
-        yield from (indent + piece for piece in whole)
-        line = indent + rest
+        *full_lines, last_line = _pieces(cell, width - len(indent))
+        yield from (indent + piece for piece in full_lines)
+        line = indent + last_line
     yield line
 
 

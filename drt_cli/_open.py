@@ -53,11 +53,11 @@ def opener(file: Path, page: int | None) -> Sequence[str] | None:
         return ["open", str(file)]
     if page is not None and file.suffix.lower() == ".pdf":
         for name, arguments in VIEWERS.items():
-            if found := shutil.which(name):
-                return [found, *arguments(str(file), page)]
-    found = shutil.which("xdg-open")
-    if found is None:
+            if viewer := shutil.which(name):
+                return [viewer, *arguments(str(file), page)]
+    program = shutil.which("xdg-open")
+    if program is None:
         raise CliError(f"no program to open files (xdg-open) was found; the document is {file}.")
     # Browsers, which often show PDFs, take the page from the address.
     at_page = page is not None and file.suffix.lower() == ".pdf"
-    return [found, f"{file.as_uri()}#page={page}" if at_page else str(file)]
+    return [program, f"{file.as_uri()}#page={page}" if at_page else str(file)]

@@ -144,7 +144,7 @@ def with_global_options(*, hidden: bool = True) -> Callable[[Command], Command]:
     def decorate(command: Command) -> Command:
         names = {name for parameter in command.params for name in parameter.opts}
         options = _global_options(hidden=hidden)
-        command.params.extend(one for one in options if names.isdisjoint(one.opts))
+        command.params.extend(item for item in options if names.isdisjoint(item.opts))
         command.context_class = _Context
         if not hidden:
             command.params.append(

@@ -166,11 +166,11 @@ def read_paths(
     paths: Sequence[str],
     settings: Settings,
     *,
-    each: Callable[[DocumentInfo], None] | None = None,
+    show: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why.
 
-    ``each`` gets every document as soon as it is read. What was read until an interruption is in
+    ``show`` gets every document as soon as it is read. What was read until an interruption is in
     the ``report`` of the ``Interrupted`` that is raised then.
     """
     from drt import IngestReport
@@ -184,8 +184,8 @@ def read_paths(
                     progress.clear()
                 if result.error is not None:
                     report(str(result.error))
-                elif result.document is not None and each is not None:
-                    each(result.document)
+                elif result.document is not None and show is not None:
+                    show(result.document)
     except KeyboardInterrupt:
         read = sum(result.document is not None for result in results)
         note_interrupted(settings, read)

@@ -63,7 +63,7 @@ def _parsed(text: str, path: Path) -> dict[str, Any]:
 def _flat(data: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
     for name, value in data.items():
         if isinstance(value, dict):
-            yield from ((f"{name}.{key.replace('_', '-')}", one) for key, one in value.items())
+            yield from ((f"{name}.{key.replace('_', '-')}", entry) for key, entry in value.items())
         else:
             yield name.replace("_", "-"), value
 
@@ -96,8 +96,8 @@ def apply_settings(ctx: click.Context) -> None:
             # click converts and checks these like what is typed.
             tables.setdefault(table, {})[option.name] = value
         elif ctx.get_parameter_source(option.name) is click.core.ParameterSource.DEFAULT:
-            given = converted(ctx, option, name, value)
-            option.handle_parse_result(ctx, {option.name: given}, [])
+            setting = converted(ctx, option, name, value)
+            option.handle_parse_result(ctx, {option.name: setting}, [])
     ctx.default_map = tables
 
 
@@ -175,15 +175,15 @@ def _expected(data: Mapping[str, Any], table: str, key: str, value: Value | None
 
 def _without(lines: list[str], table: str, key: str) -> list[str]:
     """Return the lines without a table's key, which is on one line."""
-    either = "[-_]".join(map(re.escape, key.split("-")))
-    spelt = re.compile(rf"\s*\"?{either}\"?\s*=")
-    current, kept = "", []
+    spelling = "[-_]".join(map(re.escape, key.split("-")))
+    spelt = re.compile(rf"\s*\"?{spelling}\"?\s*=")
+    current, remaining = "", []
     for line in lines:
         if (header := _TABLE.match(line)) is not None:
             current = header["name"]
         if current != table or not spelt.match(line):
-            kept.append(line)
-    return kept
+            remaining.append(line)
+    return remaining
 
 
 def _with(lines: list[str], table: str, entry: str) -> list[str]:
@@ -192,7 +192,9 @@ def _with(lines: list[str], table: str, entry: str) -> list[str]:
     if not table:
         at = headers[0] if headers else len(lines)
     else:
-        named = [i for i in headers if (found := _TABLE.match(lines[i])) and found["name"] == table]
+        named = [
+            i for i in headers if (header := _TABLE.match(lines[i])) and header["name"] == table
+        ]
         if not named:
             return [*lines, *([""] if lines else []), f"[{table}]", entry]
         at = next((i for i in headers if i > named[0]), len(lines))

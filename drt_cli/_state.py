@@ -59,11 +59,11 @@ def this_terminal() -> str:
 def remember(library: Path, question: str, citations: Sequence[Citation]) -> None:
     """Store what was cited, so that ``drt show 1`` finds it."""
     folder = state_folder()
-    handles = tuple(f"{one.document}:{one.start}-{one.end}" for one in citations)
+    handles = tuple(f"{item.document}:{item.start}-{item.end}" for item in citations)
     answer = LastAnswer(str(library.absolute()), this_terminal(), question, handles)
     place = (answer.terminal, answer.library)
-    others = [one for one in _remembered() if (one.terminal, one.library) != place]
-    text = json.dumps({"answers": [asdict(one) for one in [answer, *others][:MOST]]})
+    earlier = [item for item in _remembered() if (item.terminal, item.library) != place]
+    text = json.dumps({"answers": [asdict(item) for item in [answer, *earlier][:MOST]]})
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         draft = folder / f"{NAME}.{os.getpid()}"
@@ -77,12 +77,12 @@ def _remembered() -> list[LastAnswer]:
         values = json.loads((state_folder() / NAME).read_text(encoding="utf-8"))
         return [
             LastAnswer(
-                str(one["library"]),
-                str(one["terminal"]),
-                str(one["question"]),
-                tuple(map(str, one["citations"])),
+                str(entry["library"]),
+                str(entry["terminal"]),
+                str(entry["question"]),
+                tuple(map(str, entry["citations"])),
             )
-            for one in values["answers"]
+            for entry in values["answers"]
         ]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return []
@@ -94,21 +94,21 @@ def cited(number: int, library: Path) -> tuple[LastAnswer, str, str]:
     The last answer of this library in this terminal, else of this library, else of this terminal,
     else of all. What it is of is empty where nobody could think of another.
     """
-    answers, here, named = _remembered(), this_terminal(), str(library.absolute())
+    answers, terminal, folder = _remembered(), this_terminal(), str(library.absolute())
     if not answers:
         raise CliError(
             "no answer is remembered; name a citation as `drt ask` prints it, DOCUMENT:START-END."
         )
-    answer = max(answers, key=lambda one: (one.library == named, one.terminal == here))
-    latest = next((one for one in answers if one.terminal == here), None)
+    answer = max(answers, key=lambda item: (item.library == folder, item.terminal == terminal))
+    latest = next((item for item in answers if item.terminal == terminal), None)
     if not 1 <= number <= len(answer.citations):
         count = len(answer.citations)
         raise CliError(
             f"the answer to {answer.question!r} has {count} citation{'' if count == 1 else 's'},"
             f" number {number} was asked for."
         )
-    expected = answer is latest and answer.library == named
-    whose = "" if expected else _whose(answer, named, here)
+    expected = answer is latest and answer.library == folder
+    whose = "" if expected else _whose(answer, folder, terminal)
     return answer, answer.citations[number - 1], whose
 
 

@@ -32,11 +32,11 @@ def shortened(text: str, limit: int) -> str:
 
 def marked(context: str, quote: str, *, begin: str, end: str) -> str:
     """Return the context on one line with the quote between marks, if it is in it."""
-    line, wanted = one_line(context), one_line(quote)
-    if not wanted or wanted not in line:
+    line, plain_quote = one_line(context), one_line(quote)
+    if not plain_quote or plain_quote not in line:
         return line
-    before, _, after = line.partition(wanted)
-    return f"{before}{begin}{wanted}{end}{after}"
+    before, _, after = line.partition(plain_quote)
+    return f"{before}{begin}{plain_quote}{end}{after}"
 
 
 def reflowed(text: str) -> str:

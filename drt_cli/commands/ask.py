@@ -69,11 +69,11 @@ def command(
     \b
     Example: drt ask "How long is the notice period?" contract.pdf
     """
-    many = question == "-"
-    _check(stream=stream, many=many, as_json=as_json, as_lines=as_lines)
-    if many and "-" in paths:
+    from_stdin = question == "-"
+    _check(stream=stream, from_stdin=from_stdin, as_json=as_json, as_lines=as_lines)
+    if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
-    questions = _questions() if many else iter([question])
+    questions = _questions() if from_stdin else iter([question])
     first = next(questions, None)
     if first is None:
         raise CliError("there is no question on standard input; write one a line.")
@@ -90,7 +90,7 @@ def command(
         asker = conversation or assistant
         unsaved: str | None = None
         for number, text in enumerate(chain([first], questions)):
-            if many and not as_lines:
+            if from_stdin and not as_lines:
                 say(f"{'' if number == 0 else chr(10)}> {printable(text)}", bold=True)
             if stream:
                 answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
@@ -107,12 +107,14 @@ def command(
     return PARTLY if unread or unsaved is not None else DONE
 
 
-def _check(*, stream: bool, many: bool, as_json: bool, as_lines: bool) -> None:
+def _check(*, stream: bool, from_stdin: bool, as_json: bool, as_lines: bool) -> None:
     if as_json and as_lines:
         raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
-    if as_json and (stream or many):
-        given = "--stream prints text as it comes" if stream else "several questions have answers"
-        raise click.UsageError(f"{given} and --json prints one object; use --jsonl.")
+    if as_json and (stream or from_stdin):
+        conflict = (
+            "--stream prints text as it comes" if stream else "several questions have answers"
+        )
+        raise click.UsageError(f"{conflict} and --json prints one object; use --jsonl.")
 
 
 def _questions() -> Iterator[str]:

@@ -107,7 +107,7 @@ class _Chat:
     options: dict[str, Any]
     as_lines: bool
     last: Answer | None = None
-    said: list[tuple[str, Answer]] = field(default_factory=list)
+    turns: list[tuple[str, Answer]] = field(default_factory=list)
     unsaved: bool = False  # whether the last turn could not be stored
 
     def take(self, text: str) -> None:
@@ -131,7 +131,7 @@ class _Chat:
 
     def _ask(self, question: str) -> None:
         self.last = self.session.ask(question, **self.options)
-        self.said.append((question, self.last))
+        self.turns.append((question, self.last))
         remember(self.assistant.library.path, question, self.last.citations)
         if self.as_lines:
             print_line(self.last.to_dict())
@@ -184,8 +184,8 @@ class _Chat:
             citations = citations[int(argument) - 1 : int(argument)]
         begin, end = marks()
         for citation in citations:
-            found = passage(self.assistant.library, citation)
-            before, quote, after = map(printable, (found.before, found.quote, found.after))
+            around = passage(self.assistant.library, citation)
+            before, quote, after = map(printable, (around.before, around.quote, around.after))
             say(f"{place(citation)}\n{before.lstrip()}{begin}{quote}{end}{after.rstrip()}\n")
 
     def _document(self, argument: str) -> None:
@@ -211,13 +211,13 @@ class _Chat:
         write = ways.get(path.suffix.lower())
         if write is None:
             raise CliError(f"{argument} ends in none of {', '.join(ways)}, which /save can write.")
-        write_from_library(path, write(self.said), self.assistant.library.path)
+        write_from_library(path, write(self.turns), self.assistant.library.path)
         say(f"Wrote {printable(str(path))}.")
 
 
-def _as_markdown(said: list[tuple[str, Answer]]) -> str:
+def _as_markdown(turns: list[tuple[str, Answer]]) -> str:
     lines: list[str] = []
-    for question, answer in said:
+    for question, answer in turns:
         lines += [f"## {markdown(question)}", ""]
         lines += [markdown(answer.text) if answer.found else NOT_FOUND, ""]
         lines += [f"- {markdown(place(citation))}" for citation in answer.citations]
@@ -225,12 +225,12 @@ def _as_markdown(said: list[tuple[str, Answer]]) -> str:
     return "\n".join(lines)
 
 
-def _as_csv(said: list[tuple[str, Answer]]) -> str:
+def _as_csv(turns: list[tuple[str, Answer]]) -> str:
     """Return one row for each citation; an answer without any has a row of its own."""
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(["question", "answer", "confidence", "quote", "title", "place", "source"])
-    for question, answer in said:
+    for question, answer in turns:
         for citation in answer.citations or (None,):
             row = [question, answer.text, f"{answer.confidence:.2f}"]
             if citation is not None:
@@ -239,9 +239,9 @@ def _as_csv(said: list[tuple[str, Answer]]) -> str:
     return out.getvalue()
 
 
-def _as_json(said: list[tuple[str, Answer]]) -> str:
-    turns = [{"question": question, **answer.to_dict()} for question, answer in said]
-    return json.dumps(turns, ensure_ascii=False, indent=2) + "\n"
+def _as_json(turns: list[tuple[str, Answer]]) -> str:
+    values = [{"question": question, **answer.to_dict()} for question, answer in turns]
+    return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
 # input

@@ -95,13 +95,13 @@ def list_(settings: Settings | None, /, as_json: bool) -> None:
     \b
     Example: drt config list
     """
-    found = load_settings()
+    settings_values = load_settings()
     if as_json:
-        print_json(found)
+        print_json(settings_values)
         return
-    if not found:
+    if not settings_values:
         note(settings or Settings(), f"There are no settings in {settings_path()}.")
-    for name, value in found.items():
+    for name, value in settings_values.items():
         click.echo(printable(f"{name} = {toml_value(value)}"))
 
 

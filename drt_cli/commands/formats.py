@@ -18,10 +18,10 @@ _SHOWN_SUFFIXES = 7
 
 @with_global_options()
 @click.command("formats")
-@click.option("--all", "every", is_flag=True, help="Show every suffix.")
+@click.option("--all", "all_suffixes", is_flag=True, help="Show every suffix.")
 @json_option
 @click.pass_obj
-def command(settings: Settings, /, every: bool, as_json: bool) -> None:
+def command(settings: Settings, /, all_suffixes: bool, as_json: bool) -> None:
     """List the formats that can be read, and what each needs.
 
     Files with other suffixes are recognised by their content. Packages can add formats (entry
@@ -31,27 +31,34 @@ def command(settings: Settings, /, every: bool, as_json: bool) -> None:
     """
     from drt import formats
 
-    found = formats()
+    entries = formats()
     if as_json:
-        print_json({"formats": [one.to_dict() for one in found]})
+        print_json({"formats": [entry.to_dict() for entry in entries]})
         return
-    print_table([(one_line(one.label), _suffixes(one, every), _state(one)) for one in found])
-    missing = sorted({one.extra for one in found if one.extra and not one.installed})
+    print_table(
+        [
+            (one_line(entry.label), _suffixes(entry, all_suffixes), _state(entry))
+            for entry in entries
+        ]
+    )
+    missing = sorted({entry.extra for entry in entries if entry.extra and not entry.installed})
     if missing:
         note(settings, f'\nMissing: pip install "drt-assistant[{",".join(missing)}]"')
 
 
-def _suffixes(one: FormatInfo, every: bool) -> str:
-    shown = one.suffixes if every else one.suffixes[:_SHOWN_SUFFIXES]
-    left = len(one.suffixes) - len(shown)
+def _suffixes(entry: FormatInfo, all_suffixes: bool) -> str:
+    shown = entry.suffixes if all_suffixes else entry.suffixes[:_SHOWN_SUFFIXES]
+    left = len(entry.suffixes) - len(shown)
     return one_line(" ".join(shown) + (f" and {left} more" if left else ""))
 
 
-def _state(one: FormatInfo) -> str:
+def _state(entry: FormatInfo) -> str:
     """Return whether it can be read, and what it needs."""
-    if one.problem is not None:
-        return one_line(f"broken plug-in of {one.plugin}: {one.problem}")
-    origin = f"plug-in of {one.plugin}" if one.plugin else ""
-    needs = f"extra {one.extra}" if one.extra else f"package {one.package}" if one.package else ""
-    state = f"{needs} (missing)" if needs and not one.installed else needs
+    if entry.problem is not None:
+        return one_line(f"broken plug-in of {entry.plugin}: {entry.problem}")
+    origin = f"plug-in of {entry.plugin}" if entry.plugin else ""
+    needs = f"package {entry.package}" if entry.package else ""
+    if entry.extra:
+        needs = f"extra {entry.extra}"
+    state = f"{needs} (missing)" if needs and not entry.installed else needs
     return one_line(", ".join(part for part in (origin, state) if part) or "built in")

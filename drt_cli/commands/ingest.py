@@ -72,7 +72,7 @@ def command(
         if as_lines:
             return _print_lines(assistant, paths, settings)
         try:
-            result = read_paths(assistant, paths, settings, each=None if as_json else _print_read)
+            result = read_paths(assistant, paths, settings, show=None if as_json else _print_read)
         except Interrupted as interrupted:
             if as_json:
                 print_json(interrupted.report.to_dict())

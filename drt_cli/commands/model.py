@@ -25,12 +25,12 @@ def list_models(as_json: bool) -> None:
     """List the models that come with the package."""
     from drt import models
 
-    found = models()
+    infos = models()
     if as_json:
-        print_json({"models": [model.to_dict() for model in found]})
+        print_json({"models": [model.to_dict() for model in infos]})
         return
     print_table(
-        [(model.name, f"{model.bytes / 1e6:.1f} MB", model.path) for model in found], right=[1]
+        [(model.name, f"{model.bytes / 1e6:.1f} MB", model.path) for model in infos], right=[1]
     )
 
 
@@ -43,11 +43,11 @@ def info(settings: Settings, /, name: str | None, as_json: bool) -> None:
     """Print a model's card."""
     from drt import model_info
 
-    found = model_info(name or settings.model)
+    model = model_info(name or settings.model)
     if as_json:
-        print_json(found.to_dict())
+        print_json(model.to_dict())
     else:
-        card = found.card or f"{found.path} has no model card."
+        card = model.card or f"{model.path} has no model card."
         # A terminal has lines of its own; a pipe gets the file as it is.
         say(printable(reflowed(card) if sys.stdout.isatty() else card))
 
@@ -61,13 +61,13 @@ def verify(settings: Settings, /, name: str | None, as_json: bool) -> None:
     """Load a model and check its files against its configuration."""
     from drt import verify_model
 
-    found = verify_model(name or settings.model)
+    model = verify_model(name or settings.model)
     if as_json:
-        print_json(found.to_dict())
+        print_json(model.to_dict())
     else:
         say(
-            f"{found.name} is sound: {found.parameters:,} parameters, "
-            f"fingerprint {found.fingerprint}"
+            f"{model.name} is sound: {model.parameters:,} parameters, "
+            f"fingerprint {model.fingerprint}"
         )
 
 

@@ -23,7 +23,7 @@ def command(name: str | None) -> None:
     from drt import schema, schemas
 
     if name is None:
-        for known in schemas():
-            click.echo(known)
+        for schema_name in schemas():
+            click.echo(schema_name)
     else:
         print_json(schema(name.replace(" ", "-")))

@@ -33,7 +33,7 @@ def list_sessions(settings: Settings, /, as_json: bool) -> None:
     if not sessions:
         note(settings, "There are no conversations; drt chat --session NAME begins one.")
     print_table(
-        [(one_line(one.name), counted(one.turns, "turn"), one.updated) for one in sessions],
+        [(one_line(info.name), counted(info.turns, "turn"), info.updated) for info in sessions],
         right=[1],
     )
 
@@ -113,13 +113,13 @@ def search(settings: Settings, /, words: tuple[str, ...], as_json: bool) -> None
     \b
     Example: drt session search notice period
     """
-    found = settings.open_library().search_sessions(" ".join(words))
+    turns = settings.open_library().search_sessions(" ".join(words))
     if as_json:
-        print_json({"turns": [turn.to_dict() for turn in found]})
+        print_json({"turns": [turn.to_dict() for turn in turns]})
         return
-    if not found:
+    if not turns:
         note(settings, "No conversation holds these words.")
-    for turn in found:
+    for turn in turns:
         say(f"{one_line(turn.session)}, turn {turn.turn}", bold=True)
         say(f"  > {one_line(turn.question)}", hanging=4)
         say(f"  {one_line(turn.answer) or NOT_FOUND}", hanging=2)

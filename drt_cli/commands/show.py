@@ -49,15 +49,15 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
         library = Library(answer.library, lock_timeout=settings.lock_timeout)
         if whose:
             note(settings, whose)
-    found = passage(library, citation, around=around)
+    result = passage(library, citation, around=around)
     if as_json:
-        print_json(found.to_dict())
+        print_json(result.to_dict())
     else:
-        _print(found)
+        _print(result)
     if opened:
         from drt_cli._open import open_source
 
-        open_source(found.citation.source, found.citation.page)
+        open_source(result.citation.source, result.citation.page)
 
 
 def _characters(citation: Citation) -> str:
@@ -68,10 +68,10 @@ def _characters(citation: Citation) -> str:
     return f", characters {citation.source_start}-{citation.source_end}{of_page}"
 
 
-def _print(found: Passage) -> None:
+def _print(cited: Passage) -> None:
     begin, end = marks()
     # Once the text is made harmless the marks may be put in: only they can style it.
-    parts = [printable(part) for part in (found.before, found.quote, found.after)]
-    say(place(found.citation, share=False))
-    say(printable(found.citation.source) + _characters(found.citation))
+    parts = [printable(part) for part in (cited.before, cited.quote, cited.after)]
+    say(place(cited.citation, share=False))
+    say(printable(cited.citation.source) + _characters(cited.citation))
     say(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

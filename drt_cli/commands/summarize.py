@@ -83,7 +83,7 @@ def command(
         for document in documents:
             if document == "-" or Path(document).exists():
                 report = read_paths(assistant, [document], settings)
-                names += [one.id for one in report.documents]
+                names += [info.id for info in report.documents]
                 failed = failed or bool(report.failures)
             else:
                 names.append(document)
@@ -131,7 +131,7 @@ def _numbered(summary: Summary) -> str:
     """Return the text with the number of its citation after each sentence that has one."""
     if summary.mode == "extractive":
         numbered = enumerate(summary.sentences, start=1)
-        return " ".join(f"{one_line(one.quote)} [{number}]" for number, one in numbered)
+        return " ".join(f"{one_line(sentence.quote)} [{number}]" for number, sentence in numbered)
     if not summary.changes:
         return summary.text
     numbers = count(1)

@@ -60,8 +60,8 @@ def command(
         report = read_paths(assistant, paths, settings) if paths else None
         if report is not None and not report.documents:
             return FAILED
-        chosen: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
-        trace = assistant.trace(question, documents=chosen or None, **options)
+        selected: list[str | DocumentInfo] = [*documents, *(report.documents if report else ())]
+        trace = assistant.trace(question, documents=selected or None, **options)
         library = assistant.library.path
     if page is not None:
         write_from_library(Path(page), trace.as_html(), library)

@@ -156,5 +156,6 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'drt' has no attribute {name!r}")
     import importlib
 
-    globals()[name] = found = getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
-    return found
+    value = getattr(importlib.import_module(f".{_LATE[name]}", __name__), name)
+    globals()[name] = value
+    return value

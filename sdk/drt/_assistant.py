@@ -121,14 +121,14 @@ class Assistant:
 
         Raises a ``DocumentError`` if it cannot be read, or if ``path`` names several documents.
         """
-        found = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
-        if len(found) != 1:
-            held = "several documents" if found else "no documents"
+        sources = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
+        if len(sources) != 1:
+            content = "several documents" if sources else "no documents"
             raise DocumentError(
-                f"{os.fspath(path)} holds {held}, one was expected; "
+                f"{os.fspath(path)} holds {content}, one was expected; "
                 "use ingest_many to read a folder or a pattern."
             )
-        return self._read(found[0], progress)[0]
+        return self._read(sources[0], progress)[0]
 
     def ingest_many(
         self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
@@ -145,7 +145,7 @@ class Assistant:
         """
         for path in _listed(paths):
             named = os.fspath(path)
-            yield from self._each(_engine.expand_paths([named]), named, progress)
+            yield from self._read_all(_engine.expand_paths([named]), named, progress)
 
     def watch(
         self,
@@ -247,11 +247,11 @@ class Assistant:
         if isinstance(document, str | os.PathLike | DocumentInfo):
             document = [document]
         return [
-            document_name(self.ingest(one) if isinstance(one, os.PathLike) else one)
-            for one in document
+            document_name(self.ingest(item) if isinstance(item, os.PathLike) else item)
+            for item in document
         ]
 
-    def _each(
+    def _read_all(
         self,
         expansion: PathExpansion,
         named: str,
@@ -259,13 +259,13 @@ class Assistant:
     ) -> Iterator[IngestResult]:
         """Read what a path names; a path that names nothing is a failure, too."""
         nothing = True
-        for found in self._steps(expansion):
+        for source in self._steps(expansion):
             nothing = False
             try:
-                document, seconds, tokens = self._read(found, progress)
+                document, seconds, tokens = self._read(source, progress)
             except DocumentError as error:
-                source = named if isinstance(found, engine.DocumentError) else found.name
-                yield IngestResult(source, None, error)
+                name = named if isinstance(source, engine.DocumentError) else source.name
+                yield IngestResult(name, None, error)
             else:
                 yield IngestResult(document.source, document, None, seconds, tokens)
         if nothing:
@@ -308,11 +308,11 @@ class Assistant:
             state.save()
 
     def _read(
-        self, found: Source | engine.DocumentError, progress: Progress | None
+        self, source: Source | engine.DocumentError, progress: Progress | None
     ) -> tuple[DocumentInfo, float, int]:
         """Read one document; return it, its seconds without loading the model, its new tokens."""
-        if isinstance(found, engine.DocumentError):
-            raise translate(found)
+        if isinstance(source, engine.DocumentError):
+            raise translate(source)
         with self._working() as (runtime, store):
             began = time.perf_counter()
             skipped: list[str] = []
@@ -328,12 +328,12 @@ class Assistant:
                 row, new = _engine.ingest_source(
                     runtime,
                     store,
-                    found,
+                    source,
                     progress=report,
                     skipped=skipped.extend,
                 )
             finally:
-                found.close()
+                source.close()
             seconds = time.perf_counter() - began
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens

@@ -58,13 +58,13 @@ class _Worker:
             raise LibraryError("this AsyncAssistant was closed; make a new one to go on.")
         return await loop.run_in_executor(self._pool, partial(work, *arguments, **options))
 
-    async def each(self, items: Iterator[Item]) -> AsyncIterator[Item]:
+    async def iterate(self, items: Iterator[Item]) -> AsyncIterator[Item]:
         """Yield the items of an iterator that computes them."""
         while True:
-            found = await self.run(_next, items)
-            if not found:
+            item = await self.run(_next, items)
+            if not item:
                 return
-            yield found[0]
+            yield item[0]
 
     def close(self) -> None:
         self._closed = True
@@ -109,10 +109,10 @@ class AsyncAnswerStream:
     async def __anext__(self) -> str:
         if self._stream is None:
             self._stream = await self._worker.run(self._start)
-        found = await self._worker.run(_next, self._stream)
-        if not found:
+        piece = await self._worker.run(_next, self._stream)
+        if not piece:
             raise StopAsyncIteration
-        return found[0]
+        return piece[0]
 
 
 class AsyncSession:
@@ -219,7 +219,7 @@ class AsyncAssistant:
     ) -> AsyncIterator[IngestResult]:
         """Do as ``Assistant.ingest_each``; iterate with ``async for``."""
         work = self._assistant.ingest_each
-        return self._worker.each(work(paths, progress=_in_loop(progress)))
+        return self._worker.iterate(work(paths, progress=_in_loop(progress)))
 
     async def watch(
         self,
@@ -232,7 +232,7 @@ class AsyncAssistant:
         paths = [Path(folder) for folder in _listed(folders)]
         watch = Watch(self._assistant, paths, progress=_in_loop(progress))
         while True:
-            async for event in self._worker.each(watch.poll()):
+            async for event in self._worker.iterate(watch.poll()):
                 yield event
             await asyncio.sleep(interval)
 
@@ -249,7 +249,7 @@ class AsyncAssistant:
     ) -> AsyncIterator[Answer]:
         """Do as ``Assistant.ask_many``; iterate with ``async for``."""
         work = self._assistant.ask_many
-        return self._worker.each(work(questions, progress=_in_loop(progress), **options))
+        return self._worker.iterate(work(questions, progress=_in_loop(progress), **options))
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
         """Do as ``Assistant.stream``; iterate with ``async for``."""

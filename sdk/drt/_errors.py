@@ -138,12 +138,12 @@ def translate(error: engine.EngineError) -> DrtError:
     return DrtError(str(error))
 
 
-def expect_text(what: str, text: str, error: type[DrtError]) -> None:
+def expect_text(subject: str, text: str, error: type[DrtError]) -> None:
     """Raise ``error`` for lone surrogates: a command line makes them of bytes that are no text."""
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise error(f"{what} is not text in UTF-8; write it in UTF-8.") from None
+        raise error(f"{subject} is not text in UTF-8; write it in UTF-8.") from None
 
 
 @contextmanager

@@ -34,7 +34,7 @@ def evaluate(
     """
     with engine_errors():
         runtime = _engine.load_runtime(_named(model), device=device, threads=threads, dtype=dtype)
-        return _engine.evaluate(runtime, task, _given(options))
+        return _engine.evaluate(runtime, task, _set_options(options))
 
 
 def bench(
@@ -60,7 +60,7 @@ def bench(
         "dtype": dtype,
     }
     with engine_errors():
-        return _engine.bench(name, shared | _given(options))
+        return _engine.bench(name, shared | _set_options(options))
 
 
 def report_table(result: dict[str, Any]) -> str:
@@ -72,6 +72,6 @@ def _named(model: str | os.PathLike[str]) -> str | Path:
     return model if isinstance(model, str) else Path(model)
 
 
-def _given(options: dict[str, object]) -> dict[str, object]:
+def _set_options(options: dict[str, object]) -> dict[str, object]:
     """Return the options that were set: None stands for the engine's own default."""
     return {key: value for key, value in options.items() if value is not None}

@@ -17,8 +17,8 @@ from ._types import ModelInfo
 def models() -> list[ModelInfo]:
     """Return the models that come with the package."""
     folder = _engine.weights_folder()
-    found = sorted(folder.iterdir()) if folder.is_dir() else []
-    return [_describe(one) for one in found if (one / "config.json").is_file()]
+    folders = sorted(folder.iterdir()) if folder.is_dir() else []
+    return [_describe(path) for path in folders if (path / "config.json").is_file()]
 
 
 def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
@@ -26,10 +26,10 @@ def model_info(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
     for folder in (Path(model), _engine.weights_folder() / model):
         if (folder / "config.json").is_file():
             return _describe(folder)
-    known = ", ".join(one.name for one in models()) or "none"
+    names = ", ".join(info.name for info in models()) or "none"
     raise ModelError(
         f"there is no model {os.fspath(model)!r}; "
-        f"name a folder with a config.json or one of the models here: {known}."
+        f"name a folder with a config.json or one of the models here: {names}."
     )
 
 
@@ -43,7 +43,7 @@ def verify_model(model: str | os.PathLike[str] = "drt-small-en") -> ModelInfo:
             path=info.path,
             bytes=info.bytes,
             card=info.card,
-            parameters=sum(one.numel() for one in runtime.model.parameters()),
+            parameters=sum(parameter.numel() for parameter in runtime.model.parameters()),
             fingerprint=runtime.fingerprint,
         )
 
@@ -70,6 +70,6 @@ def _describe(folder: Path) -> ModelInfo:
     return ModelInfo(
         name=folder.name,
         path=str(folder),
-        bytes=sum(one.stat().st_size for one in folder.iterdir() if one.is_file()),
+        bytes=sum(file.stat().st_size for file in folder.iterdir() if file.is_file()),
         card=card.read_text(encoding="utf-8") if card.is_file() else "",
     )

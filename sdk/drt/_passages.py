@@ -64,12 +64,12 @@ def passage(
 
 
 def _parsed(handle: str) -> tuple[str, int, int]:
-    found = _HANDLE.match(handle.strip())
-    if found is None:
+    match = _HANDLE.match(handle.strip())
+    if match is None:
         raise NotFoundError(
             f"{handle!r} is no citation; expected DOCUMENT:START-END, as `drt ask` prints it."
         )
-    return found["document"], int(found["start"]), int(found["end"])
+    return match["document"], int(match["start"]), int(match["end"])
 
 
 def _from_word(text: str) -> str:

@@ -49,7 +49,7 @@ def _of(kind: object) -> Schema:
     if origin is typing.Literal:
         return {"enum": list(inside)}
     if origin in (typing.Union, types.UnionType):
-        return {"anyOf": [_of(one) for one in inside]}
+        return {"anyOf": [_of(member) for member in inside]}
     if origin is tuple:
         return {"type": "array", "items": _of(inside[0])}
     if origin is list:
@@ -59,13 +59,13 @@ def _of(kind: object) -> Schema:
     raise TypeError(f"{kind} has no schema")
 
 
-def _fields(kind: Any, *without: str, **others: Schema) -> Schema:
+def _fields(kind: Any, *without: str, **replaced: Schema) -> Schema:
     """Return an object with a dataclass's fields, some left out or replaced."""
     hints = typing.get_type_hints(kind)
-    names = [one.name for one in dataclasses.fields(kind) if one.name not in without]
-    given = {name: _of(hints[name]) for name in names if name not in others}
+    names = [field.name for field in dataclasses.fields(kind) if field.name not in without]
+    properties = {name: _of(hints[name]) for name in names if name not in replaced}
     described = (kind.__doc__ or "").split("\n")[0].replace("``", "`")
-    return {"description": described, **_object(given | others)}
+    return {"description": described, **_object(properties | replaced)}
 
 
 def _object(properties: dict[str, Schema]) -> Schema:
@@ -85,9 +85,9 @@ def _share(text: str) -> Schema:
     return {"type": "number", "minimum": 0, "maximum": 1, "description": text}
 
 
-def _with(object_: Schema, **more: Schema) -> Schema:
+def _with(object_: Schema, **properties: Schema) -> Schema:
     """Return an object's schema with further properties, all of them required."""
-    return {**object_, **_object(object_["properties"] | more)}
+    return {**object_, **_object(object_["properties"] | properties)}
 
 
 _HANDLE = {"type": "string", "description": "a short name of the place, which drt show takes"}
@@ -124,18 +124,18 @@ def _chunk(kind: Any) -> Schema:
     return _with(_fields(kind), end=end, handle=_HANDLE)
 
 
-def _answer(**more: Schema) -> Schema:
-    said = {"answer": {"type": "string", "description": "empty where nothing was found"}}
-    rest = _fields(
+def _answer(**first: Schema) -> Schema:
+    text = {"answer": {"type": "string", "description": "empty where nothing was found"}}
+    fields = _fields(
         _types.Answer, "text", "trace", confidence=_share("how likely the documents say it")
     )
-    return {**rest, **_object(more | said | rest["properties"])}
+    return {**fields, **_object(first | text | fields["properties"])}
 
 
 def _summary() -> Schema:
-    said = {"summary": {"type": "string"}}
-    rest = _fields(_types.Summary, "text")
-    return {**rest, **_object(said | rest["properties"])}
+    text = {"summary": {"type": "string"}}
+    fields = _fields(_types.Summary, "text")
+    return {**fields, **_object(text | fields["properties"])}
 
 
 def _summary_line() -> Schema:

@@ -80,7 +80,7 @@ class Session:
         try:
             self.save()
         except Exception as error:  # whatever it is, the answer was made and must not be lost
-            why = str(error) or type(error).__name__
+            reason = str(error) or type(error).__name__
             raise SessionNotSavedError(
-                f"the question was answered, but the conversation was not saved: {why}", answer
+                f"the question was answered, but the conversation was not saved: {reason}", answer
             ) from error

@@ -28,5 +28,5 @@ def train_tokenizer(
     """Make a byte-level BPE tokenizer from corpus files; return what was written."""
     with engine_errors():
         return _engine.train_tokenizer(
-            [Path(one) for one in corpus], Path(out), vocab_size=vocab_size
+            [Path(file) for file in corpus], Path(out), vocab_size=vocab_size
         )
