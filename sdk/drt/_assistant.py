@@ -341,8 +341,6 @@ class Assistant:
     def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
         """Return the engine's options, with documents as ids; ``record`` asks for a full trace."""
         values: dict[str, Any] = {**options}
-        if options.get("top_k") is None:
-            values.pop("top_k", None)
         if record:
             values["record"] = True
         if options.get("documents") is not None:
