@@ -83,8 +83,8 @@ class Budget:
             return self._sentence("holds far more text than an archive of its size should")
         return ""
 
-    def _sentence(self, what: str) -> str:
-        return f"{self._name} {what}; its other files are not read, unpack it if you trust it."
+    def _sentence(self, excess: str) -> str:
+        return f"{self._name} {excess}; its other files are not read, unpack it if you trust it."
 
     def check(self) -> None:
         """Raise UnreadableDocument where something is used up."""

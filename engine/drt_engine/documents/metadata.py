@@ -46,25 +46,32 @@ def yaml_fields(text: str) -> dict[str, str]:
     This is the part of YAML that front matter is written in; anything else is left as it is.
     """
     fields: dict[str, str] = {}
-    key, value, more = "", "", []  # type: str, str, list[str]
+    key, value, continuation = "", "", []  # type: str, str, list[str]
     for line in [*text.split("\n"), "end:"]:
         match = _KEY.match(line)
         if match is None:
-            more += [line] if line[:1] in (" ", "\t", "-") else []  # neither comments nor blanks
+            if line[:1] in (" ", "\t", "-"):  # neither comments nor blanks
+                continuation.append(line)
             continue
         if key:
-            fields.setdefault(key, _yaml_value(value, more))
-        key, value, more = match[1].lower(), (match[2] or "").strip(), []
+            fields.setdefault(key, _yaml_value(value, continuation))
+        key, value, continuation = match[1].lower(), (match[2] or "").strip(), []
     return fields
 
 
-def _yaml_value(value: str, more: list[str]) -> str:
+def _yaml_value(value: str, continuation: list[str]) -> str:
     if value in ("", *_BLOCK_SCALARS):
-        items = [match[1] for line in more if (match := _ITEM.match(line) or _NAME_KEY.match(line))]
-        return ", ".join(filter(None, map(_scalar, items))) or " ".join(" ".join(more).split())
+        items = [
+            match[1]
+            for line in continuation
+            if (match := _ITEM.match(line) or _NAME_KEY.match(line))
+        ]
+        return ", ".join(filter(None, map(_scalar, items))) or " ".join(
+            " ".join(continuation).split()
+        )
     if value.startswith("[") and value.endswith("]"):
         return ", ".join(filter(None, map(_scalar, value[1:-1].split(","))))
-    return _scalar(" ".join([value, *(line.strip() for line in more)]))
+    return _scalar(" ".join([value, *(line.strip() for line in continuation)]))
 
 
 def _scalar(value: str) -> str:

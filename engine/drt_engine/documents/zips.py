@@ -107,8 +107,8 @@ class SafeZip:
                 raise self._damaged(f"{name} is larger than {limit >> 20} MB")
         return bytes(data)
 
-    def _damaged(self, why: str) -> UnreadableDocument:
+    def _damaged(self, reason: str) -> UnreadableDocument:
         return UnreadableDocument(
-            f"{self._name} is not a whole {self._kind} file ({one_line(why).rstrip('.').lower()}); "
-            "get or export it again."
+            f"{self._name} is not a whole {self._kind} file "
+            f"({one_line(reason).rstrip('.').lower()}); get or export it again."
         )

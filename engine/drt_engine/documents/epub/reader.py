@@ -94,8 +94,8 @@ class _Book:
                 continue
             member = self._member(item.href)
             if not linear or item.media_type not in _PAGES or member not in self._zip:
-                why = "not in the main line" if not linear else "not a page of text"
-                notes.skip(item.href, "missing" if member not in self._zip else why)
+                reason = "not in the main line" if not linear else "not a page of text"
+                notes.skip(item.href, "missing" if member not in self._zip else reason)
                 continue
             for number, block in enumerate(self._chapter(member, notes)):
                 follows_chapter = started and number == 0

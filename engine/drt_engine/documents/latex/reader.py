@@ -48,11 +48,11 @@ def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[Conver
     for block in converter.finish():
         yield converter, block
     if dropped > converter.after_end:
-        why = "preamble, comments or layout"
-        notes.skip("line", why, dropped - converter.after_end)
+        reason = "preamble, comments or layout"
+        notes.skip("line", reason, dropped - converter.after_end)
     if converter.after_end:
-        what = "line after the end of the document"
-        notes.skip(what, "TeX does not read it", converter.after_end)
+        subject = "line after the end of the document"
+        notes.skip(subject, "TeX does not read it", converter.after_end)
 
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:

@@ -95,8 +95,8 @@ class _MessageWriter:
             values = list(filter(None, self._headers.all(message, name)))
             headers += [(name, self._shortened(name, value)) for value in values[:1]]
             if len(values) > 1:
-                why = "a message has one; they may be forged"
-                self._notes.skip(f"further header called {name}", why, len(values) - 1)
+                reason = "a message has one; they may be forged"
+                self._notes.skip(f"further header called {name}", reason, len(values) - 1)
         unread = sum(key.lower() not in _READ_HEADERS for key in message.keys())  # noqa: SIM118
         if unread:
             self._notes.skip("other header", "for mail programs, not the text", unread)
@@ -120,8 +120,8 @@ class _MessageWriter:
             preferred = self._preferred(part)
             for form in _parts(part):
                 if form is not preferred:
-                    why = "the same text is read in another form"
-                    self._notes.skip(f"part of type {form.get_content_type()}", why)
+                    reason = "the same text is read in another form"
+                    self._notes.skip(f"part of type {form.get_content_type()}", reason)
             if preferred is not None:
                 yield from self._part(preferred, path)
         elif part.is_multipart():
@@ -135,13 +135,13 @@ class _MessageWriter:
         around = f"{part.preamble or ''}\n{part.epilogue or ''}".split("\n")
         count = sum(bool(line.strip()) for line in around)
         if count:
-            why = "before the first part or after the last, where mail programs show nothing"
-            self._notes.skip("line around the parts", why, count)
+            reason = "before the first part or after the last, where mail programs show nothing"
+            self._notes.skip("line around the parts", reason, count)
 
     def _attached(self, part: Message, path: tuple[str, ...]) -> Iterator[Block]:
         if len(path) >= NESTED_MESSAGES:
-            why = f"more than {NESTED_MESSAGES} messages deep"
-            self._notes.skip("attached message", why)
+            reason = f"more than {NESTED_MESSAGES} messages deep"
+            self._notes.skip("attached message", reason)
             return
         for inner in _parts(part):
             yield from self.blocks(inner, path)
@@ -168,8 +168,8 @@ class _MessageWriter:
             text = _decoded(part)
             lines = self._lines.of_text(part, text)
         else:
-            what = f"attachment {name}" if name else f"part of type {kind}"
-            self._notes.skip(what, "not read; save and read separately")
+            subject = f"attachment {name}" if name else f"part of type {kind}"
+            self._notes.skip(subject, "not read; save and read separately")
             return
         body = text.strip("\n")
         if not body.strip():

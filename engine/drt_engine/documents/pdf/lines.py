@@ -155,21 +155,25 @@ class PageText:
         PDFium gives a raised mark at a line's end wherever it is in the line.
         """
         for mark in reversed(list(_MARK.finditer(line.text))):
-            every = line.indices or tuple(range(line.index, line.index + len(line.text)))
-            box = self._measure(every[mark.start(1)])
+            all_indices = line.indices or tuple(range(line.index, line.index + len(line.text)))
+            box = self._measure(all_indices[mark.start(1)])
             if not _is_raised(box, line.y0, line.y1):
                 continue
             at = mark.start()
             if mark.end() == len(line.text):
-                boxes = ((n, self._measure(every[n])) for n in range(at) if line.text[n] > " ")
+                boxes = (
+                    (n, self._measure(all_indices[n])) for n in range(at) if line.text[n] > " "
+                )
                 at = max((n + 1 for n, (a, _, c, _) in boxes if (a + c) / 2 < box[0]), default=0)
             if not _BEFORE_MARK.search(line.text, 0, at):
                 continue
-            signs = (*every[mark.start(1) : mark.end(1)], every[mark.start(1)])
+            signs = (*all_indices[mark.start(1) : mark.end(1)], all_indices[mark.start(1)])
             text = f"{line.text[:at]}[{mark[1]}]{line.text[at : mark.start()]}"
-            indices = (*every[:at], signs[0], *signs, *every[at : mark.start()])
+            indices = (*all_indices[:at], signs[0], *signs, *all_indices[at : mark.start()])
             line = replace(
-                line, text=text + line.text[mark.end() :], indices=indices + every[mark.end() :]
+                line,
+                text=text + line.text[mark.end() :],
+                indices=indices + all_indices[mark.end() :],
             )
         return line
 

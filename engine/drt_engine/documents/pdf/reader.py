@@ -210,9 +210,11 @@ class _Layout:
             return text, None
         return text, lay_out(reading_order(marked_notes(foot)), self.spellings)
 
-    def _without(self, lines: list[Line], dropped: list[Line], what: str, why: str) -> list[Line]:
+    def _without(
+        self, lines: list[Line], dropped: list[Line], subject: str, reason: str
+    ) -> list[Line]:
         if dropped:
-            self._notes.skip(what, why, len(dropped))
+            self._notes.skip(subject, reason, len(dropped))
         return _without(lines, dropped)
 
 

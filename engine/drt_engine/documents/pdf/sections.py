@@ -236,8 +236,12 @@ def title_of(lines: Sequence[Line], usual: float) -> str:
         count += 1
     title = one_line(_joined(ordered[first : first + count]))
     smaller_heights = [line.height for line in upright if line.height < 0.95 * largest]
-    most = 2 * count > len(upright)  # then it is the text, and what is smaller is a footer
-    if largest < 1.2 * (median(smaller_heights) if smaller_heights else usual) or count > 4 or most:
+    fills_page = 2 * count > len(upright)  # then it is the text, and what is smaller is a footer
+    if (
+        largest < 1.2 * (median(smaller_heights) if smaller_heights else usual)
+        or count > 4
+        or fills_page
+    ):
         return ""
     letters = sum(map(str.isalpha, title))
     return title if letters >= 3 and len(title) <= _LONGEST_HEADING else ""

@@ -51,9 +51,9 @@ def _load(source: Source, encoding: str) -> dict[str, Any]:
     return value
 
 
-def _broken(source: Source, why: str) -> UnreadableDocument:
+def _broken(source: Source, reason: str) -> UnreadableDocument:
     return UnreadableDocument(
-        f"{source.name} is not a whole notebook ({one_line(why).rstrip('.')}); save it again."
+        f"{source.name} is not a whole notebook ({one_line(reason).rstrip('.')}); save it again."
     )
 
 

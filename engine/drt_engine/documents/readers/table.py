@@ -151,9 +151,9 @@ def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
             padded = [*names, *[""] * (len(row) - len(names))]
             yield from row_blocks(list(zip(padded, row, strict=False)), line, span)
     except csv.Error as error:
-        why = _FIELD_LIMIT if "field limit" in str(error) else str(error)
+        reason = _FIELD_LIMIT if "field limit" in str(error) else str(error)
         raise UnreadableDocument(
-            f"{source.name} is no table from line {before + 1} on ({why}); "
+            f"{source.name} is no table from line {before + 1} on ({reason}); "
             "repair it, or save it as .txt to have it read as it stands."
         ) from error
 

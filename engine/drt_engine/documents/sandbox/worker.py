@@ -190,15 +190,15 @@ def main() -> None:
     except MemoryError:
         del reserve
         megabytes = request["limits"]["memory_bytes"] >> 20
-        why = f"reading it takes more than {megabytes} MB of memory"
-        output.send(error=UnreadableDocument.__name__, message=_sentence(name, why))
+        reason = f"reading it takes more than {megabytes} MB of memory"
+        output.send(error=UnreadableDocument.__name__, message=_sentence(name, reason))
     except Exception as error:  # the reader's own mistake, which must not look like an empty end
-        why = f"its reader failed with {type(error).__name__}"
-        output.send(error=UnreadableDocument.__name__, message=_sentence(name, why))
+        reason = f"its reader failed with {type(error).__name__}"
+        output.send(error=UnreadableDocument.__name__, message=_sentence(name, reason))
 
 
-def _sentence(name: str, why: str) -> str:
-    return f"{name} cannot be read ({why}); it may be damaged, get or export it again."
+def _sentence(name: str, reason: str) -> str:
+    return f"{name} cannot be read ({reason}); it may be damaged, get or export it again."
 
 
 if __name__ == "__main__":
