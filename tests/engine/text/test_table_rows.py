@@ -1,0 +1,65 @@
+"""Rows of tables in a text: cells, their columns and their places."""
+
+from __future__ import annotations
+
+import pytest
+
+from drt_engine.text.table_rows import table_rows
+
+RECORDS = """\
+ship: Petrel | berth: 7 | master: A. Voss
+ship: Gannet | berth: 12 | master: B. Lind
+"""
+MARKDOWN = """\
+Berths in use:
+
+| ship | berth | master |
+|------|:-----:|--------|
+| Petrel | 7 | A. Voss |
+| Gannet | 12 | B. Lind |
+
+Nothing else is moored.
+"""
+BARS = "ship | berth | master\nPetrel | 7 | A. Voss\nGannet | 12 | B. Lind\n"
+
+
+@pytest.mark.parametrize("text", [RECORDS, MARKDOWN, BARS], ids=["records", "markdown", "bars"])
+def test_rows_have_the_names_of_their_columns_and_their_places(text: str) -> None:
+    rows = table_rows(text)
+    values = [[(cell.column, cell.text) for cell in row.cells] for row in rows]
+    assert values == [
+        [("ship", "Petrel"), ("berth", "7"), ("master", "A. Voss")],
+        [("ship", "Gannet"), ("berth", "12"), ("master", "B. Lind")],
+    ]
+    for row in rows:
+        assert all(text[cell.start : cell.end] == cell.text for cell in row.cells)
+        assert text[row.start : row.end].startswith(row.cells[0].text)
+
+
+def test_two_tables_have_headers_of_their_own() -> None:
+    text = BARS + "\nPrices follow.\n\nitem | price\nrope | 3\noar | 9\n"
+    assert [row.cells[0].column for row in table_rows(text)] == ["ship", "ship", "item", "item"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Home | About | Contact\n",
+        "The harbour: a history\nOf ships and men.\n",
+        "a | b\nc | d\n",  # a header with one row may as well be two lines of a menu
+        "a || b\n",
+        "|||\n|---|\n",
+    ],
+)
+def test_lines_that_are_no_table(text: str) -> None:
+    assert table_rows(text) == []
+
+
+def test_a_value_may_hold_a_colon_and_a_field_may_be_empty() -> None:
+    (row,) = table_rows("ship: Petrel | sails: 07:30 | note:  | port: Oban: north quay\n")
+    assert [(cell.column, cell.text) for cell in row.cells] == [
+        ("ship", "Petrel"),
+        ("sails", "07:30"),
+        ("port", "Oban: north quay"),
+    ]
