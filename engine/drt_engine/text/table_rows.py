@@ -44,14 +44,18 @@ class TableRow:
         return self.cells[-1].end
 
 
-def table_rows(text: str) -> list[TableRow]:
-    """Return the rows of all tables in ``text``, in order; their headers are no rows."""
+def table_rows(text: str, *, whole: bool = True) -> list[TableRow]:
+    """Return the rows of all tables in ``text``, in order; their headers are no rows.
+
+    Of a text that is not ``whole``, only rows that name their columns themselves: the header of the
+    others may be missing.
+    """
     rows: list[TableRow] = []
     block: list[list[tuple[str, int]]] = []  # rows of bars that follow each other
     for line, start in _lines(text):
         fields = list(_FIELD.finditer(line))
         is_record = len(fields) >= 2 and len(fields) >= line.count(" | ")
-        cells = [] if is_record else _bar_cells(line, start)
+        cells = _bar_cells(line, start) if whole and not is_record else []
         if block and (not cells or len(cells) != len(block[0])):
             rows += _with_header(block)
             block = []

@@ -63,3 +63,7 @@ def test_a_value_may_hold_a_colon_and_a_field_may_be_empty() -> None:
         ("sails", "07:30"),
         ("port", "Oban: north quay"),
     ]
+
+
+def test_of_a_part_of_a_text_only_records_are_rows() -> None:
+    assert len(table_rows(RECORDS + "\n" + BARS, whole=False)) == 2
