@@ -50,3 +50,19 @@ def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wan
 def test_it_says_when_the_document_does_not_know(assistant: Assistant) -> None:
     answer = assistant.ask("What is the password of the wireless network?")
     assert not answer.found and answer.text == "" and len(answer.citations) == 1
+
+
+def test_a_cell_of_a_table_is_the_answer(tmp_path: Path) -> None:
+    table = tmp_path / "ships.csv"
+    table.write_text(
+        "ship,home port,fatalities_85_99\nPetrel,Oban,3\nGannet,Bergen,12\nSkua,Jura,0\n"
+    )
+    with Assistant(tmp_path / "library") as assistant:
+        document = assistant.ingest(table)
+        for question, cell in (
+            ("What is the home port of the Gannet?", "Bergen"),
+            ("Gannet deaths 1985-1999", "12"),
+            ("Which ship has the most fatalities?", "Gannet"),
+        ):
+            answer = assistant.ask(question, documents=document)
+            assert answer.text == cell and answer.citations[0].quote == cell

@@ -13,6 +13,7 @@ from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.session import SessionState
+from drt_engine.answer.table_answer import table_answer
 from drt_engine.answer.write import quote_answer, written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
@@ -118,7 +119,9 @@ def _steps(
         # Feeds the question: its last landmark retrieves, the reader pass reads the passages.
         run = open_prompt(runtime, view, asked, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
-        draft = yield from _draft(runtime, view, documents, run, judgement, options=options)
+        draft = yield from _draft(
+            runtime, view, documents, run, judgement, question=question, options=options
+        )
         tokens_read = run.prompt_tokens + run.source.tokens_read
         if tape is None:
             trace = _trace(question, run, documents)
@@ -164,15 +167,18 @@ def _draft(
     run: PromptRun,
     judgement: Judgement,
     *,
+    question: str,
     options: AskOptions,
 ) -> Generator[str, None, Draft]:
-    """Quote or write; yield the text in pieces and return the whole."""
+    """Quote a cell or a span, or write; yield the text in pieces and return the whole."""
     if options.mode == "free":
         written = written_answer(
             runtime, view, documents, run, judgement, max_tokens=options.max_tokens
         )
         return (yield from written)
-    draft = quote_answer(view, documents, run, judgement)
+    draft = table_answer(runtime, view, documents, question, run.passages)
+    if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
+        draft = quote_answer(view, documents, run, judgement)
     if draft.text:
         yield draft.text
     return draft

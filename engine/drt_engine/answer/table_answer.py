@@ -6,13 +6,14 @@ whole, since two rows of a table differ in few words and any of them may be the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from drt_engine.answer.citations import cite
+from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.result import Draft
 from drt_engine.answer.table_lookup import look_up
 from drt_engine.model.word_similarity import WordSimilarity
-from drt_engine.results import Citation
-from drt_engine.retrieval.library import Passage
+from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
@@ -26,20 +27,20 @@ _MARGIN = 2_000  # characters around a retrieved chunk
 _MOST_DOCUMENTS = 2
 
 
-def cite_table_cell(
+def table_answer(
     runtime: Runtime,
     view: LibraryView,
+    documents: DocumentRows,
     question: str,
     passages: Sequence[Passage],
-    document_of: Callable[[str], DocumentRow],
-) -> Citation | None:
-    """Return the citation of the cell that answers ``question``, None where no cell clearly does.
+) -> Draft | None:
+    """Return the cell that answers ``question``, None where no cell clearly does.
 
     ``passages`` are the retrieved ones, best first.
     """
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
-        document = document_of(document_id)
+        document = documents.row(document_id)
         for text, offset, probability in _texts(view, document, passages):
             rows = table_rows(text, whole=len(text) == document.characters)
             if not rows:
@@ -50,13 +51,14 @@ def cite_table_cell(
             answer = look_up(question, rows, similarity)
             if answer is not None:
                 start, end = offset + answer.cell.start, offset + answer.cell.end
-                return cite(view, document, start, end, probability)
+                citation = cite(view, document, start, end, probability)
+                return Draft(citation.quote, True, PRECISION, (citation,))
     return None
 
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
     """Return the documents of the best passages that hold a line with bars."""
-    ids = [passage.row.document_id for passage in passages if "|" in passage.row.text]
+    ids = [p.row.document_id for p in passages if "|" in p.row.text or "|" in p.text]
     return list(dict.fromkeys(ids))[:_MOST_DOCUMENTS]
 
 

@@ -29,8 +29,11 @@ _SAME_WORD = 0.9  # similarity from which two words name the same
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+")
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 _CAMEL = re.compile(r"([a-z])([A-Z])")
-# "Did Lumen pay in 2010?" wants a judgement, not a cell.
-_YES_NO = re.compile(r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should)\b")
+# "Did Lumen pay in 2010?" and "Why did it?" want a judgement or a reason, not a cell.
+_NO_CELL = re.compile(
+    r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should|why"
+    r"|how (?!many|much|old|high|large|big|heavy|long|far))\b"
+)
 _NUMBER = re.compile(r"\W*[\d.,]+ ?%?")
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
 _MOST = re.compile(r"(?i)\b(?:most|highest|largest|biggest|greatest|maximum|longest|heaviest)\b")
@@ -64,7 +67,7 @@ class _RowMatch:
 def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> TableAnswer | None:
     """Return the cell that ``question`` asks for, None unless one row and column clearly fit."""
     question_words = [word for word in table_words(question) if word not in STOP_WORDS]
-    if len(rows) < 2 or not question_words or _YES_NO.match(question):
+    if len(rows) < 2 or not question_words or _NO_CELL.match(question):
         return None
     if _MOST.search(question) or _LEAST.search(question):
         return _extreme(question, question_words, rows, similarity)

@@ -1,0 +1,78 @@
+"""Cells of tables as answers, by a model that knows nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drt_engine.answer import table_answer
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.table_answer import PRECISION
+from drt_engine.model.word_similarity import WordSimilarity
+from drt_engine.store import Store
+from tests.model_folder import library, read_text, runtime, text_of
+
+NAMES = ("Voss", "Lind", "Marek", "Osei", "Tanaka", "Ferrar", "Quist", "Boyle", "Adair")
+CREW = "keeper,watch,founded\n" + "".join(
+    f"{name},{hour:02}:30,{1900 + hour}\n" for hour, name in enumerate(NAMES)
+)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("tables")
+    with library(folder / "library") as opened:
+        read_text(opened, folder, name="crew.csv", text=CREW)
+        yield opened
+
+
+@pytest.mark.parametrize("top_k", [1, 8])
+def test_the_cell_is_cited_whichever_rows_were_retrieved(store: Store, top_k: int) -> None:
+    document = store.document("crew.csv")
+    for hour, name in enumerate(NAMES):
+        result = ask(
+            runtime(), store, f"When was {name} founded?", AskOptions(top_k=top_k, threshold=0.9)
+        )
+        assert (result.text, result.found, result.confidence) == (f"{1900 + hour}", True, PRECISION)
+        (citation,) = result.citations
+        assert text_of(store, document)[citation.start : citation.end] == citation.quote
+        assert name in citation.context
+
+
+def test_a_document_too_long_to_be_searched_whole(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_answer, "_LONGEST_DOCUMENT", 10)
+    monkeypatch.setattr(table_answer, "_MARGIN", 60)
+    result = ask(runtime(), store, "When was Marek founded?", AskOptions(retriever="lexical"))
+    assert (result.text, result.confidence) == ("1902", PRECISION)
+
+
+def test_the_model_is_left_to_what_no_cell_answers(store: Store) -> None:
+    for question in ("When was Unheard founded?", "Why was Voss founded by the crown?"):
+        result = ask(runtime(), store, question, AskOptions(threshold=0.0))
+        assert result.confidence != PRECISION
+
+
+def test_a_threshold_above_what_tables_reach_leaves_them_out(store: Store) -> None:
+    result = ask(runtime(), store, "When was Voss founded?", AskOptions(threshold=0.99))
+    assert result.confidence != PRECISION
+
+
+def test_words_are_alike_by_their_embeddings() -> None:
+    model = runtime().model
+    alike = WordSimilarity(model.embedding.weight, lambda w: runtime().tokenizer.encode(w).ids)
+    assert alike("harbour", "harbour") == pytest.approx(1.0)
+    assert -1 <= alike("harbour", "winter") < 0.99
+    assert alike("", "winter") == 0.0
+
+
+def test_a_folder_without_tables_is_never_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_answer, "table_rows", None)  # which calling would fail
+    with library(tmp_path / "library") as plain:
+        read_text(plain, tmp_path, name="a.txt", text="The keeper of the watch was founded.")
+        ask(runtime(), plain, "When was the keeper founded?", AskOptions())
