@@ -165,10 +165,9 @@ def _match_row(
 
 
 def _names_another_row(question: str, match: _RowMatch, rows: Sequence[TableRow]) -> bool:
-    """Return whether the question names more than the matched row has: "Delta Foods" is not the
-    row of "Delta Media".
+    """Return whether the question names more than the matched row has.
 
-    A word beside a matched one is part of its name where it begins with a capital letter or is in
+    "Delta Foods" is not the row of "Delta Media". A word beside a matched one is part of its name where it begins with a capital letter or is in
     the same columns of other rows.
     """
     columns = {cell.column for cell in match.cells}
@@ -211,8 +210,10 @@ def _best_cell(
 def _column_score(
     question: str, remaining: Sequence[str], cell: Cell, similarity: Similarity
 ) -> float:
-    """Mean similarity of the remaining words to the column's name, half of the converse, and
-    whether the cell's kind is what the question expects.
+    """Return how well a column fits the remaining words, and its cell the kind of question.
+
+    Mean similarity of the words to the column's name, half of the converse, and a little for a
+    number, a date or a name where the question expects one.
     """
     names = table_words(cell.column)
     if not names or not remaining:
