@@ -167,8 +167,8 @@ def _match_row(
 def _names_another_row(question: str, match: _RowMatch, rows: Sequence[TableRow]) -> bool:
     """Return whether the question names more than the matched row has.
 
-    "Delta Foods" is not the row of "Delta Media". A word beside a matched one is part of its name where it begins with a capital letter or is in
-    the same columns of other rows.
+    "Delta Foods" is not the row of "Delta Media". A word beside a matched one is part of its
+    name where it begins with a capital letter or is in the same columns of other rows.
     """
     columns = {cell.column for cell in match.cells}
     in_row = {
