@@ -50,13 +50,13 @@ def _unchanged(
     assert _read_all(runtime, store, folder) == files
     again, hashed = [], []
     for _ in range(repeat):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         assert _read_all(runtime, store, folder) == 0
-        again.append(files / (time.perf_counter() - begun))
-        begun = time.perf_counter()
+        again.append(files / (time.perf_counter() - start_time))
+        start_time = time.perf_counter()
         for file in folder.iterdir():
             hashlib.sha256(file.read_bytes()).digest()
-        hashed.append(files / (time.perf_counter() - begun))
+        hashed.append(files / (time.perf_counter() - start_time))
     return [
         bench_row(AGAIN, again, unit="files/s", against=HASH, against_values=hashed),
         bench_row(HASH, hashed, unit="files/s"),
@@ -76,22 +76,22 @@ def _read_all(runtime: Runtime, store: Store, folder: Path) -> int:
 def _appended(runtime: Runtime, store: Store, file: Path, tokens: int) -> list[BenchRow]:
     """Time three appends, and once the reading of the whole, which takes long."""
     file.write_text(generated_text(tokens, seed=1) + "\n\n", encoding="utf-8")
-    whole = _read_seconds(runtime, store, file)
+    whole_seconds = _read_seconds(runtime, store, file)
     appends = []
     for number in range(3):
         with file.open("a", encoding="utf-8") as end:
             end.write(generated_text(max(1, round(tokens * _SHARE)), seed=number + 2) + "\n\n")
         appends.append(_read_seconds(runtime, store, file))
     return [
-        bench_row(APPEND, appends, unit="s", against=WHOLE, against_values=[whole]),
-        bench_row(WHOLE, [whole], unit="s"),
+        bench_row(APPEND, appends, unit="s", against=WHOLE, against_values=[whole_seconds]),
+        bench_row(WHOLE, [whole_seconds], unit="s"),
     ]
 
 
 def _read_seconds(runtime: Runtime, store: Store, file: Path) -> float:
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     assert _read(runtime, store, Source.from_path(file))
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_time
 
 
 def _read(runtime: Runtime, store: Store, source: Source) -> bool:

@@ -1,4 +1,4 @@
-"""`drt bench ask`: a question to a document that was read before, warm and from a cold process."""
+"""``drt bench ask``: a question to a document read before, warm and from a cold process."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
 
 
 def _timed(runtime: Runtime, store: Store, question: str, *, reread: bool) -> float:
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     ask(runtime, store, question, AskOptions(reread=reread))
     wait(runtime)
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_time
 
 
 def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
@@ -85,13 +85,13 @@ def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
     products = [1000 * s for s in matmul.seconds]
     rows = []
     for name, values in milliseconds.items():
-        against, other = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
-        rows.append(bench_row(name, values, unit="ms", against=against, against_values=other))
+        against, reference = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
+        rows.append(bench_row(name, values, unit="ms", against=against, against_values=reference))
     return [*rows, bench_row(MATMUL, products, unit="ms")]
 
 
 def cold_processes(command: list[str], repetitions: int) -> list[BenchRow]:
-    """Run a `drt ask` in processes of its own, by turns with ones that only import torch."""
+    """Run a ``drt ask`` in processes of its own, by turns with ones that only import torch."""
     cold, python = [], []
     for _ in range(repetitions):
         cold.append(run_process(command))

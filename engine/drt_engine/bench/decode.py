@@ -130,12 +130,12 @@ def _rows(timed: dict[str, list[float]], chunk: int) -> Iterator[BenchRow]:
     shared = [token + border / chunk for token in milliseconds[DECODE]]
     against = dict.fromkeys((DECODE, SHARED), PLAIN) | {GRAPH: GRAPH_PLAIN, ALONE: DECODE}
     for name, values in (milliseconds | {SHARED: shared}).items():
-        other = against.get(name)
-        compared = milliseconds.get(other or "")
-        if other is None or compared is None:
+        reference = against.get(name)
+        compared = milliseconds.get(reference or "")
+        if reference is None or compared is None:
             yield bench_row(name, values, unit="ms")
         else:
-            yield bench_row(name, values, unit="ms", against=other, against_values=compared)
+            yield bench_row(name, values, unit="ms", against=reference, against_values=compared)
     yield bench_row(BORDER, [1000 * s for s in timed[BORDER]], unit="ms")
     for name in (DECODE, GRAPH):
         if name in timed:

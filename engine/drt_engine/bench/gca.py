@@ -1,4 +1,4 @@
-"""Other ways to compute grouped cross-attention, for `drt bench`: what a kernel is compared with.
+"""Other ways to compute grouped cross-attention, for ``drt bench``: what a kernel is compared with.
 
 All take and give what ``drt_kernels.gca`` does, except ``sdpa_equal_work``. None is used to read
 or answer.
@@ -44,11 +44,11 @@ class Case:
         scores = torch.randn(*rows, shape.retrieved, generator=generator)
         index = torch.randint(pool, (*rows, shape.retrieved), generator=generator)
         memory = (pool, shape.memory, shape.kv_heads, shape.size)
-        one = (*rows, shape.tokens, shape.heads, shape.size)
+        query_shape = (*rows, shape.tokens, shape.heads, shape.size)
         mask = torch.ones(memory[:2], dtype=torch.bool, device=device)
         probabilities = torch.softmax(scores, -1).to(device)
         return cls(
-            normal(*one),
+            normal(*query_shape),
             normal(*memory),
             normal(*memory),
             mask,
@@ -141,7 +141,7 @@ def sdpa_gathered(
     mask: Tensor,
     index: Tensor,
     probabilities: Tensor,
-    whole: bool = False,
+    full_chunks: bool = False,
 ) -> Tensor:
     """PyTorch's attention once for each retrieved chunk, a key of zeros being the 1 in the softmax.
 
@@ -154,9 +154,9 @@ def sdpa_gathered(
     k, v = (F.pad(t, (0, 0, 0, 0, 0, 1))[index.flatten()] for t in (keys, values))
     seen = F.pad(mask, (0, 1), value=True)[index.flatten()][:, None, None]
     q, k, v = (t.transpose(1, 2) for t in (q, k, v))
-    given = None if whole else seen
+    attention_mask = None if full_chunks else seen
     grouped = heads != keys.shape[2]
-    apart = F.scaled_dot_product_attention(q, k, v, attn_mask=given, enable_gqa=grouped)
+    apart = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask, enable_gqa=grouped)
     apart = apart.transpose(1, 2).reshape(batch, chunks, retrieved, tokens, heads, size)
     return torch.einsum("bcr,bcrthd->bcthd", probabilities.to(apart.dtype), apart)
 
@@ -188,14 +188,14 @@ def flex(
     mask: Tensor,  # noqa: ARG001  all forms of GCA are called alike; here the chunks are full
     index: Tensor,
     probabilities: Tensor,
-    whole: bool = False,
+    full_chunks: bool = False,
 ) -> Tensor:
     """FlexAttention over the pool: a copy of the queries for each retrieved chunk sees that chunk.
 
     The log-sum-exp turns its softmax into the softmax-off-by-one. Chunks must be ``whole``, with a
     length of a power of two; rows are padded to blocks. Raises ``ValueError`` for others.
     """
-    if not whole:
+    if not full_chunks:
         raise ValueError("chunks may have hidden tokens, expected whole ones for FlexAttention")
     batch, chunks, tokens, heads, size = query.shape
     pool, slots = keys.shape[:2]
@@ -204,7 +204,7 @@ def flex(
     q = q.expand(-1, retrieved, -1, -1, -1).reshape(1, -1, heads, size).transpose(1, 2)
     k, v = (t.reshape(1, pool * slots, -1, size).transpose(1, 2) for t in (keys, values))
     blocks = index.flatten().repeat_interleave((tokens + pad) // _BLOCK)
-    out, more = _compiled_flex()(
+    out, auxiliary = _compiled_flex()(
         q,
         k,
         v,
@@ -213,7 +213,7 @@ def flex(
         return_aux=_log_sum_exps(),
         kernel_options={"BLOCK_M": _BLOCK, "BLOCK_N": min(_BLOCK, slots)},
     )
-    apart = (out * torch.sigmoid(more.lse)[..., None].to(out.dtype)).transpose(1, 2)
+    apart = (out * torch.sigmoid(auxiliary.lse)[..., None].to(out.dtype)).transpose(1, 2)
     apart = apart.reshape(batch, chunks, retrieved, tokens + pad, heads, size)[:, :, :, :tokens]
     return torch.einsum("bcr,bcrthd->bcthd", probabilities.to(apart.dtype), apart)
 

@@ -1,4 +1,4 @@
-"""`drt bench ingest`: from a file to a committed library, in tokens and operations a second."""
+"""``drt bench ingest``: from a file to a committed library, in tokens and operations a second."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def bench_ingest(runtime: Runtime, options: BenchOptions) -> BenchReport:
         for number in range(options.repetitions + 1):
             matmul.time()
             copy.time()
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             with open_library(runtime, folder / f"library{number}") as store:
                 tokens = ingest_source(runtime, store, Source.from_path(file))[0].tokens
             # The first reading warms caches and the allocator up.
             if number:
-                seconds.append(time.perf_counter() - begun)
+                seconds.append(time.perf_counter() - start_time)
         process = run_process(options.command(runtime, folder / "fresh", "ingest", str(file)))
     per_token = read_flops(runtime.config)
     rates = [per_token * tokens / s for s in seconds]

@@ -1,4 +1,4 @@
-"""`drt bench kernels`: grouped cross-attention and window attention beside their alternatives.
+"""``drt bench kernels``: grouped cross-attention and window attention beside their alternatives.
 
 Random tensors of one model's shapes; forward, backward, and both together, in turns.
 """
@@ -109,27 +109,30 @@ class _Bench:
         gpu = self._machine.device.type == "cuda"
         names = [ours, *(["dense", "triton-atomics"] if gpu else []), "reference"]
         forms = {name: backend(name) for name in names}
-        forms |= {"naive": naive, "sdpa on gathered chunks": partial(sdpa_gathered, whole=True)}
-        return forms | ({"flex attention": partial(flex, whole=True)} if gpu else {})
+        forms |= {
+            "naive": naive,
+            "sdpa on gathered chunks": partial(sdpa_gathered, full_chunks=True),
+        }
+        return forms | ({"flex attention": partial(flex, full_chunks=True)} if gpu else {})
 
     def decode(self, shape: GcaShape) -> Iterator[BenchRow]:
         """Rows of one token's GCA in one layer, over memory that was laid out at the border."""
         case = Case.random(shape, device=self._machine.device, dtype=self._machine.dtype)
         memory = ChunkMemory(case.keys, case.values, case.mask, case.probabilities[0, 0])
         index, share = case.index[:1, :1], case.probabilities[:1, :1]
-        found = Retrieved(memory, index, share.log(), share)
-        ready = laid_out(found, off_by_one=True)
+        retrieval = Retrieved(memory, index, share.log(), share)
+        ready = laid_out(retrieval, off_by_one=True)
         query = case.query[:1, :1, :1].contiguous()
         ours, general = "gca decode, laid out", chosen_backend(self._machine, shape.size)
         named = {"mask": case.mask, "index": index, "probabilities": share}
 
-        def other(form: Gca) -> Work:
+        def decode_work(form: Gca) -> Work:
             return _quiet(lambda: form(query, case.keys, case.values, **named))
 
         works: dict[str, Work] = {
             ours: _quiet(lambda: gca_decode(query[:, 0], ready)),
-            f"gca decode, {general}": other(backend(general)),
-            "gca decode, naive": other(naive),
+            f"gca decode, {general}": decode_work(backend(general)),
+            "gca decode, naive": decode_work(naive),
         }
         yield from self._rows(works, first=ours, flops=shape.flops / _POOL / shape.tokens)
 
@@ -146,48 +149,50 @@ class _Bench:
         ]
         slopes = alibi_slopes(config.heads).to(device)
         ours = explain_window(inputs[0]).partition(":")[0]
-        others = [n for n in ("banded", "flex") if n != ours and device.type == "cuda"]
+        alternatives = [n for n in ("banded", "flex") if n != ours and device.type == "cuda"]
         if length <= 4096:  # the definition holds all scores in fp32
-            others.append("reference")
+            alternatives.append("reference")
 
         def call(name: str) -> Callable[[], Tensor]:
-            more = {"valid": None, "window": config.window, "slopes": slopes, "backend": name}
-            return lambda: window_attention(*inputs, **more)  # type: ignore[arg-type]
+            arguments = {"valid": None, "window": config.window, "slopes": slopes, "backend": name}
+            return lambda: window_attention(*inputs, **arguments)  # type: ignore[arg-type]
 
         flops = 4.0 * tokens * config.heads * config.head_size * min(config.window, length)
         for kind, work in ((FORWARD, 1.0), (BACKWARD, _BACKWARD_WORK)):
             works = {
                 f"window {kind}, {name}": _pass(kind, inputs, call(name))
-                for name in (ours, *others)
+                for name in (ours, *alternatives)
             }
             yield from self._rows(works, first=f"window {kind}, {ours}", flops=work * flops)
 
     def _rows(self, works: dict[str, Work], *, first: str, flops: float) -> Iterator[BenchRow]:
         """One row for each work, and the rate of the first one beside a matrix product."""
-        begun = len(self._calibration.matmul.rates)
+        num_rates = len(self._calibration.matmul.rates)
         timed = in_turns(
             works | {MATMUL: self._calibration.time},
             self._clock,
             repetitions=self._repetitions,
             needed=[first],
         )
-        own = timed[first]
+        first_seconds = timed[first]
         for name, seconds in timed.items():
             if name == MATMUL:
                 continue
-            against = {} if name == first else {"against": first, "against_values": _ms(own)}
+            against = (
+                {} if name == first else {"against": first, "against_values": _ms(first_seconds)}
+            )
             yield bench_row(name, _ms(seconds), unit="ms", **against)  # type: ignore[arg-type]
         yield bench_row(
             f"{first}, operations",
-            [flops / s / GIGA for s in own],
+            [flops / s / GIGA for s in first_seconds],
             unit="GFLOP/s",
             against=MATMUL,
-            against_values=[rate / GIGA for rate in self._calibration.matmul.rates[begun:]],
+            against_values=[rate / GIGA for rate in self._calibration.matmul.rates[num_rates:]],
         )
 
 
 def _ms(seconds: list[float]) -> list[float]:
-    return [1000 * one for one in seconds]
+    return [1000 * value for value in seconds]
 
 
 def _caller(case: Case, form: Gca) -> Callable[[], Tensor]:
@@ -211,14 +216,14 @@ def _pass(kind: str, inputs: list[Tensor], call: Callable[[], Tensor]) -> Work:
                 call()
 
         return forward
-    kept: list[Tensor] = []
+    cached: list[Tensor] = []
 
     def backward() -> None:
-        if not kept:
+        if not cached:
             out = call()
-            kept[:] = [out, torch.ones_like(out)]
+            cached[:] = [out, torch.ones_like(out)]
         elif kind == BOTH:
-            kept[0] = call()
-        torch.autograd.grad(kept[0], inputs, kept[1], retain_graph=kind == BACKWARD)
+            cached[0] = call()
+        torch.autograd.grad(cached[0], inputs, cached[1], retain_graph=kind == BACKWARD)
 
     return backward

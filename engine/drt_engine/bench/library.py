@@ -1,4 +1,4 @@
-"""`drt bench library`: writing, checking, opening, listing and asking a library of made-up records.
+"""``drt bench library``: write, check, open, list and ask a library of made-up records.
 
 Chunk memory is random and texts are made up, so that 16 million tokens take minutes, not a model's
 hours; the records, the catalogue and the question are those of ordinary use. Only files that are
@@ -91,12 +91,12 @@ class MadeUp:
         self._weights = list(_running_sums(weights))
 
     def texts(self, count: int) -> list[str]:
-        """Texts of `count` full chunks."""
+        """Texts of ``count`` full chunks."""
         words = round(self._config.chunk * _WORDS_PER_TOKEN)
         return [self._text(words) for _ in range(count)]
 
     def batch(self, count: int) -> ChunkBatch:
-        """Numbers of `count` full chunks."""
+        """Numbers of ``count`` full chunks."""
         config = self._config
         size = config.chunk
         shape = (count, size)
@@ -124,10 +124,10 @@ def _running_sums(values: Iterator[float]) -> Iterator[float]:
         yield total
 
 
-def make_document(store: Store, made: MadeUp, *, number: int, chunks: int) -> float:
+def make_document(store: Store, made_up: MadeUp, *, number: int, chunks: int) -> float:
     """Write a document of random records; returns the seconds that writing alone took."""
     seconds, start = 0.0, 0
-    pieces = made.texts(chunks)
+    pieces = made_up.texts(chunks)
     text_hash = TextHash()
     text_hash.update(pieces)
     with store.begin_document(
@@ -137,26 +137,26 @@ def make_document(store: Store, made: MadeUp, *, number: int, chunks: int) -> fl
         media_type="",
     ) as writer:
         for at in range(0, chunks, BATCH):
-            batch = made.batch(min(BATCH, chunks - at))
+            batch = made_up.batch(min(BATCH, chunks - at))
             texts = []
             for piece in pieces[at : at + BATCH]:
                 texts.append(ChunkText(start, piece))
                 start += len(piece)
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             writer.append(batch, texts)
-            seconds += time.perf_counter() - begun
-        begun = time.perf_counter()
+            seconds += time.perf_counter() - start_time
+        start_time = time.perf_counter()
         writer.finish(places=[(0, None, None)])
-    return seconds + time.perf_counter() - begun
+    return seconds + time.perf_counter() - start_time
 
 
 def _writing(runtime: Runtime, folder: Path, tokens: int) -> list[BenchRow]:
     """Write the large and the small library; the rate beside a plain file of the same size."""
-    made, chunk = MadeUp(runtime), runtime.config.chunk
+    made_up, chunk = MadeUp(runtime), runtime.config.chunk
     rates = []
     for number, (name, size) in enumerate([("small", SMALL_TOKENS), ("large", tokens)]):
         with open_library(runtime, folder / name) as store:
-            seconds = make_document(store, made, number=number + 1, chunks=max(1, size // chunk))
+            seconds = make_document(store, made_up, number=number + 1, chunks=max(1, size // chunk))
         size_bytes = sum(f.stat().st_size for f in (folder / name).rglob("*") if f.is_file())
         rates = [size_bytes / seconds / MEGA]  # of the large library in the end
     plain = [_plain_rate(folder / "plain") for _ in range(3)]
@@ -168,13 +168,13 @@ def _writing(runtime: Runtime, folder: Path, tokens: int) -> list[BenchRow]:
 
 def _plain_rate(path: Path) -> float:
     data = os.urandom(1 << 22)
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     with path.open("wb") as file:
         for _ in range(8):
             file.write(data)
         file.flush()
         os.fsync(file.fileno())
-    seconds = time.perf_counter() - begun
+    seconds = time.perf_counter() - start_time
     path.unlink()
     return 8 * len(data) / seconds / MEGA
 
@@ -185,14 +185,14 @@ def _checking(runtime: Runtime, library: Path, options: BenchOptions) -> list[Be
     checks, sums = [], []
     for _ in range(min(options.repetitions, 3)):
         with open_library(runtime, library) as store:
-            begun = time.perf_counter()
+            start_time = time.perf_counter()
             findings = store.check()
-            checks.append(size / (time.perf_counter() - begun) / MEGA)
+            checks.append(size / (time.perf_counter() - start_time) / MEGA)
         assert not findings, findings
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         for file in files:
             zlib.crc32(file.read_bytes())
-        sums.append(size / (time.perf_counter() - begun) / MEGA)
+        sums.append(size / (time.perf_counter() - start_time) / MEGA)
     return [
         bench_row(CHECK, checks, unit="MB/s", against=CRC, against_values=sums),
         bench_row(CRC, sums, unit="MB/s"),
@@ -233,17 +233,17 @@ def _ask_seconds(runtime: Runtime, store: Store, options: BenchOptions) -> float
 def _small_documents(
     runtime: Runtime, library: Path, documents: int, options: BenchOptions
 ) -> list[BenchRow]:
-    made = MadeUp(runtime, seed=1)
+    made_up = MadeUp(runtime, seed=1)
     with open_library(runtime, library) as store:
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         for number in range(1, documents + 1):
-            make_document(store, made, number=number, chunks=1)
-        written = documents / (time.perf_counter() - begun)
+            make_document(store, made_up, number=number, chunks=1)
+        written = documents / (time.perf_counter() - start_time)
     opening, listing, first, again = [], [], [], []
     for _ in range(options.repetitions):
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         with open_library(runtime, library) as store:
-            opening.append(1000 * (time.perf_counter() - begun))
+            opening.append(1000 * (time.perf_counter() - start_time))
             listing.append(1000 * _seconds(store.documents))
             first.append(1000 * _seconds(partial(_scan, store)))
             again.append(1000 * _seconds(partial(_scan, store)))
@@ -266,6 +266,6 @@ def _scan(store: Store) -> int:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
+    start_time = time.perf_counter()
     work()
-    return time.perf_counter() - begun
+    return time.perf_counter() - start_time

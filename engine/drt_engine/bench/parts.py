@@ -62,7 +62,7 @@ class BenchOptions:
 
     @property
     def config(self) -> ModelConfig:
-        """The model configuration whose sizes `shape` names."""
+        """The model configuration whose sizes ``shape`` names."""
         return preset(SHAPES[self.shape])
 
     def runtime(self) -> Runtime:
@@ -88,7 +88,7 @@ class BenchOptions:
             raise ConfigError(f"{self.file} does not exist, expected a document to read")
 
     def text_file(self, folder: Path, *, tokens: int) -> Path:
-        """Return the document to read, made in `folder` where none was given."""
+        """Return the document to read, made in ``folder`` where none was given."""
         if self.file is not None:
             return self.file
         path = folder / "text.txt"
@@ -96,7 +96,7 @@ class BenchOptions:
         return path
 
     def command(self, runtime: Runtime, library: Path, *arguments: str) -> list[str]:
-        """Return the command line of another `drt` process with the same model and threads."""
+        """Return the command line of another ``drt`` process with the same model and threads."""
         shared = ["--library", str(library), "--model", str(runtime.folder.resolve()), "--quiet"]
         threads = ["--threads", str(torch.get_num_threads()), "--device", runtime.device.type]
         dtype = ["--dtype", "bf16" if runtime.dtype == torch.bfloat16 else "fp32"]
@@ -203,14 +203,14 @@ class Calibration:
         self.matmul.time()
         self.copy.time()
 
-    def numbers(self, **more: Number) -> dict[str, Number]:
+    def numbers(self, **extra: Number) -> dict[str, Number]:
         """Return what the report holds of it, before ``more``."""
         return {
             "matmul_gflops": median_iqr(self.matmul.rates)[0] / GIGA,
             "memcpy_gb_per_s": median_iqr(self.copy.rates)[0] / GIGA,
             "matmul_bits": torch.finfo(self._dtype).bits,
             "threads": torch.get_num_threads(),
-            **more,
+            **extra,
         }
 
 
@@ -251,9 +251,10 @@ def run_process(command: Sequence[str]) -> ProcessTimes:
         total = time.perf_counter() - started
         if code:
             errors.seek(0)
-            said = errors.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+            message = errors.read().decode("utf-8", "replace")
+            error_lines = message.strip().splitlines() or ["nothing"]
             name = " ".join(command[:3])
-            raise ConfigError(f"{name} ended with code {code} and said: {said[-1]}")
+            raise ConfigError(f"{name} ended with code {code} and said: {error_lines[-1]}")
     return ProcessTimes(first, total, peak.bytes)
 
 
@@ -278,6 +279,6 @@ class _PeakMemory(threading.Thread):
     def run(self) -> None:
         while not self.ended.wait(0.01):
             with contextlib.suppress(OSError):
-                found = re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text())
-                if found:
-                    self.bytes = int(found.group(1)) * 1024
+                match = re.search(r"VmHWM:\s+(\d+) kB", self._status.read_text())
+                if match:
+                    self.bytes = int(match.group(1)) * 1024

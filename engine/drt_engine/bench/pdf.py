@@ -1,4 +1,4 @@
-"""`drt bench pdf`: pages a second of the PDF reader, with places, and its memory on a long file.
+"""``drt bench pdf``: pages a second of the PDF reader, with places, and its memory on a long file.
 
 Times are processor time, so that a busy machine shows what an idle one does with one core. No
 model is needed.
@@ -51,7 +51,7 @@ def bench_pdf(options: BenchOptions) -> BenchReport:
     with tempfile.TemporaryDirectory(prefix="drt-bench-") as name:
         folder = Path(name)
         files = _files(folder, pages) if options.file is None else {"the file": options.file}
-        rows = [row for what, file in files.items() for row in _rows(what, file, options)]
+        rows = [row for label, file in files.items() for row in _rows(label, file, options)]
         long = options.file
         if long is None:
             long = folder / "long.pdf"
@@ -72,13 +72,13 @@ def bench_pdf(options: BenchOptions) -> BenchReport:
 
 def _files(folder: Path, pages: int) -> dict[str, Path]:
     files = {}
-    for columns, what in ((1, "one column"), (2, "two columns")):
-        files[what] = folder / f"{columns}.pdf"
-        files[what].write_bytes(made_pdf(pages, columns=columns))
+    for columns, label in ((1, "one column"), (2, "two columns")):
+        files[label] = folder / f"{columns}.pdf"
+        files[label].write_bytes(made_pdf(pages, columns=columns))
     return files
 
 
-def _rows(what: str, file: Path, options: BenchOptions) -> Iterator[BenchRow]:
+def _rows(label: str, file: Path, options: BenchOptions) -> Iterator[BenchRow]:
     pages = page_count(file)
     ours: list[float] = []
     plain: list[float] = []
@@ -87,18 +87,18 @@ def _rows(what: str, file: Path, options: BenchOptions) -> Iterator[BenchRow]:
         if number:  # the first reading warms caches up
             ours.append(pages / times[0])
             plain.append(pages / times[1])
-    against = f"{PDFIUM}, {what}"
+    against = f"{PDFIUM}, {label}"
     yield bench_row(
-        f"read, {what}", ours, unit="pages/s of a core", against=against, against_values=plain
+        f"read, {label}", ours, unit="pages/s of a core", against=against, against_values=plain
     )
     yield bench_row(against, plain, unit="pages/s of a core")
 
 
 def _seconds(work: Callable[[], object]) -> float:
     """Processor time of this process for some work."""
-    begun = time.process_time()
+    start_time = time.process_time()
     work()
-    return time.process_time() - begun
+    return time.process_time() - start_time
 
 
 def read_pages(file: Path) -> int:

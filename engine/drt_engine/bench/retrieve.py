@@ -1,4 +1,4 @@
-"""`drt bench retrieve`: one scan of all landmarks, and BM25 over as many chunks.
+"""``drt bench retrieve``: one scan of all landmarks, and BM25 over as many chunks.
 
 The landmarks are random and lie in memory as the store hands them out, as they are and with the
 codes that they have after some questions; the scoring is the one that asking uses. Beside it, on
@@ -55,7 +55,7 @@ class _Landmarks:
 
 
 def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
-    """Scan the landmarks of `tokens` tokens, in turns with a copy of the same bytes and BM25."""
+    """Scan the landmarks of ``tokens`` tokens, in turns with a copy of the same bytes and BM25."""
     started = time.monotonic()
     config = runtime.config
     count = max(1, (options.tokens or TOKENS) // config.chunk)
@@ -86,9 +86,9 @@ def bench_retrieve(runtime: Runtime, options: BenchOptions) -> BenchReport:
     against = {COPY: None, CODED: SCAN, BM25: SCAN, FAISS: SCAN}
     rows = []
     for name, values in milliseconds.items():
-        other = against.get(name, COPY)
-        compared = milliseconds[other] if other else ()
-        rows.append(bench_row(name, values, unit="ms", against=other, against_values=compared))
+        reference = against.get(name, COPY)
+        compared = milliseconds[reference] if reference else ()
+        rows.append(bench_row(name, values, unit="ms", against=reference, against_values=compared))
     return BenchReport(
         bench="retrieve",
         rows=rows,
@@ -110,15 +110,15 @@ def _scans(landmarks: Tensor, query: Tensor, count: int) -> dict[str, Work]:
         KERNEL: lambda: landmark_topk(query[None], landmarks, count),
         PRODUCT: lambda: (landmarks @ alike).topk(min(count, len(landmarks))),
     }
-    found = importlib.util.find_spec("faiss")
-    if found is not None and found.origin is not None:  # not just a folder of that name
+    faiss_spec = importlib.util.find_spec("faiss")
+    if faiss_spec is not None and faiss_spec.origin is not None:  # not just a folder of that name
         faiss: Any = importlib.import_module("faiss")
         faiss.omp_set_num_threads(torch.get_num_threads())
         flat = faiss.IndexFlatIP(landmarks.shape[1])
         for part in landmarks.split(PART):  # faiss keeps fp32
             flat.add(part.float().cpu().numpy())
-        asked = query[None].cpu().numpy()
-        works[FAISS] = lambda: flat.search(asked, count)
+        query_rows = query[None].cpu().numpy()
+        works[FAISS] = lambda: flat.search(query_rows, count)
     return works
 
 

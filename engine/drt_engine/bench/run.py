@@ -44,12 +44,12 @@ def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
 
     Raises ConfigError for an unknown name or option, WeightsError for a model that is not there.
     """
-    known = [*WITH_MODEL, *OWN_MODEL]
-    if name not in known:
-        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(known)}")
+    names = [*WITH_MODEL, *OWN_MODEL]
+    if name not in names:
+        raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(names)}")
     plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
-    chosen = build(BenchOptions, plain, f"{name}.")
+    bench_options = build(BenchOptions, plain, f"{name}.")
     if name in OWN_MODEL:
-        return OWN_MODEL[name](chosen).to_dict()
-    runtime = chosen.runtime()
-    return WITH_MODEL[name](runtime, chosen).to_dict()
+        return OWN_MODEL[name](bench_options).to_dict()
+    runtime = bench_options.runtime()
+    return WITH_MODEL[name](runtime, bench_options).to_dict()

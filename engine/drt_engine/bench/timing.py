@@ -34,10 +34,10 @@ class Clock:
         """Do ``work`` some ``times``; return the seconds of one."""
         if self._flush is not None:
             return sum(self._by_events(work, self._flush) for _ in range(times)) / times
-        begun = time.perf_counter()
+        start_time = time.perf_counter()
         for _ in range(times):
             work()
-        return (time.perf_counter() - begun) / times
+        return (time.perf_counter() - start_time) / times
 
     def wait(self) -> None:
         """Return when the device has done what it was given."""

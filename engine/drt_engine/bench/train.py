@@ -63,7 +63,9 @@ def _named(groups: int, form: str = "") -> str:
 
 
 def _works(trained: dict[int, _Trained], options: BenchOptions) -> dict[str, Work]:
-    works: dict[str, Work] = {_named(groups): one.step for groups, one in trained.items()}
+    works: dict[str, Work] = {
+        _named(groups): trained_model.step for groups, trained_model in trained.items()
+    }
     first = trained[1]
     works |= {
         _named(1, "naive GCA"): lambda: first.step(form=naive),
@@ -120,9 +122,9 @@ class _Trained:
         with self._computing(None):
             states, mask = model.chunk_states(self._ids, self._valid)
             flat = model.upper_states(states.flatten(1, 2), mask.flatten(1), lambda *_: ())
-            targets, known = next_token_targets(self._ids, self._valid)
-            logits = model.logits(flat.view_as(states)[known]).float()
-            losses = F.cross_entropy(logits, targets[known], reduction="none")
+            targets, target_mask = next_token_targets(self._ids, self._valid)
+            logits = model.logits(flat.view_as(states)[target_mask]).float()
+            losses = F.cross_entropy(logits, targets[target_mask], reduction="none")
         self._learn(losses)
 
     def compiled_step(self) -> Work:
@@ -158,14 +160,18 @@ class _Trained:
 
 def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow]:
     """Milliseconds of a step; a ratio to what has no GCA is how much longer a step takes."""
-    own = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
-    for name, values in own.items():
+    milliseconds = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
+    for name, values in milliseconds.items():
         if name == BARE:
             yield bench_row(name, values, unit="ms")
         elif name == WITHOUT:
-            yield bench_row(name, values, unit="ms", against=BARE, against_values=own[BARE])
+            yield bench_row(
+                name, values, unit="ms", against=BARE, against_values=milliseconds[BARE]
+            )
         else:
-            yield bench_row(name, values, unit="ms", against=WITHOUT, against_values=own[WITHOUT])
+            yield bench_row(
+                name, values, unit="ms", against=WITHOUT, against_values=milliseconds[WITHOUT]
+            )
     for groups in (1, 2):
         name = _named(groups)
         rates, bare = ([trained.tokens / s for s in timed[n]] for n in (name, BARE))

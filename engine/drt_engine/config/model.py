@@ -235,9 +235,9 @@ _MOST_LAYERS = 512
 _LARGEST = 1 << 24
 
 
-def _at_most(name: str, value: int, most: int) -> None:
-    if value > most:
-        raise ConfigError(f"{name} is {reprlib.repr(value)}, expected at most {most:,}")
+def _at_most(name: str, value: int, limit: int) -> None:
+    if value > limit:
+        raise ConfigError(f"{name} is {reprlib.repr(value)}, expected at most {limit:,}")
 
 
 def _scaled(name: str, width: int, heads: int, layers: int, mlp: int) -> ModelConfig:

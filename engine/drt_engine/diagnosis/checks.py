@@ -204,7 +204,7 @@ def _temporary_folder() -> DoctorCheck:
 def _existing(path: Path) -> Path:
     """Return the nearest folder above ``path`` that exists, or ``path`` itself."""
     absolute = path.absolute()
-    return next(one for one in (absolute, *absolute.parents) if one.exists())
+    return next(folder for folder in (absolute, *absolute.parents) if folder.exists())
 
 
 def _free_space(path: Path) -> int:

@@ -81,12 +81,12 @@ def _describe_computing(state: dict[str, Any]) -> None:
     _print(check="device", value=f"{device.type}: {seen}")
 
 
-def _type_reason(asked: str, device: str, chosen: str) -> str:
-    if asked != "auto":
+def _type_reason(requested: str, device: str, dtype_name: str) -> str:
+    if requested != "auto":
         return "asked for"
     if device == "cuda":
         return "a GPU computes fastest in it"
-    if chosen == "bf16":
+    if dtype_name == "bf16":
         return "this processor multiplies matrices faster in bf16 (AMX, or AVX512-BF16 on AMD)"
     return "this processor has no instructions that make bf16 faster"
 
@@ -140,7 +140,7 @@ def _ask(runtime: Runtime, folder: Path) -> tuple[str, list[tuple[int, int, str]
         row, _ = ingest_source(runtime, store, Source.from_path(file))
         text = "".join(store.iter_text(row.id))
         result = ask(runtime, store, QUESTION, AskOptions(threshold=0.0))
-    return text, [(one.start, one.end, one.quote) for one in result.citations]
+    return text, [(citation.start, citation.end, citation.quote) for citation in result.citations]
 
 
 def _model(state: dict[str, Any]) -> str | Path:

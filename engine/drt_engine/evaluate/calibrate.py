@@ -1,9 +1,9 @@
-"""`drt eval calibrate`: turns what the model says about an answer into a confidence.
+"""``drt eval calibrate``: turns what the model says about an answer into a confidence.
 
-For answers with re-reading and from stored memory apart, a logistic map is fitted to the signals of
-answerable and unanswerable questions, and then moved to even odds: a confidence is the probability
-that the document says it where as many questions have an answer as have none, so it does not
-depend on how many of each the data holds.
+A logistic map is fitted to the signals of answerable and unanswerable questions, separately for
+answers with a reader pass and from stored memory, and then moved to even odds: a confidence is the
+probability that the document says it where as many questions have an answer as have none, so it
+does not depend on how many of each the data holds.
 
 The default threshold is below one half: a quote is shown with its confidence and its place, so a
 wrong one costs a reader less than a right one that is held back.
@@ -24,10 +24,10 @@ from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
     by_document,
-    chosen,
     file_names,
     library_of,
     progress,
+    select_cases,
 )
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.logistic import fit_logistic
@@ -91,16 +91,20 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     for qa, docs in options.also:
         more_questions, more_documents = load_qa([qa], [docs])
         questions, documents = questions + more_questions, documents | more_documents
-    asked = _chosen(questions, options)
+    selected_questions = _select_questions(questions, options)
     modes = {"stored": False}
     if runtime.config.reads_passages:
         modes = {"reread": True, **modes}
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
-    for doc_id, some in progress(list(by_document(asked).items()), "documents"):
+    for doc_id, document_questions in progress(
+        list(by_document(selected_questions).items()), "documents"
+    ):
         with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, _):
             for name, reread in modes.items():
                 how = AskOptions(retriever=options.retriever, reread=reread)
-                judged[name] += [answer_to(runtime, store, question, how) for question in some]
+                judged[name] += [
+                    answer_to(runtime, store, question, how) for question in document_questions
+                ]
     fitted: dict[str, Calibration] = {}
     metrics: dict[str, Metrics] = {}
     tables: dict[str, list[Bin]] = {}
@@ -118,18 +122,20 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     return EvalReport(
         task="calibrate",
         data=file_names(options.qa),
-        n=len(asked),
+        n=len(selected_questions),
         metrics=metrics,
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
 
 
-def _chosen(questions: Sequence[Question], options: CalibrateOptions) -> list[Question]:
-    both = {q.source for q in questions if q.kind == "unanswerable"}
-    both &= {q.source for q in questions if q.kind != "unanswerable"}
-    kept = [q for q in questions if q.source in both]
-    return chosen(kept, lambda q: q.source, source=options.source, limit=options.limit)
+def _select_questions(questions: Sequence[Question], options: CalibrateOptions) -> list[Question]:
+    usable_sources = {q.source for q in questions if q.kind == "unanswerable"}
+    usable_sources &= {q.source for q in questions if q.kind != "unanswerable"}
+    usable_questions = [q for q in questions if q.source in usable_sources]
+    return select_cases(
+        usable_questions, lambda q: q.source, source=options.source, limit=options.limit
+    )
 
 
 def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) -> Calibration:
@@ -140,7 +146,7 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
     if len(set(labels)) < 2:
         raise ConfigError(f"{name}: all questions are of one kind, expected answerable and not")
     fit = _fit(signals, labels)
-    area = auroc([fit.confidence(one) for one in signals], labels)
+    area = auroc([fit.confidence(signal) for signal in signals], labels)
     assert area is not None
     if area <= _CHANCE:
         raise ConfigError(
@@ -152,7 +158,7 @@ def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) 
 
 def _fit(signals: Sequence[Signals], labels: Sequence[bool]) -> Calibration:
     rows = [signal.bounded() for signal in signals]
-    (span, retrieval, relevance, null, each), offset = fit_logistic(rows, labels)
+    (span, retrieval, relevance, null, chunk_null), offset = fit_logistic(rows, labels)
     return Calibration(
         scale=span,
         shift=offset - _odds(labels),
@@ -160,7 +166,7 @@ def _fit(signals: Sequence[Signals], labels: Sequence[bool]) -> Calibration:
         retrieval=retrieval,
         relevance=relevance,
         null=null,
-        each=each,
+        each=chunk_null,
     )
 
 
@@ -198,11 +204,13 @@ def _held_out(answers: Sequence[Judged]) -> list[float]:
     halves = [zlib.crc32(answer.document.encode()) % 2 for answer in answers]
     fits: list[Calibration] = []
     for half in (0, 1):
-        others = [a for a, own in zip(answers, halves, strict=True) if own != half]
-        labels = [a.kind != "unanswerable" for a in others]
+        training_answers = [
+            a for a, answer_half in zip(answers, halves, strict=True) if answer_half != half
+        ]
+        labels = [a.kind != "unanswerable" for a in training_answers]
         if len(set(labels)) < 2:
-            others, labels = list(answers), [a.kind != "unanswerable" for a in answers]
-        fits.append(_fit([a.signals for a in others], labels))
+            training_answers, labels = list(answers), [a.kind != "unanswerable" for a in answers]
+        fits.append(_fit([a.signals for a in training_answers], labels))
     return [fits[h].confidence(a.signals) for a, h in zip(answers, halves, strict=True)]
 
 
@@ -211,8 +219,12 @@ def _at_odds(confidences: Sequence[float], odds: float) -> list[float]:
     return [p * math.exp(odds) / (p * math.exp(odds) + 1 - p) for p in confidences]
 
 
-def _row(one: Bin) -> Metrics:
-    return {"predicted": one.predicted, "observed": one.observed, "n": one.n}
+def _row(reliability_bin: Bin) -> Metrics:
+    return {
+        "predicted": reliability_bin.predicted,
+        "observed": reliability_bin.observed,
+        "n": reliability_bin.n,
+    }
 
 
 def _metrics(

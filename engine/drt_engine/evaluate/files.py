@@ -1,4 +1,4 @@
-"""`drt eval files`: natural questions about files in their own formats, judged by patterns.
+"""``drt eval files``: natural questions about files in their own formats, judged by patterns.
 
 Each file is read through the ordinary readers into a library of its own and asked its questions.
 An answer is right where the question's pattern matches what is shown; a pattern of None says that
@@ -65,7 +65,7 @@ class FileAnswer:
     quote: str
     right_quote: bool
     right_nearby: bool
-    found: bool
+    answer_found: bool
     confidence: float
 
 
@@ -80,12 +80,12 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     by_file: dict[str, list[FileQuestion]] = {}
     for question in questions:
         by_file.setdefault(question.file, []).append(question)
-    for name, asked in progress(list(by_file.items()), "files"):
+    for name, file_questions in progress(list(by_file.items()), "files"):
         with temporary_folder() as folder, open_library(runtime, folder / "library") as store:
             documents = _read(runtime, store, options.folder / name)
             paragraphs = _ParagraphIndex(store, documents)
             suffix = Path(name).suffix.lstrip(".").lower()
-            for question in asked:
+            for question in file_questions:
                 how = AskOptions(retriever=options.retriever, reread=options.reread)
                 systems[runtime.name].append(_answer(runtime, store, question, suffix, how))
                 systems[PARAGRAPH].append(paragraphs.answer(question, suffix))
@@ -93,7 +93,9 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
                     how = AskOptions(retriever="lexical", reread=options.reread)
                     systems["lexical"].append(_answer(runtime, store, question, suffix, how))
     answers = systems.pop(runtime.name)
-    baselines = {name: _groups(some, _shown_right) for name, some in systems.items()}
+    baselines = {
+        name: _groups(system_answers, _shown_right) for name, system_answers in systems.items()
+    }
     return EvalReport(
         task="files",
         data=options.questions.name,
@@ -116,7 +118,11 @@ def _sampled(questions: Iterable[FileQuestion], options: FilesOptions) -> list[F
             + (f" about {options.file!r}" if options.file else "")
             + ", expected at least one"
         )
-    return [question for some in by_type.values() for question in sample(some, options.limit)]
+    return [
+        question
+        for type_questions in by_type.values()
+        for question in sample(type_questions, options.limit)
+    ]
 
 
 def _read(runtime: Runtime, store: Store, path: Path) -> list[DocumentRow]:
@@ -144,7 +150,12 @@ def _answer(
 
 
 def _judged(
-    question: FileQuestion, suffix: str, quote: str, around: str, found: bool, confidence: float
+    question: FileQuestion,
+    suffix: str,
+    quote: str,
+    around: str,
+    answer_found: bool,
+    confidence: float,
 ) -> FileAnswer:
     pattern = question.pattern
     return FileAnswer(
@@ -153,7 +164,7 @@ def _judged(
         quote,
         pattern is not None and _matches(pattern, quote),
         pattern is not None and _matches(pattern, around),
-        found,
+        answer_found,
         confidence,
     )
 
@@ -191,20 +202,20 @@ def _groups(
     for answer in sorted(answers, key=lambda a: a.format):
         groups.setdefault(f".{answer.format}", []).append(answer)
     groups[ALL] = list(answers)
-    return {name: measure(some) for name, some in groups.items()}
+    return {name: measure(group) for name, group in groups.items()}
 
 
 def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
     """Shares of the answerable and unanswerable questions, and the precision of what is shown."""
     answerable = [a for a in answers if a.question.pattern is not None]
     unanswerable = [a for a in answers if a.question.pattern is None]
-    shown = [a for a in answers if a.found]
+    shown = [a for a in answers if a.answer_found]
     return {
-        "right_quote": mean(float(a.right_quote and a.found) for a in answerable),
+        "right_quote": mean(float(a.right_quote and a.answer_found) for a in answerable),
         "right_any_threshold": mean(float(a.right_quote) for a in answerable),
         "right_nearby": mean(float(a.right_nearby) for a in answerable),
-        "wrongly_not_found": mean(float(not a.found) for a in answerable),
-        "wrongly_found": mean(float(a.found) for a in unanswerable),
+        "wrongly_not_found": mean(float(not a.answer_found) for a in answerable),
+        "wrongly_found": mean(float(a.answer_found) for a in unanswerable),
         "precision": mean(float(a.right_quote) for a in shown),
         "found_auroc": auroc(
             [a.confidence for a in answers], [a.question.pattern is not None for a in answers]

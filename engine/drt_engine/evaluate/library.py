@@ -43,7 +43,7 @@ def library_of(
 ) -> Iterator[tuple[Store, list[DocumentRow]]]:
     """Read texts into a library that is removed afterwards; yield it and its documents in order.
 
-    `name` is what a message calls them. Raises ConfigError for a text that reading would change,
+    ``name`` is what a message calls them. Raises ConfigError for a text that reading would change,
     DocumentError for one that cannot be read at all.
     """
     with temporary_folder() as path, open_library(runtime, path / "library") as store:
@@ -57,7 +57,7 @@ def library_of(
 
 
 def open_library(runtime: Runtime, folder: Path) -> Store:
-    """Open or make the library of a model in `folder`."""
+    """Open or make the library of a model in ``folder``."""
     return Store.open(
         folder,
         fingerprint=runtime.fingerprint,
@@ -81,18 +81,18 @@ def chunk_rows(store: Store, row: DocumentRow) -> list[ChunkRow]:
 
 
 def overlaps(start: int, text: str, spans: Iterable[Span]) -> bool:
-    """Say whether a chunk that begins at `start` shares a character with one of the spans."""
+    """Say whether a chunk that begins at ``start`` shares a character with one of the spans."""
     return any(start < stop and first < start + len(text) for first, stop in spans)
 
 
-def chosen(
+def select_cases(
     items: Iterable[Item],
     source_of: Callable[[Item], str],
     *,
     source: str | None,
     limit: int | None,
 ) -> list[Item]:
-    """Return the items of a source, or of all, at most `limit` of each, drawn by chance.
+    """Return the items of a source, or of all, at most ``limit`` of each, drawn by chance.
 
     Raises ConfigError where nothing is left, naming the sources there are.
     """
@@ -100,21 +100,23 @@ def chosen(
     for item in items:
         by_source[source_of(item)].append(item)
     if source is not None and source not in by_source:
-        known = ", ".join(by_source) or "none"
-        raise ConfigError(f"no case of source '{source}' can be asked; the sources are {known}")
-    kept = [
+        source_names = ", ".join(by_source) or "none"
+        raise ConfigError(
+            f"no case of source '{source}' can be asked; the sources are {source_names}"
+        )
+    cases = [
         item
-        for name, every in by_source.items()
+        for name, source_items in by_source.items()
         if source in (None, name)
-        for item in sample(every, limit)
+        for item in sample(source_items, limit)
     ]
-    if not kept:
+    if not cases:
         raise ConfigError("the data holds no case for this evaluation, expected at least one")
-    return kept
+    return cases
 
 
 def sample(items: Sequence[Item], limit: int | None) -> list[Item]:
-    """Return at most `limit` items in order, always the same ones, drawn by chance."""
+    """Return at most ``limit`` items in order, always the same ones, drawn by chance."""
     if limit is None or len(items) <= limit:
         return list(items)
     return [items[at] for at in sorted(random.Random(0).sample(range(len(items)), limit))]
@@ -138,7 +140,7 @@ def grouped(
     group_of: Callable[[Item], str],
     measure: Callable[[Sequence[Item]], Value],
 ) -> dict[str, Value]:
-    """Return the measure of each group in order of appearance, and of `all` cases last."""
+    """Return the measure of each group in order of appearance, and of ``all`` cases last."""
     groups: dict[str, list[Item]] = defaultdict(list)
     for case in cases:
         groups[group_of(case)].append(case)
@@ -149,8 +151,8 @@ def grouped(
 
 def mean(values: Iterable[float]) -> float | None:
     """Return the mean, or None of nothing."""
-    every = list(values)
-    return sum(every) / len(every) if every else None
+    numbers = list(values)
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:

@@ -1,4 +1,4 @@
-"""`drt eval needle`: is a fact found that was hidden in a text of a given length.
+"""``drt eval needle``: is a fact found that was hidden in a text of a given length.
 
 A document holds several needles on different entities, at most one in 1,024 tokens, each in its
 own stretch of the text, so that reading one document serves many questions; to each question the
@@ -42,7 +42,7 @@ _SPARE = 1.6  # characters to take a stretch from, over those it should need
 
 @dataclass(frozen=True)
 class NeedleEvaluation:
-    """How many `needles` of each of some `lengths`, in tokens, and where the text comes from."""
+    """How many ``needles`` of each of the ``lengths``, in tokens, and where the text is from."""
 
     corpus: Path
     lengths: tuple[int, ...] = (4096, 16384)
@@ -63,7 +63,7 @@ class NeedleEvaluation:
 
 @dataclass(frozen=True)
 class HiddenFact:
-    """A needle in a finished document: `text[start:end] == answer` for its evidence."""
+    """A needle in a finished document: ``text[start:end] == answer`` for its evidence."""
 
     question: str
     answer: str
@@ -72,7 +72,7 @@ class HiddenFact:
 
 @dataclass(frozen=True)
 class _Outcome:
-    found: bool
+    answer_found: bool
     contained: bool
     retrieved: bool
     sentence: bool
@@ -87,13 +87,13 @@ def evaluate_needle(runtime: Runtime, options: NeedleEvaluation) -> EvalReport:
     for length in options.lengths:
         outcomes: list[_Outcome] = []
         documents = list(_shares(options.needles, length))
-        hidden = _Documents(runtime, options, length, most=max(documents))
+        hidden = _Documents(runtime, options, length, max_needles=max(documents))
         for number, count in progress(list(enumerate(documents)), length_name(length)):
             text, facts = hidden.make(number, count)
-            outcomes += _asked(runtime, text, facts, options)
-        metrics[length_name(length)] = _metrics(outcomes, most=max(documents))
-        found = mean(float(o.sentence) for o in outcomes)
-        sentences[length_name(length)] = {"accuracy": found, "n": len(outcomes)}
+            outcomes += _ask_facts(runtime, text, facts, options)
+        metrics[length_name(length)] = _metrics(outcomes, max_needles=max(documents))
+        accuracy = mean(float(o.sentence) for o in outcomes)
+        sentences[length_name(length)] = {"accuracy": accuracy, "n": len(outcomes)}
     return EvalReport(
         task="needle",
         data=options.corpus.name,
@@ -115,18 +115,18 @@ def length_name(tokens: int) -> str:
 
 def _shares(needles: int, length: int) -> Iterator[int]:
     """Yield the number of needles of each document of a length."""
-    most = max(1, length // TOKENS_PER_NEEDLE)
-    for at in range(0, needles, most):
-        yield min(most, needles - at)
+    max_needles = max(1, length // TOKENS_PER_NEEDLE)
+    for at in range(0, needles, max_needles):
+        yield min(max_needles, needles - at)
 
 
 class _Documents:
     """Makes documents of one length out of the corpus, a new stretch of it for every needle."""
 
     def __init__(
-        self, runtime: Runtime, options: NeedleEvaluation, length: int, *, most: int
+        self, runtime: Runtime, options: NeedleEvaluation, length: int, *, max_needles: int
     ) -> None:
-        self._options, self._length, self._most = options, length, most
+        self._options, self._length, self._max_needles = options, length, max_needles
         self._count: Callable[[str], int] = lambda text: len(runtime.tokenizer.encode(text))
         texts = (document.text for document in read_corpus(options.corpus))
         sample = gather_haystack(
@@ -134,21 +134,25 @@ class _Documents:
         )[:20_000]
         per_token = len(sample) / max(1, self._count(sample))
         self._needed = per_token * length * _SPARE
-        self._text = gather_haystack(texts, characters=self._size(1) + self._size(most) * most)
+        self._text = gather_haystack(
+            texts, characters=self._size(1) + self._size(max_needles) * max_needles
+        )
 
     def _size(self, count: int) -> int:
         """Characters to draw each of ``count`` stretches of a document from."""
         return round(self._needed / count) + 2000
 
     def make(self, number: int, count: int) -> tuple[str, list[HiddenFact]]:
-        """Return document `number` with `count` needles, one in each of its equal stretches."""
+        """Return document ``number`` with ``count`` needles, one in each of its equal stretches."""
         parts: list[str] = []
         facts: list[HiddenFact] = []
-        taken: set[tuple[str, frozenset[str]]] = set()
+        used_keys: set[tuple[str, frozenset[str]]] = set()
         at = 0
         for part in range(count):
-            stretch = self._stretch(number * self._most + part, self._size(count))
-            case = self._case(number * self._most + part, self._length // count, stretch, taken)
+            stretch = self._stretch(number * self._max_needles + part, self._size(count))
+            case = self._case(
+                number * self._max_needles + part, self._length // count, stretch, used_keys
+            )
             facts += [
                 HiddenFact(case.question, case.answer, (at + start, at + end))
                 for start, end in case.evidence
@@ -158,17 +162,17 @@ class _Documents:
         return "\n\n".join(parts), facts
 
     def _case(
-        self, place: int, tokens: int, stretch: str, taken: set[tuple[str, frozenset[str]]]
+        self, place: int, tokens: int, stretch: str, used_keys: set[tuple[str, frozenset[str]]]
     ) -> NeedleCase:
         """Draw needles until one asks for nothing that the document already says of its entity."""
         options = self._options
         for draw in range(_DRAWS):
             seed = crc32(f"{options.seed} {self._length} {place} {draw}".encode())
-            wanted = NeedleOptions(tokens, depth=seed % 1000 / 999, hops=options.hops)
-            case = make_needle(stretch, wanted, seed=seed, count_tokens=self._count)
+            case_options = NeedleOptions(tokens, depth=seed % 1000 / 999, hops=options.hops)
+            case = make_needle(stretch, case_options, seed=seed, count_tokens=self._count)
             keys = {(case.kind, _names(case, span)) for span in case.needles}
-            if not keys & taken:
-                taken |= keys
+            if not keys & used_keys:
+                used_keys |= keys
                 return case
         raise ConfigError(
             f"a text of {self._length} tokens has no room for more needles that differ, "
@@ -186,7 +190,7 @@ def _names(case: NeedleCase, span: Span) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", statement)) & proper_names("eval")
 
 
-def _asked(
+def _ask_facts(
     runtime: Runtime, text: str, facts: Sequence[HiddenFact], options: NeedleEvaluation
 ) -> list[_Outcome]:
     how = AskOptions(retriever=options.retriever, reread=options.reread)
@@ -198,7 +202,7 @@ def _asked(
             best = index.ranked(fact.question)
             outcomes.append(
                 _Outcome(
-                    found=result.found,
+                    answer_found=result.found,
                     contained=quotes_answer(best_quote(result), fact.answer),
                     retrieved=_retrieved(result, fact.evidence),
                     sentence=bool(best) and _holds(best[0][0].text, fact.answer),
@@ -221,11 +225,11 @@ def _retrieved(result: AnswerResult, evidence: Span) -> bool:
     return bool(groups) and any(overlaps(e.start, e.text, [evidence]) for e in groups[-1].entries)
 
 
-def _metrics(outcomes: Sequence[_Outcome], *, most: int) -> Metrics:
+def _metrics(outcomes: Sequence[_Outcome], *, max_needles: int) -> Metrics:
     return {
-        "accuracy": mean(float(o.found and o.contained) for o in outcomes),
+        "accuracy": mean(float(o.answer_found and o.contained) for o in outcomes),
         "accuracy_unthresholded": mean(float(o.contained) for o in outcomes),
         "retrieved": mean(float(o.retrieved) for o in outcomes),
         "n": len(outcomes),
-        "needles_per_document": most,
+        "needles_per_document": max_needles,
     }

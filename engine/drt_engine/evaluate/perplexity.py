@@ -1,7 +1,7 @@
-"""`drt eval ppl`: perplexity of the decoder over a corpus, with retrieval and with it switched off.
+"""``drt eval ppl``: perplexity of the decoder over a corpus, with retrieval and without.
 
-Each document is cut into streams of `length` tokens that start with an empty window and nothing
-to retrieve. Landmarks are not counted. Groups are `all` and the quarters of a stream, since
+Each document is cut into streams of ``length`` tokens that start with an empty window and nothing
+to retrieve. Landmarks are not counted. Groups are ``all`` and the quarters of a stream, since
 retrieval can only help once there is something behind.
 """
 
@@ -31,7 +31,7 @@ _LOGITS_AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class PerplexityOptions:
-    """Streams of `length` tokens of each document; `limit` tokens in all, spread over documents."""
+    """Streams of ``length`` tokens of each document; ``limit`` tokens over all documents."""
 
     corpus: Path
     length: int = 16384
@@ -70,11 +70,11 @@ def _streams(runtime: Runtime, options: PerplexityOptions) -> Iterator[list[int]
     if options.limit is None:
         yield from _round(runtime, options, number=None)
         return
-    left, number, more = options.limit, 0, True
-    while more and left > 1:
-        more = False
+    left, number, has_more = options.limit, 0, True
+    while has_more and left > 1:
+        has_more = False
         for stream in _round(runtime, options, number=number):
-            more = True
+            has_more = True
             yield stream[:left]
             left -= len(stream)
             if left < 2:
@@ -102,11 +102,11 @@ def stream_losses(runtime: Runtime, ids: Sequence[int], *, retrieval: bool) -> T
     with runtime.computing():
         states = model(chunks, valid, retrieval=retrieval)
         targets, mask = next_token_targets(chunks, valid)
-        wanted, kept = targets[mask], states[mask]
-        for at in range(0, len(kept), _LOGITS_AT_ONCE):
+        valid_targets, valid_states = targets[mask], states[mask]
+        for at in range(0, len(valid_states), _LOGITS_AT_ONCE):
             part = slice(at, at + _LOGITS_AT_ONCE)
-            logits = model.logits(kept[part]).float()
-            losses.append(F.cross_entropy(logits, wanted[part], reduction="none"))
+            logits = model.logits(valid_states[part]).float()
+            losses.append(F.cross_entropy(logits, valid_targets[part], reduction="none"))
     return torch.cat(losses).float().cpu()
 
 
@@ -123,9 +123,9 @@ class _Totals:
             max=QUARTERS - 1
         )
         for number in range(QUARTERS):
-            some = losses[quarter == number]
-            self._loss[number] += float(some.double().sum())
-            self._tokens[number] += len(some)
+            quarter_losses = losses[quarter == number]
+            self._loss[number] += float(quarter_losses.double().sum())
+            self._tokens[number] += len(quarter_losses)
 
     def groups(self) -> Groups:
         """Return perplexity and number of predicted tokens, of all and by quarter."""

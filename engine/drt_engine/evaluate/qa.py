@@ -1,8 +1,8 @@
-"""`drt eval qa`: quotes against reference answers, and whether absence is noticed.
+"""``drt eval qa``: quotes against reference answers, and whether absence is noticed.
 
-Every question is asked of a library that holds just its document, by the function that `drt ask`
-calls. `f1` and `em` judge the best span of extractive questions whether or not the model would
-have said "not found"; `f1_found` counts what it would not have shown as empty.
+Every question is asked of a library that holds just its document, by the function that ``drt ask``
+calls. ``f1`` and ``em`` judge the best span of extractive questions whether or not the model would
+have said "not found"; ``f1_found`` counts what it would not have shown as empty.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
     ALL,
     by_document,
-    chosen,
     chunk_rows,
     file_names,
     grouped,
@@ -27,6 +26,7 @@ from drt_engine.evaluate.library import (
     mean,
     overlaps,
     progress,
+    select_cases,
 )
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, score_answer
@@ -47,8 +47,8 @@ class QAOptions:
 
     ``qa`` and ``docs`` are files; a question's document may be in any of ``docs``.
 
-    `both` adds the answers without re-reading as the baseline "stored"; `given_chunk` adds those
-    of extractive questions where the evidence's chunk is all there is to retrieve, as "given
+    ``both`` adds the answers without a reader pass as the baseline "stored"; ``given_chunk`` adds
+    those of extractive questions where the evidence's chunk is all there is to retrieve, as "given
     chunk".
     """
 
@@ -75,7 +75,7 @@ class Judged:
     source: str
     kind: str
     score: AnswerScore
-    found: bool
+    answer_found: bool
     confidence: float
     signals: Signals = NO_EVIDENCE
     document: str = ""
@@ -87,14 +87,18 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
     started = time.monotonic()
     check_quoting(runtime, reread=options.both)
     questions, documents = load_qa(options.qa, options.docs)
-    asked = chosen(questions, lambda q: q.source, source=options.source, limit=options.limit)
+    selected_questions = select_cases(
+        questions, lambda q: q.source, source=options.source, limit=options.limit
+    )
     judged: dict[str, list[Judged]] = {name: [] for name in _systems(options)}
-    for doc_id, some in progress(list(by_document(asked).items()), "documents"):
+    for doc_id, document_questions in progress(
+        list(by_document(selected_questions).items()), "documents"
+    ):
         document = documents[doc_id]
         with library_of(runtime, [document.text], name=doc_id) as (store, (row,)):
             index = SentenceIndex(split_sentences(document.text))
-            given = _Given(runtime, store, row, document)
-            for question in some:
+            given_chunk = _Given(runtime, store, row, document)
+            for question in document_questions:
                 for name, answers in judged.items():
                     if name == SENTENCE:
                         answers.append(_sentence(index, question))
@@ -102,7 +106,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
                         how = _ask_options(options, reread=options.reread and name != STORED)
                         answers.append(answer_to(runtime, store, question, how))
                     elif question.kind == "extractive":
-                        answers.append(given.answer(question, options))
+                        answers.append(given_chunk.answer(question, options))
     baselines = {
         name: _groups(answers, _scores_only if name in (GIVEN, SENTENCE) else _metrics)
         for name, answers in judged.items()
@@ -111,7 +115,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
     return EvalReport(
         task="qa",
         data=file_names(options.qa),
-        n=len(asked),
+        n=len(selected_questions),
         metrics=_groups(judged[""], _metrics),
         baselines=baselines,
         seconds=time.monotonic() - started,
@@ -120,7 +124,7 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
 
 
 def check_quoting(runtime: Runtime, *, reread: bool) -> None:
-    """Raise ConfigError for a model without a quote head, or without re-reading where wanted."""
+    """Raise ConfigError for a model without a quote head, or without a reader pass if needed."""
     if not runtime.config.quote_head:
         raise ConfigError(f"the model {runtime.name} has no quote head, expected one that quotes")
     if reread and not runtime.config.reads_passages:
@@ -170,13 +174,13 @@ def _sentence(index: SentenceIndex, question: Question) -> Judged:
     return _judged(question, text, True, score)
 
 
-def _judged(question: Question, quote: str, found: bool, confidence: float) -> Judged:
+def _judged(question: Question, quote: str, answer_found: bool, confidence: float) -> Judged:
     score = score_answer(quote, question.answers)
     return Judged(
         question.source,
         question.kind,
         score,
-        found,
+        answer_found,
         confidence,
         document=question.doc_id,
         type=question.type,
@@ -206,10 +210,10 @@ def _scores_only(answers: Sequence[Judged]) -> Metrics:
 def _metrics(answers: Sequence[Judged]) -> Metrics:
     extractive = [a for a in answers if a.kind == "extractive"]
     answerable = [a.kind != "unanswerable" for a in answers]
-    right = (a.found == yes for a, yes in zip(answers, answerable, strict=True))
+    right = (a.answer_found == yes for a, yes in zip(answers, answerable, strict=True))
     return {
         **_scores_only(answers),
-        "f1_found": mean(a.score.f1 * a.found for a in extractive),
+        "f1_found": mean(a.score.f1 * a.answer_found for a in extractive),
         "found_auroc": auroc([a.confidence for a in answers], answerable),
         "found_auroc_within": auroc_within(
             [a.confidence for a in answers], answerable, [a.document for a in answers]

@@ -1,4 +1,4 @@
-"""Results of `drt eval` and `drt bench`: dataclasses, their JSON, and plain-text tables.
+"""Results of ``drt eval`` and ``drt bench``: dataclasses, their JSON, and plain-text tables.
 
 Knows nothing of how a number was measured.
 """
@@ -23,7 +23,7 @@ _COUNTS = ("n", "n_answerable", "n_unanswerable")
 
 @dataclass(frozen=True)
 class EvalReport:
-    """What one evaluation measured; `metrics` by group, `baselines` by name and group."""
+    """What one evaluation measured; ``metrics`` by group, ``baselines`` by name and group."""
 
     task: str
     data: str
@@ -78,7 +78,7 @@ class EvalReport:
 
 @dataclass(frozen=True)
 class BenchRow:
-    """One timing: its median and interquartile range in `unit`, and its ratio to `against`."""
+    """One timing: its median and interquartile range in ``unit``, and its ratio to ``against``."""
 
     name: str
     median: float
@@ -109,7 +109,7 @@ class BenchRow:
 
 @dataclass(frozen=True)
 class BenchReport:
-    """What one bench measured; `calibration` holds what the same run timed for comparison."""
+    """What one bench measured; ``calibration`` holds what the same run timed for comparison."""
 
     bench: str
     rows: Sequence[BenchRow]
@@ -170,10 +170,10 @@ def bench_row(
     middle, spread = median_iqr(values)
     if against is None:
         return BenchRow(name, middle, spread, unit)
-    other, _ = median_iqr(against_values)
-    if not other:
+    reference_median, _ = median_iqr(against_values)
+    if not reference_median:
         raise ValueError(f"{name}: the median of {against} is 0, expected a positive one")
-    return BenchRow(name, middle, spread, unit, against, middle / other)
+    return BenchRow(name, middle, spread, unit, against, middle / reference_median)
 
 
 def _flat(metrics: Metrics) -> Iterator[tuple[str, Number]]:
@@ -217,7 +217,7 @@ def _shown(name: str, value: Number) -> str:
 
 
 def _aligned(lines: Sequence[Sequence[str]], *, left: int) -> list[str]:
-    """Pad cells to columns: the first `left` columns to the left, the others to the right."""
+    """Pad cells to columns: the first ``left`` columns to the left, the others to the right."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = (
         [

@@ -1,8 +1,8 @@
-"""`drt eval retrieval`: is a chunk with evidence among the best 1 and 8 of its own document.
+"""``drt eval retrieval``: is a chunk with evidence among the best 1 and 8 of its own document.
 
-Every question is asked of a library that holds just its document. `landmark` and `hybrid` are the
-model's own scores, as asking uses them, without and with BM25; `lexical` is BM25 alone, which is
-the baseline too.
+Every question is asked of a library that holds just its document. ``landmark`` and ``hybrid`` are
+the model's own scores, as asking uses them, without and with BM25; ``lexical`` is BM25 alone, which
+is the baseline too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import (
     by_document,
-    chosen,
     chunk_rows,
     file_names,
     grouped,
@@ -24,6 +23,7 @@ from drt_engine.evaluate.library import (
     mean,
     overlaps,
     progress,
+    select_cases,
 )
 from drt_engine.evaluate.report import EvalReport, Metrics, Number
 from drt_engine.generate.prompt_run import open_prompt
@@ -38,7 +38,7 @@ BEST = 8
 
 @dataclass(frozen=True)
 class RetrievalOptions:
-    """Questions with evidence, at most `limit` of each source; one `retriever` or all three."""
+    """Questions with evidence, at most ``limit`` of each source; one ``retriever`` or all three."""
 
     qa: tuple[Path, ...]
     docs: tuple[Path, ...]
@@ -63,7 +63,7 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
     """Ask every question that has evidence; raises ConfigError for files without any."""
     started = time.monotonic()
     questions, documents = load_qa(options.qa, options.docs)
-    asked = chosen(
+    selected_questions = select_cases(
         [q for q in questions if q.evidence],
         lambda q: q.source,
         source=options.source,
@@ -71,10 +71,12 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
     )
     names = RETRIEVERS if options.retriever is None else (options.retriever,)
     cases: list[_Case] = []
-    for doc_id, some in progress(list(by_document(asked).items()), "documents"):
+    for doc_id, document_questions in progress(
+        list(by_document(selected_questions).items()), "documents"
+    ):
         with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, (row,)):
             spans = [(chunk.id, chunk.start, chunk.text) for chunk in chunk_rows(store, row)]
-            for question in some:
+            for question in document_questions:
                 right = {i for i, start, text in spans if overlaps(start, text, question.evidence)}
                 cases.append(_case(runtime, store, question, names, right))
     return EvalReport(
@@ -103,9 +105,9 @@ def _case(
 
 
 def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> list[int]:
-    """Return the ids of the best chunks for a question, best first, without re-reading.
+    """Return the ids of the best chunks for a question, best first, without a reader pass.
 
-    `lexical` is BM25 alone; the others are what the last group of the model retrieves at the
+    ``lexical`` is BM25 alone; the others are what the last group of the model retrieves at the
     landmark of the question's last chunk.
     """
     if retriever == "lexical":
@@ -121,8 +123,8 @@ def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> lis
 
 
 def _groups(cases: Sequence[_Case], names: Sequence[str]) -> dict[str, Metrics]:
-    def measure(some: Sequence[_Case]) -> Metrics:
-        return {"n": len(some)} | {name: _hit_rates(some, name) for name in names}
+    def measure(group: Sequence[_Case]) -> Metrics:
+        return {"n": len(group)} | {name: _hit_rates(group, name) for name in names}
 
     return grouped(cases, lambda case: case.source, measure)
 

@@ -28,7 +28,7 @@ _UNITS = {"k": 1024, "m": 1024 * 1024}
 class _Task:
     options: type
     run: Callable[[Runtime, Any], EvalReport]
-    stores: bool = False  # in libraries, so `records` can be chosen
+    stores: bool = False  # in libraries, so ``records`` can be chosen
 
 
 TASKS: dict[str, _Task] = {
@@ -52,11 +52,11 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
     """
     if task not in TASKS:
         raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
-    chosen = TASKS[task]
-    given = {key: _plain(key, value) for key, value in options.items()}
-    if chosen.stores and "records" in given:
-        runtime = runtime.keeping(_records(task, given.pop("records")))
-    return chosen.run(runtime, build(chosen.options, given, f"{task}.")).to_dict()
+    entry = TASKS[task]
+    arguments = {key: _plain(key, value) for key, value in options.items()}
+    if entry.stores and "records" in arguments:
+        runtime = runtime.keeping(_records(task, arguments.pop("records")))
+    return entry.run(runtime, build(entry.options, arguments, f"{task}.")).to_dict()
 
 
 def _plain(key: str, value: object) -> object:
@@ -73,9 +73,9 @@ def _plain(key: str, value: object) -> object:
 
 
 def _records(task: str, value: object) -> Encoding:
-    for known in ENCODINGS:
-        if value == known:
-            return known
+    for encoding in ENCODINGS:
+        if value == encoding:
+            return encoding
     raise ConfigError(f"{task}.records is {value!r}, expected one of {ENCODINGS}")
 
 

@@ -1,4 +1,4 @@
-"""`drt eval summary`: ROUGE of summaries against the ones that came with the documents.
+"""``drt eval summary``: ROUGE of summaries against the ones that came with the documents.
 
 A summary may have as many words as its reference, and one sentence at least. The baselines get the
 same budget.
@@ -14,7 +14,7 @@ from typing import Literal
 
 from drt_engine.data.schema import SummaryItem, read_summaries
 from drt_engine.errors import ConfigError, EmptyDocument
-from drt_engine.evaluate.library import chosen, grouped, library_of, progress
+from drt_engine.evaluate.library import grouped, library_of, progress, select_cases
 from drt_engine.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge
 from drt_engine.evaluate.metrics.summary_baselines import joined, lead_summary, textrank_summary
 from drt_engine.evaluate.report import EvalReport, Metrics
@@ -29,7 +29,7 @@ LEAD, TEXTRANK = "lead", "textrank"
 
 @dataclass(frozen=True)
 class SummaryEvaluation:
-    """Documents, at most `limit` of each source; `both` adds the mode that was not asked for."""
+    """Documents, at most ``limit`` of each source; ``both`` adds the other mode."""
 
     data: Path
     limit: int | None = None
@@ -42,8 +42,8 @@ class SummaryEvaluation:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
 
     @property
-    def other(self) -> Mode:
-        """The mode that `both` compares with."""
+    def other_mode(self) -> Mode:
+        """The mode that ``both`` compares with."""
         return "extractive" if self.mode == "abstractive" else "abstractive"
 
 
@@ -56,7 +56,7 @@ class _Scored:
 def evaluate_summary(runtime: Runtime, options: SummaryEvaluation) -> EvalReport:
     """Summarise every document; raises ConfigError for a file without any."""
     started = time.monotonic()
-    items = chosen(
+    items = select_cases(
         read_summaries(options.data),
         lambda item: item.source,
         source=options.source,
@@ -81,7 +81,7 @@ def _scored(runtime: Runtime, item: SummaryItem, options: SummaryEvaluation) -> 
         LEAD: joined(lead_summary(item.document, word_budget=words)),
         TEXTRANK: joined(textrank_summary(item.document, word_budget=words)),
     }
-    modes: list[Mode] = [options.mode, options.other] if options.both else [options.mode]
+    modes: list[Mode] = [options.mode, options.other_mode] if options.both else [options.mode]
     with library_of(runtime, [item.document], name=item.id) as (store, (row,)):
         for mode in modes:
             how = SummaryOptions(mode=mode, words=words, first_whole=True)
@@ -97,8 +97,8 @@ def _summary(runtime: Runtime, store: Store, row: DocumentRow, options: SummaryO
 
 
 def _groups(scored: Sequence[_Scored], name: str) -> dict[str, Metrics]:
-    def measure(some: Sequence[_Scored]) -> Metrics:
-        best = mean_rouge(one.scores[name] for one in some)
-        return {"n": len(some)} | (best.to_dict() if best else {})
+    def measure(group: Sequence[_Scored]) -> Metrics:
+        best = mean_rouge(entry.scores[name] for entry in group)
+        return {"n": len(group)} | (best.to_dict() if best else {})
 
-    return grouped(scored, lambda one: one.source, measure)
+    return grouped(scored, lambda entry: entry.source, measure)

@@ -142,7 +142,7 @@ def test_faiss_is_timed_where_it_is_installed(
 
 
 @pytest.mark.parametrize(
-    "form", [naive, sdpa_gathered, partial(sdpa_gathered, whole=True), backend("dense")]
+    "form", [naive, sdpa_gathered, partial(sdpa_gathered, full_chunks=True), backend("dense")]
 )
 def test_every_way_computes_the_same(form: Callable[..., Tensor]) -> None:
     case = Case.random(SHAPE, device=CPU, dtype=torch.float32)
@@ -164,7 +164,7 @@ def test_flex_attention_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(gca, "_compiled_flex", lambda: flex_attention)
     case = Case.random(SHAPE, device=CPU, dtype=torch.float32)
     with pytest.warns(UserWarning, match="without torch.compile"):
-        actual = case.call(partial(gca.flex, whole=True))
+        actual = case.call(partial(gca.flex, full_chunks=True))
     assert_close("out", case.call(gca.backend("reference")), actual, 1e-5)
 
 

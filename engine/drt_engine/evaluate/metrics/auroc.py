@@ -44,11 +44,11 @@ def auroc_within(
     for score, label, group in zip(scores, labels, groups, strict=True):
         members.setdefault(group, []).append((score, label))
     won = pairs = 0.0
-    for some in members.values():
-        area = auroc([score for score, _ in some], [label for _, label in some])
+    for scored_labels in members.values():
+        area = auroc([score for score, _ in scored_labels], [label for _, label in scored_labels])
         if area is not None:
-            positives = sum(label for _, label in some)
-            weight = positives * (len(some) - positives)
+            positives = sum(label for _, label in scored_labels)
+            weight = positives * (len(scored_labels) - positives)
             won, pairs = won + area * weight, pairs + weight
     return won / pairs if pairs else None
 

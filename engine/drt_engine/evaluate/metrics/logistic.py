@@ -28,33 +28,33 @@ def fit_logistic(
     centre, spread = x.mean(dim=0), x.std(dim=0, unbiased=False)
     spread = torch.where(spread > 1e-12 * centre.abs().clamp(min=1e-300), spread, torch.inf)
     design = torch.cat([(x - centre) / spread, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
-    found = _newton(design, torch.tensor([float(bool(v)) for v in labels], dtype=x.dtype))
-    weights = found[:-1] / spread
-    return weights.tolist(), float(found[-1] - weights @ centre)
+    solution = _newton(design, torch.tensor([float(bool(v)) for v in labels], dtype=x.dtype))
+    weights = solution[:-1] / spread
+    return weights.tolist(), float(solution[-1] - weights @ centre)
 
 
-def _newton(design: Tensor, wanted: Tensor) -> Tensor:
+def _newton(design: Tensor, targets: Tensor) -> Tensor:
     ridge = torch.full((design.shape[1],), _RIDGE, dtype=design.dtype)
     ridge[-1] = 1e-3  # the offset is free, but finite where there is one class
     weights = torch.zeros_like(ridge)
-    loss = _loss(design, wanted, weights, ridge)
+    loss = _loss(design, targets, weights, ridge)
     for _ in range(_STEPS):
         p = torch.sigmoid(design @ weights)
-        slope = design.T @ (p - wanted) + ridge * weights
+        slope = design.T @ (p - targets) + ridge * weights
         curve = (design * (p * (1 - p))[:, None]).T @ design + torch.diag(ridge)
         step = torch.linalg.solve(curve, slope)
         size = 1.0
-        while size > 1e-8 and _loss(design, wanted, weights - size * step, ridge) > loss:
+        while size > 1e-8 and _loss(design, targets, weights - size * step, ridge) > loss:
             size /= 2
         moved = weights - size * step
-        gained, weights = loss - _loss(design, wanted, moved, ridge), moved
+        gained, weights = loss - _loss(design, targets, moved, ridge), moved
         loss -= gained
         if gained < 1e-12 * (1 + loss):
             break
     return weights
 
 
-def _loss(design: Tensor, wanted: Tensor, weights: Tensor, ridge: Tensor) -> float:
+def _loss(design: Tensor, targets: Tensor, weights: Tensor, ridge: Tensor) -> float:
     logits = design @ weights
-    data = torch.nn.functional.binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
+    data = torch.nn.functional.binary_cross_entropy_with_logits(logits, targets, reduction="sum")
     return float(data + 0.5 * (ridge * weights**2).sum())

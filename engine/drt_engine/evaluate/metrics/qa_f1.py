@@ -24,7 +24,7 @@ class AnswerScore:
 
 
 def normalize_answer(text: str) -> str:
-    """Return `text` lower-cased, without ASCII punctuation, articles and extra white space."""
+    """Return ``text`` lower-cased, without ASCII punctuation, articles and extra white space."""
     bare = text.lower().translate(_NO_PUNCTUATION)
     return " ".join(_ARTICLES.sub(" ", bare).split())
 
@@ -50,17 +50,17 @@ def score_answer(prediction: str, references: Sequence[str]) -> AnswerScore:
 
     References that normalise to nothing do not count; with none left the right answer is "".
     """
-    kept = [text for text in references if normalize_answer(text)] or [""]
+    scorable_references = [text for text in references if normalize_answer(text)] or [""]
     return AnswerScore(
-        em=max(exact_match(prediction, text) for text in kept),
-        f1=max(f1(prediction, text) for text in kept),
+        em=max(exact_match(prediction, text) for text in scorable_references),
+        f1=max(f1(prediction, text) for text in scorable_references),
     )
 
 
 def mean_score(scores: Iterable[AnswerScore]) -> AnswerScore | None:
     """Return the means of exact match and F1, or None where there is nothing to average."""
-    every = list(scores)
-    if not every:
+    score_list = list(scores)
+    if not score_list:
         return None
-    n = len(every)
-    return AnswerScore(em=sum(s.em for s in every) / n, f1=sum(s.f1 for s in every) / n)
+    n = len(score_list)
+    return AnswerScore(em=sum(s.em for s in score_list) / n, f1=sum(s.f1 for s in score_list) / n)

@@ -46,7 +46,7 @@ def reliability(
     members: list[list[tuple[float, bool]]] = [[] for _ in range(bins)]
     for probability, label in zip(probabilities, labels, strict=True):
         members[min(int(probability * bins), bins - 1)].append((probability, bool(label)))
-    return [_bin(number, bins, some) for number, some in enumerate(members)]
+    return [_bin(number, bins, bin_members) for number, bin_members in enumerate(members)]
 
 
 def _bin(number: int, bins: int, members: Sequence[tuple[float, bool]]) -> Bin:
@@ -58,9 +58,9 @@ def _bin(number: int, bins: int, members: Sequence[tuple[float, bool]]) -> Bin:
 
 def expected_error(bins: Sequence[Bin]) -> float:
     """Return the mean distance of predicted and observed, by the numbers in the bins."""
-    known = [(b.n, b.predicted, b.observed) for b in bins if b.n]
-    total = sum(n for n, _, _ in known)
-    return sum(n * abs((p or 0.0) - (o or 0.0)) for n, p, o in known) / total
+    filled_bins = [(b.n, b.predicted, b.observed) for b in bins if b.n]
+    total = sum(n for n, _, _ in filled_bins)
+    return sum(n * abs((p or 0.0) - (o or 0.0)) for n, p, o in filled_bins) / total
 
 
 def check_plot(file: Path) -> None:
@@ -86,9 +86,9 @@ def plot_reliability(tables: Mapping[str, Sequence[Bin]], file: Path, *, title: 
     upper.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     width = 1 / BINS / (len(tables) + 1)
     for number, (name, bins) in enumerate(tables.items()):
-        known = [b for b in bins if b.n]
+        filled_bins = [b for b in bins if b.n]
         label = f"{name}, error {expected_error(bins):.3f}"
-        seen = [b.predicted for b in known], [b.observed for b in known]
+        seen = [b.predicted for b in filled_bins], [b.observed for b in filled_bins]
         upper.plot(*seen, marker="o", markersize=4, linewidth=1.2, label=label)
         shift = (number + 1) * width
         lower.bar([b.low + shift for b in bins], [b.n for b in bins], width=width)

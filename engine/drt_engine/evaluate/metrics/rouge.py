@@ -1,6 +1,6 @@
 """ROUGE-1, ROUGE-2 and ROUGE-L F-measures of a summary against references.
 
-Equal to the `rouge-score` package without stemming ("rougeL": one subsequence over the whole
+Equal to the ``rouge-score`` package without stemming ("rougeL": one subsequence over the whole
 text). Knows only strings.
 """
 
@@ -56,13 +56,13 @@ def best_rouge(prediction: str, references: Sequence[str]) -> RougeScore:
 
 def mean_rouge(scores: Iterable[RougeScore]) -> RougeScore | None:
     """Return the mean of each measure, or None where there is nothing to average."""
-    every = list(scores)
-    if not every:
+    score_list = list(scores)
+    if not score_list:
         return None
     return RougeScore(
-        rouge1=sum(score.rouge1 for score in every) / len(every),
-        rouge2=sum(score.rouge2 for score in every) / len(every),
-        rouge_l=sum(score.rouge_l for score in every) / len(every),
+        rouge1=sum(score.rouge1 for score in score_list) / len(score_list),
+        rouge2=sum(score.rouge2 for score in score_list) / len(score_list),
+        rouge_l=sum(score.rouge_l for score in score_list) / len(score_list),
     )
 
 

@@ -24,14 +24,14 @@ _WINDOW = 200
 
 def lead_summary(text: str, *, word_budget: int) -> list[Sentence]:
     """Return the first sentences, headings left out, that fit the budget; at least one."""
-    chosen: list[Sentence] = []
+    selected_sentences: list[Sentence] = []
     left = word_budget
     for sentence in _body(text):
         left -= _length(sentence)
-        if left < 0 and chosen:
+        if left < 0 and selected_sentences:
             break
-        chosen.append(sentence)
-    return chosen
+        selected_sentences.append(sentence)
+    return selected_sentences
 
 
 def textrank_summary(text: str, *, word_budget: int) -> list[Sentence]:
@@ -98,23 +98,24 @@ def _length(sentence: Sentence) -> int:
 
 
 def _fitting(sentences: Sequence[Sentence], best_first: Iterable[int], budget: int) -> list[int]:
-    chosen: list[int] = []
+    selected_indices: list[int] = []
     for index in best_first:
         length = _length(sentences[index])
-        if length <= budget or not chosen:
-            chosen.append(index)
+        if length <= budget or not selected_indices:
+            selected_indices.append(index)
             budget -= length
-    return chosen
+    return selected_indices
 
 
 def _textrank(sentences: Sequence[Sentence]) -> list[float]:
     edges = _similarities([set(content_words(sentence.text)) for sentence in sentences])
-    totals = [sum(weight for _, weight in near) for near in edges]
-    shares = [[(j, weight / totals[j]) for j, weight in near] for near in edges]
+    totals = [sum(weight for _, weight in neighbours) for neighbours in edges]
+    shares = [[(j, weight / totals[j]) for j, weight in neighbours] for neighbours in edges]
     ranks = [1.0] * len(sentences)
     for _ in range(_ITERATIONS):
         moved = [
-            1 - _DAMPING + _DAMPING * sum(share * ranks[j] for j, share in near) for near in shares
+            1 - _DAMPING + _DAMPING * sum(share * ranks[j] for j, share in neighbours)
+            for neighbours in shares
         ]
         change = max((abs(a - b) for a, b in zip(ranks, moved, strict=True)), default=0.0)
         ranks = moved
@@ -132,14 +133,14 @@ def _similarities(bags: Sequence[set[str]]) -> list[list[tuple[int, float]]]:
     logs = [math.log(len(bag)) if bag else 0.0 for bag in bags]
     edges: list[list[tuple[int, float]]] = []
     for index, bag in enumerate(bags):
-        shared = Counter(other for word in bag for other in holders[word])
+        shared = Counter(other_index for word in bag for other_index in holders[word])
         del shared[index]
         # Sentences of one word say too little and would divide by zero.
         edges.append(
             [
-                (other, count / (logs[index] + logs[other]))
-                for other, count in sorted(shared.items())
-                if logs[index] and logs[other]
+                (other_index, count / (logs[index] + logs[other_index]))
+                for other_index, count in sorted(shared.items())
+                if logs[index] and logs[other_index]
             ]
         )
     return edges
