@@ -112,12 +112,12 @@ def _steps(
             stack.enter_context(tape.watching(runtime))
         documents = documents_to_ask(view, options.documents)
         question_ids(runtime, question)  # the user's own words must be a question
-        asked = question
+        question_in_context = question
         if session is not None and options.mode == "quote":
-            asked = in_context(question, session.turns)
+            question_in_context = in_context(question, session.turns)
         start = _start(runtime, options, session, tape)
         # Feeds the question: its last landmark retrieves, the reader pass reads the passages.
-        run = open_prompt(runtime, view, asked, options.search_options(), start=start)
+        run = open_prompt(runtime, view, question_in_context, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
         draft = yield from _draft(
             runtime, view, documents, run, judgement, question=question, options=options
@@ -200,13 +200,13 @@ def _token_texts(
     the decoder has written.
     """
     tokenizer = runtime.tokenizer
-    asked = token_texts(question, tokenizer.encode(question).ends)
+    question_texts = token_texts(question, tokenizer.encode(question).ends)
     if quote is not None:
         encoding = tokenizer.encode(quote)
         if encoding.ids:
             run.decoder.feed(encoding.ids)
-        return asked, token_texts(quote, encoding.ends)
+        return question_texts, token_texts(quote, encoding.ends)
     ids = tape.fed[2 * len(run.question_ids) + 1 :]
     prefixes = [tokenizer.decode(ids[: i + 1]) for i in range(len(ids))]
     text = prefixes[-1] if prefixes else ""
-    return asked, token_texts(text, [len(prefix) for prefix in prefixes])
+    return question_texts, token_texts(text, [len(prefix) for prefix in prefixes])

@@ -66,11 +66,13 @@ def _texts(
     view: LibraryView, document: DocumentRow, passages: Sequence[Passage]
 ) -> list[tuple[str, int, float]]:
     """Return texts to look into, where each begins, and the probability of its best passage."""
-    own = [passage for passage in passages if passage.row.document_id == document.id]
+    document_passages = [passage for passage in passages if passage.row.document_id == document.id]
     if document.characters <= _LONGEST_DOCUMENT:
-        return [(view.text(document.id, 0, document.characters), 0, own[0].probability)]
+        return [
+            (view.text(document.id, 0, document.characters), 0, document_passages[0].probability)
+        ]
     texts = []
-    for passage in own:
+    for passage in document_passages:
         start = max(0, passage.row.start - _MARGIN)
         end = min(document.characters, passage.row.start + len(passage.row.text) + _MARGIN)
         text = view.text(document.id, start, end)

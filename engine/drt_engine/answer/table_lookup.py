@@ -119,10 +119,10 @@ def _match_rows(question_words: Sequence[str], rows: Sequence[TableRow]) -> list
     cell_words = [[frozenset(table_words(cell.text)) for cell in row.cells] for row in rows]
     row_counts = Counter(word for cells in cell_words for word in frozenset[str]().union(*cells))
     weights = {word: math.log1p(len(rows) / count) for word, count in row_counts.items()}
-    asked = frozenset(question_words)
-    asked_stems = {stem(word) for word in asked}
+    asked_words = frozenset(question_words)
+    asked_stems = {stem(word) for word in asked_words}
     matches = [
-        _match_row(row, cells, asked, asked_stems, weights, len(rows))
+        _match_row(row, cells, asked_words, asked_stems, weights, len(rows))
         for row, cells in zip(rows, cell_words, strict=True)
     ]
     return sorted(matches, key=lambda match: -match.score)
@@ -131,7 +131,7 @@ def _match_rows(question_words: Sequence[str], rows: Sequence[TableRow]) -> list
 def _match_row(
     row: TableRow,
     cell_words: Sequence[frozenset[str]],
-    asked: frozenset[str],
+    asked_words: frozenset[str],
     asked_stems: set[str],
     weights: dict[str, float],
     num_rows: int,
@@ -144,7 +144,8 @@ def _match_row(
         hits = {
             word
             for word in words
-            if word in asked or (len(word) > 3 and word.isalpha() and stem(word) in asked_stems)
+            if word in asked_words
+            or (len(word) > 3 and word.isalpha() and stem(word) in asked_stems)
         }
         if not hits:
             continue
@@ -159,7 +160,7 @@ def _match_row(
         short_number = len(cell.text) < 3 and _NUMBER.fullmatch(cell.text)
         score += weight * min(1.0, coverage + 0.3) * (0.6 if short_number else 1.0)
         stems = {stem(word) for word in hits}
-        matched_words |= {word for word in asked if word in hits or stem(word) in stems}
+        matched_words |= {word for word in asked_words if word in hits or stem(word) in stems}
         matched_cells.append(cell)
     return _RowMatch(score, row, frozenset(matched_words), tuple(matched_cells))
 
@@ -221,10 +222,10 @@ def _column_score(
     forward = sum(max(_similar(w, n, similarity) for n in names) for w in remaining)
     backward = sum(max(_similar(w, n, similarity) for w in remaining) for n in names)
     score = forward / len(remaining) + 0.5 * backward / len(names)
-    for pattern, number, date, other in _EXPECTED:
+    for pattern, number, date, text_score in _EXPECTED:
         if pattern.search(question):
             is_date = bool(_DATE.search(cell.text))
-            score += date if is_date else number if _NUMBER.fullmatch(cell.text) else other
+            score += date if is_date else number if _NUMBER.fullmatch(cell.text) else text_score
     return score
 
 
@@ -240,12 +241,12 @@ def _extreme(
     if bool(wants_most) == bool(wants_least):
         return None
     extreme = (wants_most or wants_least or question_words)[0].lower()
-    asked = [word for word in question_words if word != extreme]
+    query_words = [word for word in question_words if word != extreme]
     numbers = [cell for cell in rows[0].cells[1:] if _all_numbers(cell.column, rows)]
     # The word for the rows themselves ("which company") names no column of numbers.
     remaining = [
         word
-        for word in asked
+        for word in query_words
         if _name_similarity(word, rows[0].cells[0].column, similarity)
         < max((_name_similarity(word, cell.column, similarity) for cell in numbers), default=0.0)
     ]
@@ -256,7 +257,7 @@ def _extreme(
             for name in (cell.column, rows[0].cells[0].column)
         )
         < _LEAST_MEANING
-        for word in asked
+        for word in query_words
     ):
         return None
     values = [
@@ -282,18 +283,20 @@ def _all_numbers(column: str, rows: Sequence[TableRow]) -> bool:
 
 
 def _name_similarity(word: str, name: str, similarity: Similarity) -> float:
-    return max((_similar(word, other, similarity) for other in table_words(name)), default=0.0)
+    return max(
+        (_similar(word, name_word, similarity) for name_word in table_words(name)), default=0.0
+    )
 
 
-def _similar(word: str, other: str, similarity: Similarity) -> float:
+def _similar(word: str, other_word: str, similarity: Similarity) -> float:
     """Similarity of two words: 1 for the same stem, that of their numbers, else by meaning."""
-    if word == other or stem(word) == stem(other):
+    if word == other_word or stem(word) == stem(other_word):
         return 1.0
-    short, long = sorted((word, other), key=len)
-    if word[0].isdigit() or other[0].isdigit():
+    short, long = sorted((word, other_word), key=len)
+    if word[0].isdigit() or other_word[0].isdigit():
         # "85" in a column's name is 1985 in a question.
         years = short.isdigit() and long.isdigit() and len(short) == 2 and len(long) == 4
         return _SAME_WORD if years and long.endswith(short) else 0.0
     if len(short) >= 4 and long.startswith(short):
         return _SAME_WORD
-    return max(0.0, similarity(word, other))
+    return max(0.0, similarity(word, other_word))

@@ -48,14 +48,14 @@ def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     )
 
 
-def clip(optimizer: torch.optim.Optimizer, most: float) -> float:
-    """Scale the gradients of each parameter group down to a norm of ``most``.
+def clip(optimizer: torch.optim.Optimizer, max_norm: float) -> float:
+    """Scale the gradients of each parameter group down to a norm of ``max_norm``.
 
     Returns the norm of all gradients before that. Each group is scaled by itself: the gradients of
     a lower stack that writes into small embeddings are ten times those of everything else, and
     would set the scale for all.
     """
-    norms = [torch.nn.utils.clip_grad_norm_(g["params"], most) for g in optimizer.param_groups]
+    norms = [torch.nn.utils.clip_grad_norm_(g["params"], max_norm) for g in optimizer.param_groups]
     return float(torch.stack(norms).norm())
 
 

@@ -57,12 +57,12 @@ class BatchBuilder:
         items: Sequence[QuestionItem],
         window: int,
         *,
-        more: Sequence[QuestionItem] = (),
+        retriever_items: Sequence[QuestionItem] = (),
     ) -> None:
         """Add a window of ``window`` chunks around the evidence of one of ``items``.
 
-        Those with evidence inside are read for, and those of ``more`` only retrieve. Nothing is
-        added where no question of ``items`` can be asked of the window.
+        Those with evidence inside are read for, and those of ``retriever_items`` only
+        retrieve. Nothing is added where no question of ``items`` can be asked of the window.
         """
         size = self._config.chunk
         total = chunk_count(len(document.encoding), size)
@@ -80,7 +80,9 @@ class BatchBuilder:
         self.num_chunks += count
         self._readers += [_Asked(item, number) for item in inside]
         self._retrievers += [
-            _Asked(item, number) for item in more if self._has_evidence(item, first, count)
+            _Asked(item, number)
+            for item in retriever_items
+            if self._has_evidence(item, first, count)
         ]
 
     def _has_evidence(self, item: QuestionItem, first: int, count: int) -> bool:

@@ -126,14 +126,14 @@ def span_loss(logits: QuoteLogits, slots: Tensor, batch: QuestionBatch) -> Tenso
         target = (slots[..., None] == border[:, None, None, :]) & (slots >= 0)[..., None]
         target = target.any(dim=-1)
         # [N, R * U + 1]: all places and null, then the right ones of them.
-        every = torch.cat([part.flatten(1), logits.null[:, None]], dim=1)
+        candidate_logits = torch.cat([part.flatten(1), logits.null[:, None]], dim=1)
         right = part.masked_fill(~target, float("-inf")).flatten(1)
         null = logits.null.masked_fill(batch.answerable != 0, float("-inf"))
         right = torch.cat([right, null[:, None]], dim=1)
         # Evidence that was not retrieved has no right place.
         usable = exact & torch.isfinite(right).any(dim=1)
         if usable.any():
-            loss = torch.logsumexp(every[usable], 1) - torch.logsumexp(right[usable], 1)
+            loss = torch.logsumexp(candidate_logits[usable], 1) - torch.logsumexp(right[usable], 1)
             total = total + loss.sum() / exact.sum().clamp(min=1)
     return total * 0.5
 

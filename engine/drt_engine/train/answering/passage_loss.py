@@ -27,12 +27,12 @@ def passage_loss(
         # question. First over each passage [P] with its null, then over the passages of each
         # question [N].
         null = logits.null[:, side]
-        every = torch.cat([scores, null[:, None]], dim=1).logsumexp(dim=1)
+        passage_totals = torch.cat([scores, null[:, None]], dim=1).logsumexp(dim=1)
         right_tokens = scores.masked_fill(~right, float("-inf"))
         unanswered = ~batch.answered[batch.question]
         right_null = null.masked_fill(~unanswered, float("-inf"))
         correct = torch.cat([right_tokens, right_null[:, None]], dim=1)
-        total = _logsumexp_by(every, batch.question, count)
+        total = _logsumexp_by(passage_totals, batch.question, count)
         mass = _logsumexp_by(_safe_logsumexp(correct), batch.question, count)
         spans = spans + 0.5 * (total - mass).mean()
     first = _first_pair(batch.question, count)

@@ -46,8 +46,9 @@ class ClozeTask(Task[QuestionBatch]):
         while len(builder.windows) < config.windows:
             document = self._document(rng, num_questions)
             if document is not None:
-                readers, more = document.items[:num_readers], document.items[num_readers:]
-                builder.add(document, readers, config.window, more=more)
+                readers = document.items[:num_readers]
+                retriever_items = document.items[num_readers:]
+                builder.add(document, readers, config.window, retriever_items=retriever_items)
         return builder.build()
 
     def loss(

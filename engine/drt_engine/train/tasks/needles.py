@@ -42,8 +42,10 @@ class NeedlesTask(Task[QuestionBatch]):
             document = self._document(self._case(rng, hops=hops))
             if document is not None:
                 # Both statements of two hops must be there, however many tokens the text has.
-                whole = chunk_count(len(document.encoding), self.setup.model.chunk)
-                builder.add(document, document.items, config.window + 1 if hops == 1 else whole)
+                num_chunks = chunk_count(len(document.encoding), self.setup.model.chunk)
+                builder.add(
+                    document, document.items, config.window + 1 if hops == 1 else num_chunks
+                )
         return builder.build()
 
     def loss(

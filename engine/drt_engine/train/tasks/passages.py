@@ -104,10 +104,10 @@ class PassagesTask(Task[PassageBatch]):
             chunks.append((question.document, token // self.model.chunk))
         chunks += self._negatives(question, rng, count - len(chunks))
         if not chunks:  # nothing shares a word with the question
-            every = range(len(self.data.documents[question.document].chunks))
+            chunk_ids = range(len(self.data.documents[question.document].chunks))
             evidence = self.data.evidence_chunks(question)
-            without_evidence = [c for c in every if c not in evidence]
-            chunks.append((question.document, rng.choice(without_evidence or every)))
+            without_evidence = [c for c in chunk_ids if c not in evidence]
+            chunks.append((question.document, rng.choice(without_evidence or chunk_ids)))
         return [self._window(document, chunk, margin) for document, chunk in chunks]
 
     def _window(self, document: int, chunk: int, margin: int) -> Window:

@@ -60,8 +60,8 @@ class QuestionsTask(Task[QuestionBatch]):
             drawn = {id(item) for item in items}
             remaining = [i for i in document.items if id(i) not in drawn and i.spans]
             # Most lie outside the window, so more are drawn than are needed.
-            more = rng.sample(remaining, min(len(remaining), 8 * config.more))
-            builder.add(document, items, config.window, more=more)
+            retriever_items = rng.sample(remaining, min(len(remaining), 8 * config.more))
+            builder.add(document, items, config.window, retriever_items=retriever_items)
         batch = builder.build(most_retrievers=config.more)
         if config.hidden > 0:
             batch = hide_evidence(batch, rng, config.hidden)
@@ -90,7 +90,10 @@ def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> Que
         allowed=~(around & rows),
         gold=batch.gold & ~rows,
         spans=batch.spans.masked_fill(rows[..., None], -1),
-        answers=[[] if gone else a for a, gone in zip(batch.answers, hidden.tolist(), strict=True)],
+        answers=[
+            [] if is_hidden else a
+            for a, is_hidden in zip(batch.answers, hidden.tolist(), strict=True)
+        ],
         answerable=batch.answerable.masked_fill(hidden, 0),
     )
 
@@ -112,15 +115,17 @@ def load_documents(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> li
     }
     question_ids = tokenizer.encode_batch([question.question for question in questions])
     answer_ids = tokenizer.encode_batch([_first(question.answers) for question in questions])
-    for question, asked, answer in zip(questions, question_ids, answer_ids, strict=True):
+    for question, question_encoding, answer in zip(
+        questions, question_ids, answer_ids, strict=True
+    ):
         document = documents.get(question.doc_id)
-        if document is None or not asked.ids:
+        if document is None or not question_encoding.ids:
             continue
         document.source = question.source
         spans = token_spans(document.encoding, question.evidence)
         if question.kind != "unanswerable" and not spans:
             continue
-        ids, answer_tokens = fit_prompt(asked.ids, answer.ids, chunk)
+        ids, answer_tokens = fit_prompt(question_encoding.ids, answer.ids, chunk)
         document.items.append(
             QuestionItem(question.question, ids, answer_tokens, spans, question.kind)
         )
