@@ -8,7 +8,6 @@ from drt_engine.evaluate.metrics.qa_f1 import (
     AnswerScore,
     exact_match,
     f1,
-    mean_score,
     normalize_answer,
     score_answer,
 )
@@ -61,8 +60,3 @@ def test_no_references_means_that_the_empty_answer_is_right() -> None:
     # References of articles alone are dropped, as in the script.
     assert score_answer("", ["the"]) == AnswerScore(1.0, 1.0)
     assert score_answer("", ["the", "cat"]) == AnswerScore(0.0, 0.0)
-
-
-def test_mean() -> None:
-    assert mean_score([AnswerScore(1.0, 1.0), AnswerScore(0.0, 0.5)]) == AnswerScore(0.5, 0.75)
-    assert mean_score([]) is None

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from drt_engine.evaluate.metrics.rouge import RougeScore, best_rouge, mean_rouge, rouge
+from drt_engine.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge
 
 _TEXTS = [
     "The expedition reached the northern camp on 3 May; two sledges were lost on the way.",
@@ -52,11 +52,8 @@ def test_order_matters_to_rouge_l_alone() -> None:
     assert score.rouge_l == pytest.approx(1 / 3)
 
 
-def test_best_and_mean() -> None:
-    assert best_rouge("one two", ["three", "one two"]) == RougeScore(1.0, 1.0, 1.0)
+def test_mean() -> None:
     assert mean_rouge([RougeScore(1.0, 1.0, 1.0), RougeScore(0.0, 0.5, 0.5)]) == RougeScore(
         0.5, 0.75, 0.75
     )
     assert mean_rouge([]) is None
-    with pytest.raises(ValueError, match="at least one"):
-        best_rouge("one", [])

@@ -8,7 +8,6 @@ import pytest
 
 from drt_engine.evaluate.metrics.summary_baselines import (
     SentenceIndex,
-    best_bm25_sentence,
     joined,
     lead_summary,
     textrank_summary,
@@ -62,16 +61,6 @@ def test_textrank_of_a_long_text_stays_quick() -> None:
     assert time.process_time() - started < 5
 
 
-def test_best_bm25_sentence() -> None:
-    sentences = split_sentences(_TEXT)
-    found = best_bm25_sentence("Who writes the log of the north depot?", sentences)
-    assert found is not None and found.text.endswith("fuel log each morning.")
-    assert _TEXT[found.start : found.end] == found.text
-    assert best_bm25_sentence("Zebra?", sentences) is None
-    assert best_bm25_sentence("Zebra?", []) is None
-    assert best_bm25_sentence("", sentences) is None
-
-
 def test_bm25_scores_by_hand() -> None:
     index = SentenceIndex(split_sentences("Fuel log. Fuel fuel depot keeper."))
     ranked = index.ranked("fuel", limit=5)
@@ -87,4 +76,4 @@ def test_bm25_scores_by_hand() -> None:
 
 def test_ties_go_to_the_first_sentence() -> None:
     sentences = split_sentences("Red fox. Red fox. Red fox.")
-    assert best_bm25_sentence("fox", sentences) == sentences[0]
+    assert SentenceIndex(sentences).ranked("fox")[0][0] == sentences[0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -55,12 +55,3 @@ def score_answer(prediction: str, references: Sequence[str]) -> AnswerScore:
         em=max(exact_match(prediction, text) for text in scorable_references),
         f1=max(f1(prediction, text) for text in scorable_references),
     )
-
-
-def mean_score(scores: Iterable[AnswerScore]) -> AnswerScore | None:
-    """Return the means of exact match and F1, or None where there is nothing to average."""
-    score_list = list(scores)
-    if not score_list:
-        return None
-    n = len(score_list)
-    return AnswerScore(em=sum(s.em for s in score_list) / n, f1=sum(s.f1 for s in score_list) / n)

@@ -39,21 +39,6 @@ def rouge(prediction: str, reference: str) -> RougeScore:
     )
 
 
-def best_rouge(prediction: str, references: Sequence[str]) -> RougeScore:
-    """Score a summary against several references: the best of each measure.
-
-    Raises ValueError where there is no reference.
-    """
-    scores = [rouge(prediction, reference) for reference in references]
-    if not scores:
-        raise ValueError("got no reference to score a summary against, expected at least one")
-    return RougeScore(
-        rouge1=max(score.rouge1 for score in scores),
-        rouge2=max(score.rouge2 for score in scores),
-        rouge_l=max(score.rouge_l for score in scores),
-    )
-
-
 def mean_rouge(scores: Iterable[RougeScore]) -> RougeScore | None:
     """Return the mean of each measure, or None where there is nothing to average."""
     score_list = list(scores)

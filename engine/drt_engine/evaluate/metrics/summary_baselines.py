@@ -82,12 +82,6 @@ class SentenceIndex:
         return [(self._sentences[index], scores[index]) for index in order[:limit]]
 
 
-def best_bm25_sentence(question: str, sentences: Sequence[Sentence]) -> Sentence | None:
-    """Return the sentence that answers best by BM25, or None where no word is shared."""
-    ranked = SentenceIndex(sentences).ranked(question)
-    return ranked[0][0] if ranked else None
-
-
 def _body(text: str) -> list[Sentence]:
     sentences = split_sentences(text)
     return [s for s in sentences if not is_heading(s.text)] or sentences
