@@ -4,8 +4,8 @@ Run it with the Python of an environment that has nothing but the wheel, in an e
 ``python settings.py EXAMPLES [EVERY]``; needs the standard library only. Each setting is a process
 of its own, which reads the handbook, asks every third question (or every ``EVERY``-th) and goes
 through what else computes. The answers of any two settings must agree in at least 97 of 100 (one
-of up to 33 questions may differ), and every quote must be the document's
-text. Prints one table, whose counts are those that agree with the first row.
+of up to 33 questions may differ), and every quote must be the document's text. Prints one table,
+whose counts are those that agree with the first row.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ class Setting:
     """A type, a number of threads, and variables; ``needs`` are flags of the processor.
 
     ``reads`` is false where reading takes minutes, since bf16 is emulated: the library of the
-    first setting is asked. Of the questions, every ``every``-th is asked. ``home_is_read_only`` and ``command_line`` add runs of ``drt`` itself.
+    first setting is asked. Of the questions every ``every``-th is asked. ``home_is_read_only`` and
+    ``command_line`` add runs of ``drt`` itself.
     """
 
     name: str
