@@ -30,7 +30,7 @@ from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, ChunkText, Store
 from drt_engine.store.identity import TextHash
-from drt_engine.store.segments.reader import CODED_ROWS
+from drt_kernels.scan.coder import CODED_ROWS
 
 TOKENS = 1 << 18
 SMALL_TOKENS = 4096

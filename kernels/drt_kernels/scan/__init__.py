@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from drt_kernels.scan.coder import LandmarkCoder
 from drt_kernels.scan.landmarks import Landmarks
 from drt_kernels.scan.order import Bounds, TopK, exact_scores
 from drt_kernels.scan.topk import explain_scan, landmark_topk
 
-__all__ = ["Bounds", "Landmarks", "TopK", "exact_scores", "explain_scan", "landmark_topk"]
+__all__ = [
+    "Bounds",
+    "LandmarkCoder",
+    "Landmarks",
+    "TopK",
+    "exact_scores",
+    "explain_scan",
+    "landmark_topk",
+]

@@ -18,6 +18,7 @@ from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.row_checksums import unpack_text
 from drt_engine.store.segments import landmark_files, reader
 from drt_engine.store.view import LibraryView
+from drt_kernels.scan import coder
 from tests.engine.store.helpers import (
     INT8,
     add_document,
@@ -101,7 +102,7 @@ def test_who_scans_again_gets_codes_part_by_part(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "SCAN_ROWS", 40)
-    monkeypatch.setattr(reader, "codes_pay", lambda rows, codes: True)
+    monkeypatch.setattr(coder, "codes_pay", lambda rows, codes: True)
     wanted = landmarks(many)
     many.compact()  # one shelf of 90 chunks
     with open_store(many.path) as store:
@@ -111,7 +112,7 @@ def test_who_scans_again_gets_codes_part_by_part(
             assert [len(part.codes.scales) for _, part in parts if part.codes] == expected
             rows = (zip(ids, part.rows.tolist(), strict=True) for ids, part in parts)
             assert dict(itertools.chain.from_iterable(rows)) == wanted
-    monkeypatch.setattr(reader, "CODED_ROWS", 30)  # a part takes two scans
+    monkeypatch.setattr(coder, "CODED_ROWS", 30)  # a part takes two scans
     with open_store(many.path) as store:
         coded = [
             [part.codes for _, part in store.scan_coded_landmarks() if part.codes] for _ in range(7)
@@ -135,7 +136,7 @@ def test_codes_that_do_not_pay_are_not_tried_again(
         return False
 
     monkeypatch.setattr(reader, "SCAN_ROWS", 40)
-    monkeypatch.setattr(reader, "codes_pay", never)
+    monkeypatch.setattr(coder, "codes_pay", never)
     many.compact()
     for _ in range(4):
         assert not any(part.codes for _, part in many.scan_coded_landmarks())

@@ -18,15 +18,13 @@ from drt_engine.store.segments.format import Section, plan
 from drt_engine.store.segments.landmark_files import MappedLandmarkFile, map_landmark_file
 from drt_engine.store.segments.records import OpenRecords, landmark_bytes, open_records
 from drt_engine.store.types import ChunkBatch, LandmarkFileRow, RecordLayout, SegmentRow, TokenBatch
-from drt_kernels.scan import Landmarks
-from drt_kernels.scan.landmarks import Codes, codes_of, codes_pay, join_codes
+from drt_kernels.scan import LandmarkCoder, Landmarks
 
 MAX_OPEN = 256  # segment files
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
 SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
-CODED_ROWS = 8_192  # coded in one scan, so that no question waits long for it
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
@@ -71,8 +69,8 @@ class SegmentReader:
         landmark_file = self._landmark_file(row)
         if code:
             with self._guard:
-                landmark_file.code()
-        for ids, part in zip(landmark_file.ids, tuple(landmark_file.parts), strict=True):
+                landmark_file.coder.advance()
+        for ids, part in zip(landmark_file.ids, tuple(landmark_file.coder.parts), strict=True):
             landmark_file.mapped.expect_whole()
             yield ids, part
 
@@ -215,32 +213,7 @@ class _LandmarkFile:
         )
         self.landmarks = flat.view(count, width)
         self.ids = tuple(map(_numbers, torch.split(ids, SCAN_ROWS)))
-        self.parts = [Landmarks(part) for part in torch.split(self.landmarks, SCAN_ROWS)]
-        self._coded = -1  # parts that have codes; -1 before the first scan
-        self._pieces: list[Codes] = []  # of the next part, as far as they were made
-
-    def code(self) -> None:
-        """Encode some more landmarks as int8, from the second call on.
-
-        Whoever asks once does not wait for it; whoever goes on asking never waits for all of it.
-        """
-        if self._coded == len(self.parts):
-            return
-        if self._coded < 0:
-            self._coded = 0
-            return
-        part = self.parts[self._coded]
-        at = sum(len(piece) for piece in self._pieces)
-        rows = part.rows[at : at + CODED_ROWS]
-        codes = codes_of(rows)
-        first = self._coded == at == 0
-        if codes is None or (first and not codes_pay(rows, codes)):
-            self._coded, self._pieces = len(self.parts), []  # not on this processor
-            return
-        self._pieces.append(codes)
-        if at + len(rows) == len(part):
-            self.parts[self._coded] = Landmarks(part.rows, join_codes(self._pieces))
-            self._coded, self._pieces = self._coded + 1, []
+        self.coder = LandmarkCoder(torch.split(self.landmarks, SCAN_ROWS))
 
 
 def _numbers(ids: Tensor) -> Sequence[int]:
