@@ -46,7 +46,7 @@ def table_answer(
             if not rows:
                 continue
             similarity = similarity or WordSimilarity(
-                runtime.model.embedding.weight, lambda word: runtime.tokenizer.encode(word).ids
+                runtime.model.embedding, lambda word: runtime.tokenizer.encode(word).ids
             )
             answer = look_up(question, rows, similarity)
             if answer is not None:

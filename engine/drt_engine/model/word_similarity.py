@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
+
+# Reading all embeddings takes longer than everything else here together: once for each table.
+_MEANS: WeakKeyDictionary[nn.Embedding, Tensor] = WeakKeyDictionary()
 
 
 class WordSimilarity:
@@ -15,10 +19,12 @@ class WordSimilarity:
     The mean of all embeddings is taken off first: it is most of what any two of them share.
     """
 
-    def __init__(self, embedding: Tensor, encode: Callable[[str], Sequence[int]]) -> None:
-        """Take embeddings [V, E] and the function from a word to its token ids."""
-        self._embedding, self._encode = embedding, encode
-        self._mean = embedding.detach().mean(dim=0, dtype=torch.float32)
+    def __init__(self, embedding: nn.Embedding, encode: Callable[[str], Sequence[int]]) -> None:
+        """Take the embeddings of tokens and the function from a word to its token ids."""
+        self._weight, self._encode = embedding.weight.detach(), encode  # [V, E]
+        if embedding not in _MEANS:
+            _MEANS[embedding] = self._weight.mean(dim=0, dtype=torch.float32)
+        self._mean = _MEANS[embedding]
         self._vectors: dict[str, Tensor | None] = {}
 
     def __call__(self, word: str, other: str) -> float:
@@ -31,7 +37,7 @@ class WordSimilarity:
             ids = list(self._encode(word))
             vector = None
             if ids:
-                mean = self._embedding.detach()[ids].float().mean(dim=0) - self._mean
+                mean = self._weight[ids].float().mean(dim=0) - self._mean
                 vector = F.normalize(mean, dim=0)
             self._vectors[word] = vector
         return self._vectors[word]

@@ -63,7 +63,7 @@ def test_a_threshold_above_what_tables_reach_leaves_them_out(store: Store) -> No
 
 def test_words_are_alike_by_their_embeddings() -> None:
     model = runtime().model
-    alike = WordSimilarity(model.embedding.weight, lambda w: runtime().tokenizer.encode(w).ids)
+    alike = WordSimilarity(model.embedding, lambda w: runtime().tokenizer.encode(w).ids)
     assert alike("harbour", "harbour") == pytest.approx(1.0)
     assert -1 <= alike("harbour", "winter") < 0.99
     assert alike("", "winter") == 0.0
