@@ -26,7 +26,7 @@ _LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
 _LEAST_COLUMN, _LEAST_LEAD = 0.5, 0.08  # score of the best column, and its lead over the next
 _LEAST_MEANING = 0.25  # similarity from which a word may mean another
 _SAME_WORD = 0.9  # similarity from which two words name the same
-_WORD = re.compile(r"\d+(?:[.,]\d+)+|[a-z0-9]+")
+_WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 _CAMEL = re.compile(r"([a-z])([A-Z])")
 # "Did Lumen pay in 2010?" and "Why did it?" want a judgement or a reason, not a cell.
@@ -34,7 +34,7 @@ _NO_CELL = re.compile(
     r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should|why"
     r"|how (?!many|much|old|high|large|big|heavy|long|far))\b"
 )
-_NUMBER = re.compile(r"\W*[\d.,]+ ?%?")
+_NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
 _MOST = re.compile(r"(?i)\b(?:most|highest|largest|biggest|greatest|maximum|longest|heaviest)\b")
 _LEAST = re.compile(r"(?i)\b(?:fewest|least|lowest|smallest|minimum|shortest|lightest)\b")
@@ -273,7 +273,7 @@ def _extreme(
 
 def number_of(text: str) -> float:
     """Return the number in a cell, ``nan`` where there is none: "$1,234.5" is 1234.5."""
-    match = re.search(r"-?\d[\d,]*(?:\.\d+)?", text)
+    match = re.search(r"-?(?:\d[\d,]*)?\.?\d+", text)
     return float(match[0].replace(",", "")) if match else math.nan
 
 

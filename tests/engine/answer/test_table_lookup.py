@@ -72,6 +72,12 @@ def test_nothing_where_it_is_not_clear(question: str) -> None:
     assert answer(question) is None
 
 
+def test_words_of_any_alphabet_name_a_row() -> None:
+    table = "город | Founded\nЗюрих | 1218\nZürich Süd | 1893\nОдесса | 1794\n"
+    assert answer("When was Зюрих founded?", table) == "1218"
+    assert answer("When was Zürich Süd founded?", table) == "1893"
+
+
 def test_a_tie_is_no_answer() -> None:
     assert answer("What was the GDP of Japan?", YEARS) is None
     tied = "name: Ann | wins: 4\nname: Bea | wins: 4\nname: Cy | wins: 2\n"
@@ -87,6 +93,7 @@ def test_one_row_is_no_table() -> None:
 def test_numbers_and_stems() -> None:
     assert number_of("$1,234.5") == 1234.5
     assert number_of("-7") == -7
+    assert number_of(".5") == 0.5
     assert number_of("none") != number_of("none")
     assert stem("founded") == stem("founding") == "found"
     assert stem("is") == "is"
