@@ -132,8 +132,9 @@ class PassagesConfig:
 
     ``qa`` and ``docs``: files; ``questions``: questions a batch; ``passages``: passages a question,
     drawn from these numbers; ``margins``: tokens of the neighbours around a chunk, drawn likewise;
-    ``candidates``: ranks of BM25 among which negatives are drawn; ``collection``: chunks of short
-    documents that are searched together; ``hidden``: share of the answerable questions whose
+    ``candidates``: ranks of BM25 among which negatives are drawn; ``short``: chunks from which on a
+    document is searched by itself; ``collection``: chunks of shorter documents that are searched
+    together, the more the harder the negatives; ``hidden``: share of the answerable questions whose
     evidence is left out; ``by_end``: share of the passages chosen by where the evidence ends;
     ``keywords``: share of the questions cut to their key words; ``longest``: tokens of a span from
     which on only its passage is to be found. ``weights`` of ``source``, ``source/type`` or
@@ -147,6 +148,7 @@ class PassagesConfig:
     passages: tuple[int, ...] = (2, 2, 3)
     margins: tuple[int, ...] = (16, 32, 48)
     candidates: int = 16
+    short: int = 48
     collection: int = 48
     hidden: float = 0.08
     by_end: float = 0.3

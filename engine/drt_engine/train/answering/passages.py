@@ -120,7 +120,7 @@ class PassageData:
                 self.documents.append(PassageDocument(ids, chunks))
                 for number in questions_of[document.doc_id]:
                     spans[number] = token_spans(encoding, questions[number].evidence)
-        self.collections = _collect(self.documents, config.collection)
+        self.collections = _collect(self.documents, short=config.short, size=config.collection)
         askable = [number for number, q in enumerate(questions) if q.doc_id in numbers]
         question_ids = self.encode([questions[number].question for number in askable])
         self.questions = [
@@ -189,18 +189,26 @@ def _groups(documents: Iterable[QADocument]) -> Iterator[list[QADocument]]:
         yield group
 
 
-def _collect(documents: Sequence[PassageDocument], size: int) -> list[Collection]:
-    """Group documents in order until each group has ``size`` chunks or more."""
+def _collect(
+    documents: Sequence[PassageDocument], *, short: int, size: int
+) -> list[Collection]:
+    """Group documents of under ``short`` chunks in order until a group has ``size`` or more.
+
+    Longer documents are collections of their own.
+    """
     collections: list[Collection] = []
     current = Collection()
     for number, document in enumerate(documents):
-        target = Collection() if len(document.chunks) >= size else current
+        alone = len(document.chunks) >= short
+        target = Collection() if alone else current
         target.documents.append(number)
         target.starts.append(target.num_chunks)
         target.num_chunks += len(document.chunks)
-        if target.num_chunks >= size:
+        if alone:
             collections.append(target)
-            current = Collection() if target is current else current
+        elif current.num_chunks >= size:
+            collections.append(current)
+            current = Collection()
     if current.documents:
         collections.append(current)
     for place, collection in enumerate(collections):

@@ -116,6 +116,15 @@ def test_short_documents_are_searched_together(tmp_path: Path) -> None:
     assert any("short note" in text and "notice" in text for text in texts)
 
 
+def test_longer_documents_are_searched_by_themselves(tmp_path: Path) -> None:
+    data = task(config(tmp_path, collection=100, short=2)).data
+    lengths = [len(document.chunks) for document in data.documents]
+    joined = [[lengths[number] for number in c.documents] for c in data.collections]
+    assert sorted(len(group) for group in joined) == [1, 1] and max(lengths) >= 2
+    shorter = task(config(tmp_path, collection=100, short=max(lengths) + 1)).data
+    assert [len(c.documents) for c in shorter.collections] == [2]
+
+
 def test_a_long_or_free_answer_is_a_region(tmp_path: Path) -> None:
     rows = [
         pair for b in batches(tmp_path, longest=6) for pair in zip(b.starts, b.ends, strict=True)
