@@ -136,8 +136,8 @@ def test_prose_of_comments_is_no_definition_and_declarations_are(tmp_path: Path)
 def test_marks_that_never_end_cost_no_more_than_their_length() -> None:
     # each of these took minutes where every start looked for its end; none is a timed test
     from drt_engine.documents.base import Notes
-    from drt_engine.documents.contents import has_leader, page_of
     from drt_engine.documents.readers.notebook import _without_tags
+    from drt_engine.documents.structure.contents import has_leader, page_of
 
     assert not has_leader("." * 200_000 + "z") and page_of("1 " * 100_000 + "z") is None
     open_tables = "<table></table>" + "<table " * 100_000

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
-from drt_engine.documents.contents import CONTENTS_LINE
 from drt_engine.documents.docx.parts import Parts, number, symbol
+from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.documents.writer import BlockWriter, tidy
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip

@@ -12,8 +12,8 @@ from dataclasses import replace
 from itertools import pairwise
 from statistics import median
 
-from drt_engine.documents.contents import has_leader, heads_contents, page_of
 from drt_engine.documents.pdf.lines import Line
+from drt_engine.documents.structure.contents import has_leader, heads_contents, page_of
 
 Box = tuple[float, float, float, float]  # left, bottom, right, top
 Row = list[Line]

@@ -27,7 +27,6 @@ from drt_engine.documents.base import (
     one_line,
     runs_between,
 )
-from drt_engine.documents.contents import CONTENTS_LINE
 from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.pdf.layout import reading_order
 from drt_engine.documents.pdf.lines import Line
@@ -50,6 +49,7 @@ from drt_engine.documents.pdf.sections import (
     title_of,
 )
 from drt_engine.documents.pdf.text import PageText, Spellings, continues, ends_sentence, lay_out
+from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from drt_engine.documents.base import Block, Notes, PassedOver, SectionPath, one_line
-from drt_engine.documents.contents import CONTENTS_LINE, has_leader
 from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
+from drt_engine.documents.structure.contents import CONTENTS_LINE, has_leader
 
 _LONGEST = 100
 _FEWEST_ENTRIES = 3  # of a table of contents, one below the other

@@ -1,0 +1,1 @@
+"""What the lines of a stored text are: headings, contents, boilerplate, items, rows."""
