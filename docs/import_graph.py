@@ -38,6 +38,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("data",),
     ("ingest", "retrieval"),
     ("generate",),
+    ("lm",),
     ("trace", "answer", "summary"),
     ("train", "evaluate"),
     ("bench", "diagnosis"),

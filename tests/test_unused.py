@@ -15,6 +15,7 @@ USERS = (*PACKAGES, "examples", "docs", ".ci")
 OFFERED = {
     "VerbatimFilter",  # a TokenFilter for ``write``
     "assert_close",
+    "begin_stream",
     "line_at",
     "needle_kinds",
     "origin_at",

@@ -94,10 +94,7 @@ class Runtime:
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
         """Run inference: no gradients, and no autocast, whatever the caller has turned on."""
-        with contextlib.ExitStack() as modes:
-            modes.enter_context(torch.inference_mode())
-            for kind in {"cpu", self.device.type}:
-                modes.enter_context(torch.autocast(kind, enabled=False))
+        with inference(self.device):
             yield
 
     @property
@@ -138,6 +135,16 @@ class Runtime:
         for at in range(skip, len(ids), _ENCODE_CHUNKS):
             rows = slice(at, at + _ENCODE_CHUNKS)
             yield model.remember(model.encode(states[rows], mask[rows]))
+
+
+@contextlib.contextmanager
+def inference(device: torch.device) -> Iterator[None]:
+    """Compute without gradients and without autocast, whatever the caller has turned on."""
+    with contextlib.ExitStack() as modes:
+        modes.enter_context(torch.inference_mode())
+        for kind in {"cpu", device.type}:
+            modes.enter_context(torch.autocast(kind, enabled=False))
+        yield
 
 
 def choose_device(name: str) -> torch.device:

@@ -67,12 +67,21 @@ def __getattr__(name: str) -> Any:
 
 
 def load_runtime(
-    model: str | Path, *, device: str, threads: int | None, dtype: str = "auto"
+    model: str | Path,
+    *,
+    device: str,
+    threads: int | None,
+    dtype: str = "auto",
+    task: str | None = None,
 ) -> Runtime:
-    """Return a loaded model, by name or folder."""
+    """Return a loaded model, by name or folder, as the evaluation ``task`` needs it."""
     from drt_engine.runtime import Runtime
 
-    return Runtime.load(model, device=device, threads=threads, dtype=dtype)
+    if task is None:
+        return Runtime.load(model, device=device, threads=threads, dtype=dtype)
+    from drt_engine.evaluate.run import load_for
+
+    return load_for(task, model, device=device, threads=threads, dtype=dtype)  # type: ignore[return-value]
 
 
 def open_catalogue(path: Path, *, lock_timeout: float) -> Store:

@@ -33,7 +33,9 @@ def evaluate(
     take records, "int8" or "bf16": how chunk memory is kept while they run.
     """
     with engine_errors():
-        runtime = _engine.load_runtime(_named(model), device=device, threads=threads, dtype=dtype)
+        runtime = _engine.load_runtime(
+            _named(model), device=device, threads=threads, dtype=dtype, task=task
+        )
         return _engine.evaluate(runtime, task, _set_options(options))
 
 

@@ -106,7 +106,13 @@ class FakeEngine:
             raise self.raises[name]
 
     def load_runtime(
-        self, model: str | Path, *, device: str, threads: int | None, dtype: str = "auto"
+        self,
+        model: str | Path,
+        *,
+        device: str,
+        threads: int | None,
+        dtype: str = "auto",
+        task: str | None = None,
     ) -> Any:
         self._enter("load_runtime")
         self.loads.append({"model": model, "device": device, "threads": threads, "dtype": dtype})

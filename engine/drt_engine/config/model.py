@@ -1,4 +1,4 @@
-"""Shape and options of one DRT, and the presets by name; knows no tensors."""
+"""Shape and options of one model, and the presets by name; knows no tensors."""
 
 from __future__ import annotations
 
@@ -81,13 +81,16 @@ class ReaderConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """Everything that fixes the parameters and the computation of one DRT (DESIGN: the model).
+    """Everything that fixes the parameters and the computation of one model (DESIGN: the model).
 
-    Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values that do not fit
+    ``architecture``: ``drt``, or a model that it is compared with: ``base`` is sliding-window
+    attention alone, with ``lower_layers + upper_layers`` layers. Sizes are in elements, lengths in
+    tokens. Raises ``ConfigError`` for values that do not fit
     together.
     """
 
     name: str = "drt-128m"
+    architecture: Literal["drt", "base"] = "drt"
     vocab: int = 16384
     width: int = 768
     lower_layers: int = 6
@@ -123,6 +126,7 @@ class ModelConfig:
     end_id: int = 3
 
     def __post_init__(self) -> None:
+        self._check_architecture()
         _positive(
             "model",
             vocab=self.vocab,
@@ -174,6 +178,19 @@ class ModelConfig:
             if getattr(self, key) not in allowed:
                 raise ConfigError(f"{key} is {getattr(self, key)!r}, expected one of {allowed}")
 
+    def _check_architecture(self) -> None:
+        """Refuse parts of the product's model where there is nothing to retrieve."""
+        if self.architecture not in ARCHITECTURES:
+            raise ConfigError(
+                f"model.architecture is {self.architecture!r}, expected one of {ARCHITECTURES}"
+            )
+        parts = [key for key in _DRT_ONLY if self.architecture != "drt" and getattr(self, key)]
+        if parts:
+            raise ConfigError(
+                f"model.{parts[0]} is a part of the architecture 'drt', not of "
+                f"{self.architecture!r}; leave it out"
+            )
+
     def _check_reader(self, reader: ReaderConfig) -> None:
         if self.width % reader.heads:
             raise ConfigError(f"width {self.width} must be a multiple of reader.heads")
@@ -192,6 +209,11 @@ class ModelConfig:
     def head_size(self) -> int:
         """Elements per attention head."""
         return self.width // self.heads
+
+    @property
+    def layers(self) -> int:
+        """Layers of the decoder, lower and upper."""
+        return self.lower_layers + self.upper_layers
 
     @property
     def reads_passages(self) -> bool:
@@ -214,6 +236,16 @@ class ModelConfig:
         return -(-self.lower_layers * self.window // self.slots)
 
 
+ARCHITECTURES = ("drt", "base")
+_DRT_ONLY = (
+    "lexical_scores",
+    "late_interaction",
+    "question_states",
+    "quote_head",
+    "reread",
+    "reader",
+    "zero_lower",
+)
 _CHOICES: dict[str, tuple[str, ...]] = {
     "landmark_pooling": ("token", "mean"),
     "landmark_query": ("state", "state+landmark"),

@@ -1,4 +1,4 @@
-"""``drt eval ppl``: perplexity of the decoder over a corpus, with retrieval and without.
+"""``drt eval ppl``: perplexity of a model over a corpus; of a DRT also without retrieval.
 
 Each document is cut into streams of ``length`` tokens that start with an empty window and nothing
 to retrieve. Landmarks are not counted. Groups are ``all`` and the quarters of a stream, since
@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.data.schema import read_corpus
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import ALL, progress
 from drt_engine.evaluate.report import EvalReport, Groups
-from drt_engine.model.chunking import next_token_targets, to_chunks
-from drt_engine.runtime import Runtime
+from drt_engine.lm.runtime import LanguageRuntime
+from drt_engine.model.chunking import to_chunks
+from drt_engine.model.drt import DRT
 
 QUARTERS = 4
-# Logits of a whole stream would take gigabytes with a large vocabulary.
-_LOGITS_AT_ONCE = 1024
 
 
 @dataclass(frozen=True)
@@ -44,13 +42,18 @@ class PerplexityOptions:
             raise ConfigError(f"limit is {self.limit} tokens, expected at least 2")
 
 
-def evaluate_perplexity(runtime: Runtime, options: PerplexityOptions) -> EvalReport:
-    """Read the corpus with retrieval and without; raises ConfigError for one without text."""
+def evaluate_perplexity(runtime: LanguageRuntime, options: PerplexityOptions) -> EvalReport:
+    """Read the corpus, with a DRT also without retrieval.
+
+    Raises ``ConfigError`` for a corpus without text.
+    """
     started = time.monotonic()
     streams = list(_streams(runtime, options))
     if not streams:
         raise ConfigError(f"{options.corpus} holds no two tokens in a row, expected documents")
-    totals = {True: _Totals(options.length), False: _Totals(options.length)}
+    totals = {True: _Totals(options.length)}
+    if isinstance(runtime.model, DRT):
+        totals[False] = _Totals(options.length)
     for ids in progress(streams, "streams"):
         for retrieval, total in totals.items():
             total.add(stream_losses(runtime, ids, retrieval=retrieval))
@@ -59,13 +62,13 @@ def evaluate_perplexity(runtime: Runtime, options: PerplexityOptions) -> EvalRep
         data=options.corpus.name,
         n=len(streams),
         metrics=totals[True].groups(),
-        baselines={"no retrieval": totals[False].groups()},
+        baselines={"no retrieval": totals[False].groups()} if False in totals else {},
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
 
 
-def _streams(runtime: Runtime, options: PerplexityOptions) -> Iterator[list[int]]:
+def _streams(runtime: LanguageRuntime, options: PerplexityOptions) -> Iterator[list[int]]:
     """Yield the streams of all documents, or with a limit the first of each, the second, ..."""
     if options.limit is None:
         yield from _round(runtime, options, number=None)
@@ -83,7 +86,7 @@ def _streams(runtime: Runtime, options: PerplexityOptions) -> Iterator[list[int]
 
 
 def _round(
-    runtime: Runtime, options: PerplexityOptions, *, number: int | None
+    runtime: LanguageRuntime, options: PerplexityOptions, *, number: int | None
 ) -> Iterator[list[int]]:
     """Yield the stream of this number of every document, or all streams."""
     size = options.length
@@ -93,21 +96,20 @@ def _round(
         yield from (stream for at in starts if len(stream := ids[at : at + size]) > 1)
 
 
-def stream_losses(runtime: Runtime, ids: Sequence[int], *, retrieval: bool) -> Tensor:
-    """Return the loss of each token of a stream but its first, [T - 1], fp32."""
+def stream_losses(runtime: LanguageRuntime, ids: Sequence[int], *, retrieval: bool) -> Tensor:
+    """Return the loss of each token of a stream but its first, [T - 1], fp32.
+
+    Without ``retrieval`` a DRT reads no chunk memory; other models have none.
+    """
     model = runtime.model
     chunks, valid = to_chunks(torch.tensor(ids)[None], model.config.chunk, model.config.pad_id)
     chunks, valid = chunks.to(runtime.device), valid.to(runtime.device)
-    losses = []
     with runtime.computing():
-        states = model(chunks, valid, retrieval=retrieval)
-        targets, mask = next_token_targets(chunks, valid)
-        valid_targets, valid_states = targets[mask], states[mask]
-        for at in range(0, len(valid_states), _LOGITS_AT_ONCE):
-            part = slice(at, at + _LOGITS_AT_ONCE)
-            logits = model.logits(valid_states[part]).float()
-            losses.append(F.cross_entropy(logits, valid_targets[part], reduction="none"))
-    return torch.cat(losses).float().cpu()
+        if isinstance(model, DRT):
+            losses, _ = model.stream_loss(chunks, valid, retrieval=retrieval)
+        else:
+            losses, _ = model.stream_loss(chunks, valid)
+    return losses.cpu()
 
 
 class _Totals:

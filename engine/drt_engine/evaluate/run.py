@@ -17,6 +17,7 @@ from drt_engine.evaluate.qa import QAOptions, evaluate_qa
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
 from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary
+from drt_engine.lm.runtime import LanguageRuntime
 from drt_engine.runtime import Runtime
 from drt_engine.store.types import ENCODINGS, Encoding
 
@@ -27,8 +28,9 @@ _UNITS = {"k": 1024, "m": 1024 * 1024}
 @dataclass(frozen=True)
 class _Task:
     options: type
-    run: Callable[[Runtime, Any], EvalReport]
+    run: Callable[[Any, Any], EvalReport]
     stores: bool = False  # in libraries, so ``records`` can be chosen
+    streams: bool = False  # needs a language model alone, of any architecture
 
 
 TASKS: dict[str, _Task] = {
@@ -36,13 +38,25 @@ TASKS: dict[str, _Task] = {
     "files": _Task(FilesOptions, evaluate_files, stores=True),
     "retrieval": _Task(RetrievalOptions, evaluate_retrieval, stores=True),
     "needle": _Task(NeedleEvaluation, evaluate_needle, stores=True),
-    "ppl": _Task(PerplexityOptions, evaluate_perplexity),
+    "ppl": _Task(PerplexityOptions, evaluate_perplexity, streams=True),
     "summary": _Task(SummaryEvaluation, evaluate_summary),
     "calibrate": _Task(CalibrateOptions, evaluate_calibrate),
 }
 
 
-def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[str, Any]:
+def load_for(task: str, model: str | Path, **options: Any) -> Runtime | LanguageRuntime:
+    """Load a model by name or folder as ``task`` needs it; ``options`` as for ``Runtime.load``.
+
+    Raises ``WeightsError`` for a model that cannot be used for the task.
+    """
+    if task in TASKS and TASKS[task].streams:
+        return LanguageRuntime.load(model, **options)
+    return Runtime.load(model, **options)
+
+
+def evaluate(
+    runtime: Runtime | LanguageRuntime, task: str, options: dict[str, object]
+) -> dict[str, Any]:
     """Measure a model on one task; the fields of the task's dataclass are its options.
 
     ``qa`` and ``docs`` are a file or a list of files. Lengths may be numbers or text such as
@@ -54,7 +68,9 @@ def evaluate(runtime: Runtime, task: str, options: dict[str, object]) -> dict[st
         raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
     entry = TASKS[task]
     arguments = {key: _plain(key, value) for key, value in options.items()}
-    if entry.stores and "records" in arguments:
+    if entry.streams and isinstance(runtime, Runtime):
+        runtime = LanguageRuntime.of(runtime)
+    if entry.stores and "records" in arguments and isinstance(runtime, Runtime):
         runtime = runtime.keeping(_records(task, arguments.pop("records")))
     return entry.run(runtime, build(entry.options, arguments, f"{task}.")).to_dict()
 

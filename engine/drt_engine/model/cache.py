@@ -46,7 +46,9 @@ class WindowCache:
         self.position = 0
         # The bias by distance; slots beyond the window are hidden by the least number of the type.
         distance = torch.arange(self.slots, device=slopes.device)
-        table = -slopes.view(kv_heads, -1, 1) * distance
+        table = (
+            -slopes.to(torch.promote_types(slopes.dtype, dtype)).view(kv_heads, -1, 1) * distance
+        )
         self._fill = torch.finfo(dtype).min / 2
         table = table.masked_fill(distance >= window, self._fill).to(dtype)
         self._table = table.flip(-1).repeat(1, 1, 2)  # [Hk, heads per group, 2 * slots]
@@ -54,6 +56,11 @@ class WindowCache:
         self._where = distance[:0]
         self._bias = self._table
         self._fixed: tuple[Tensor, Tensor] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the keys and values of all layers."""
+        return self.keys.nbytes + self.values.nbytes
 
     def begin(self, count: int) -> None:
         """Take slots for ``count`` new tokens, at most ``room``."""

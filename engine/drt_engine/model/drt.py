@@ -37,6 +37,7 @@ from drt_engine.model.chunking import (
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.prompt import Prompt, segments
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.quote_head import QuoteHead, Reread
 from drt_engine.model.reader import SpanReader
 from drt_engine.model.scorer import LandmarkScorer
@@ -163,7 +164,7 @@ def _attend_window(
     return attention.out(window.attend(layer, query, keys, values))  # type: ignore[no-any-return]
 
 
-class DRT(nn.Module):
+class DRT(LanguageModel):
     """The whole model; see ``ModelConfig`` for its options."""
 
     def __init__(self, config: ModelConfig) -> None:
@@ -185,14 +186,6 @@ class DRT(nn.Module):
         if config.quote_head:
             self.quote_head = QuoteHead(config)
         self.span_reader = SpanReader(config.reader, config.width) if config.reader else None
-
-    def embed(self, ids: Tensor) -> Tensor:
-        """Embed token ids [..] -> [.., E], in the compute type; in training, that of autocast."""
-        x: Tensor = self.embedding(ids)
-        device_type = x.device.type
-        if torch.is_autocast_enabled(device_type):
-            return x.to(torch.get_autocast_dtype(device_type))
-        return x
 
     def lower_states(self, ids: Tensor, valid: Tensor) -> Tensor:
         """Return lower-stack states [B, T, E] of token ids [B, T], ``valid`` where they exist."""
@@ -303,10 +296,6 @@ class DRT(nn.Module):
                 x = layer(x, valid, spans)
         return self.norm(x)  # type: ignore[no-any-return]
 
-    def logits(self, states: Tensor) -> Tensor:
-        """Return next-token logits [.., V] of upper states [.., E], by the tied embeddings."""
-        return F.linear(states, self.embedding.weight.to(states.dtype))
-
     def forward(
         self,
         chunks: Tensor,
@@ -372,8 +361,7 @@ class DRT(nn.Module):
         """
         states = self(chunks, valid, generator=generator, retrieval=retrieval)
         targets, mask = next_token_targets(chunks, valid)
-        logits = self.logits(states[mask])
-        return F.cross_entropy(logits.float(), targets[mask], reduction="none"), mask
+        return self.token_losses(states[mask], targets[mask]), mask
 
 
 def _retrieve_nothing(_: int, __: Tensor) -> Sequence[Span]:

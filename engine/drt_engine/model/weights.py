@@ -9,11 +9,11 @@ import hashlib
 import json
 import reprlib
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, fields
 from importlib import resources
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -24,8 +24,10 @@ from torch.overrides import TorchFunctionMode
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 
+Model = TypeVar("Model", bound=LanguageModel)
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 
 
@@ -85,7 +87,7 @@ def _no_number(name: str) -> float:
 
 
 def save_model(
-    model: DRT, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.bfloat16
+    model: LanguageModel, tokenizer: Tokenizer, folder: Path, *, dtype: torch.dtype = torch.bfloat16
 ) -> None:
     """Write a model folder, each file under a new name and then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -132,14 +134,30 @@ def load_config(folder: Path) -> ModelConfig:
 
 
 def load_model(folder: Path, *, dtype: torch.dtype = torch.float32) -> tuple[DRT, Tokenizer]:
-    """Load a model folder.
+    """Load the folder of a DRT; raises ``WeightsError`` as ``load_as`` does."""
+    return load_as(_make_drt, folder, dtype=dtype)
+
+
+def _make_drt(config: ModelConfig) -> DRT:
+    if config.architecture != "drt":
+        raise WeightsError(
+            f"{config.name} is a model of the architecture {config.architecture!r}, which has no "
+            "memory of documents; it can be used with drt train and drt eval ppl alone"
+        )
+    return DRT(config)
+
+
+def load_as(
+    make: Callable[[ModelConfig], Model], folder: Path, *, dtype: torch.dtype
+) -> tuple[Model, Tokenizer]:
+    """Load a model folder into what ``make`` returns for its configuration.
 
     Raises ``WeightsError`` when a file is missing, broken or of another shape.
     """
     # A model without memory first: its parameters are then the loaded tensors, not copies.
     config = load_config(folder)
     with torch.device("meta"), _WithoutInit():
-        model = DRT(config)
+        model = make(config)
     try:
         tensors = load_file(folder / WEIGHTS)
     except FileNotFoundError:
@@ -247,7 +265,7 @@ def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:
             yield name, file.read(stop - start)
 
 
-def _restore_buffers(model: DRT) -> None:
+def _restore_buffers(model: LanguageModel) -> None:
     """Compute the buffers that are never stored, which the meta device left empty."""
     from drt_engine.model.attention import WindowAttention, alibi_slopes
 

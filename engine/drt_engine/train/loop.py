@@ -1,4 +1,4 @@
-"""The training loop of DRT, once for all tasks: sample, loss, step, log, checkpoint, resume.
+"""The training loop, once for all models and tasks: sample, loss, step, log, checkpoint, resume.
 
 A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very
 next one.
@@ -15,7 +15,7 @@ import torch
 
 from drt_engine.config.load import dump
 from drt_engine.config.train import TrainConfig
-from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import save_model
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.checkpoint import find_state, load_state, read_extra, save_state
@@ -29,7 +29,7 @@ from drt_engine.train.resume import expect_resumable, settings_of
 class Loop:
     """One training stage in its run folder."""
 
-    def __init__(self, config: TrainConfig, model: DRT, tokenizer: Tokenizer) -> None:
+    def __init__(self, config: TrainConfig, model: LanguageModel, tokenizer: Tokenizer) -> None:
         self.config, self.model, self.tokenizer = config, model, tokenizer
         self.device = next(model.parameters()).device
         self.folder = config.run.out

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.config.train import TrainConfig
-from drt_engine.model.drt import DRT
+from drt_engine.errors import ConfigError
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.teacher import LandmarkTeacher
 from drt_engine.train.tasks import TASKS
@@ -47,6 +48,8 @@ class TaskMixture:
         if config.questions.teacher is not None:
             self.teacher = LandmarkTeacher(config.questions.teacher, model)
             self.teacher.model.to(self.device)
+        if model.architecture != "drt":
+            _expect_streams(config, model.architecture)
         setup = TaskSetup(config, model, tokenizer, self.teacher)
         self.tasks: dict[str, Task[Any]] = {
             name: make_task(setup)
@@ -79,7 +82,18 @@ class TaskMixture:
         batch = self.tasks[name].draw(rng)
         return Drawn(name, batch, rng.getrandbits(62) if self.config.run.gumbel else None)
 
-    def loss(self, model: DRT, drawn: Drawn) -> tuple[Tensor, dict[str, float]]:
+    def loss(self, model: LanguageModel, drawn: Drawn) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a batch, once moved to the device of the model, and what to log."""
         batch = drawn.batch.to(self.device)
         return self.tasks[drawn.task].loss(model, batch, drawn.generator())
+
+
+def _expect_streams(config: TrainConfig, architecture: str) -> None:
+    """Raise ``ConfigError`` where a task needs more of a model than to read streams."""
+    for name, make_task in TASKS.items():
+        share = getattr(config, name).share
+        if share > 0 and not getattr(make_task, "any_model", False):
+            raise ConfigError(
+                f"{name}.share is {share}, but {name} needs a DRT; a model of the architecture "
+                f"{architecture!r} learns from streams alone"
+            )

@@ -11,10 +11,11 @@ from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ModelConfig, ReaderConfig, preset
 from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
+from drt_engine.lm.build import load_language_model, make_model
 from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_reader
-from drt_engine.model.weights import load_model
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.checkpoint import find_state, read_extra
@@ -60,20 +61,40 @@ def device(config: RunConfig) -> torch.device:
     return choose_device(config.device)
 
 
-def start(config: TrainConfig) -> tuple[DRT, Tokenizer]:
+def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:
     """Return the model of a stage with its starting parameters, and the tokenizer."""
     tokenizer = _tokenizer(config.start)
-    model = DRT(model_config(config, tokenizer))
-    if config.start.warm_start is not None:
-        warm_start(model, config.start.warm_start)
-        _start_reader(model)
-    if config.start.model is not None:
-        _copy_model(model, config.start.model, config.start.without)
-    if config.start.reader is not None:
-        warm_start_reader(model, config.start.reader)
-    if config.start.reset_scorer:
-        model.scorer = LandmarkScorer(model.config)
+    model = make_model(model_config(config, tokenizer))
+    if isinstance(model, DRT):
+        _start_drt(model, config.start)
+    else:
+        _start_other(model, config.start)
     return model, tokenizer
+
+
+def _start_drt(model: DRT, config: StartConfig) -> None:
+    if config.warm_start is not None:
+        warm_start(model, config.warm_start)
+        _start_reader(model)
+    if config.model is not None:
+        earlier = _copy_model(model, config.model, config.without)
+        if isinstance(earlier, DRT) and earlier.reader is None:
+            _start_reader(model)
+    if config.reader is not None:
+        warm_start_reader(model, config.reader)
+    if config.reset_scorer:
+        model.scorer = LandmarkScorer(model.config)
+
+
+def _start_other(model: LanguageModel, config: StartConfig) -> None:
+    if config.warm_start or config.reader or config.reset_scorer:
+        raise ConfigError(
+            "start.warm_start, start.reader and start.reset_scorer are for the architecture 'drt'; "
+            f"a model of the architecture {model.config.architecture!r} starts from start.model or "
+            "from nothing"
+        )
+    if config.model is not None:
+        _copy_model(model, config.model, config.without)
 
 
 def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
@@ -101,12 +122,12 @@ def _tokenizer(config: StartConfig) -> Tokenizer:
     )
 
 
-def _copy_model(model: DRT, folder: Path, without: tuple[str, ...] = ()) -> None:
+def _copy_model(model: LanguageModel, folder: Path, without: tuple[str, ...] = ()) -> LanguageModel:
     """Copy the parameters of a model folder, but for names that begin as ``without`` says.
 
-    Parts that the earlier stage did not have keep their fresh start.
+    Parts that the earlier stage did not have keep their fresh start. Returns the earlier model.
     """
-    earlier, _ = load_model(folder)
+    earlier, _ = load_language_model(folder)
     parameters = model.state_dict()
     for name, tensor in earlier.state_dict().items():
         if name.startswith(without):
@@ -116,8 +137,7 @@ def _copy_model(model: DRT, folder: Path, without: tuple[str, ...] = ()) -> None
                 f"{folder} holds {name} {tuple(tensor.shape)}, which this model has not"
             )
         parameters[name].copy_(tensor)
-    if earlier.reader is None:
-        _start_reader(model)
+    return earlier
 
 
 def _start_reader(model: DRT) -> None:

@@ -61,7 +61,7 @@ class PaperModel:
         ids = [token for chunk in chunks for token in [*chunk, config.landmark_id]]
         x = [self.weight("embedding")[token] for token in ids]
         for layer in range(config.lower_layers):
-            x = self._lower_layer(x, f"lower.{layer}.")
+            x = self.lower_layer(x, f"lower.{layer}.")
         memory = [self._encode(x[at : at + slots]) for at in range(0, len(x), slots)]
         retrievals = Retrievals()
         per_group = config.upper_layers // config.groups
@@ -72,7 +72,7 @@ class PaperModel:
                     border = x[t * slots + config.chunk]
                     self._retrieve(retrievals, group, t, border=border, memory=memory, noise=noise)
             x = self._upper_layer(x, f"upper.{layer}.", group, memory, retrievals)
-        return [self._norm(state, "norm") for state in x], retrievals
+        return [self.norm(state, "norm") for state in x], retrievals
 
     def loss(self, states: Sequence[Tensor], chunks: Sequence[Sequence[int]]) -> Tensor:
         """The mean loss of every next token; landmarks neither predict nor are predicted."""
@@ -84,9 +84,9 @@ class PaperModel:
             losses.append(logits.exp().sum().log() - logits[target])
         return torch.stack(losses).mean()
 
-    def _lower_layer(self, x: list[Tensor], name: str) -> list[Tensor]:
+    def lower_layer(self, x: list[Tensor], name: str) -> list[Tensor]:
         x = self._add_attention(x, name)
-        return [state + self._mlp(self._norm(state, name + "norm"), name + "mlp") for state in x]
+        return [state + self.mlp(self.norm(state, name + "norm"), name + "mlp") for state in x]
 
     def _upper_layer(
         self, x: list[Tensor], name: str, group: int, memory: list[Memory], past: Retrievals
@@ -100,10 +100,10 @@ class PaperModel:
             if t > 0:
                 chosen, weights = past.chosen[group, t - 1], past.weights[group, t - 1]
                 chunks = [memory[k] for k in chosen]
-                read = self._cross_attend(state, name + "gca.", chunks, weights)
+                read = self._crossattend(state, name + "gca.", chunks, weights)
             after = state + read
             kept = after if self.config.gca_output == "residual" else state
-            out.append(kept + self._mlp(self._norm(after, name + "norm"), name + "mlp"))
+            out.append(kept + self.mlp(self.norm(after, name + "norm"), name + "mlp"))
         return out
 
     def _retrieve(
@@ -129,13 +129,13 @@ class PaperModel:
         past.scores[group, t], past.chosen[group, t] = scores, chosen
         past.weights[group, t] = _softmax([scores[k] for k in chosen])
 
-    def _cross_attend(
+    def _crossattend(
         self, state: Tensor, name: str, chunks: list[Memory], weights: list[Tensor]
     ) -> Tensor:
         """``sum_k w_k Softmax+1(Q K_k^T / sqrt(d)) V_k``, a softmax of its own for each chunk."""
         config = self.config
         share = _softmax_plus_one if config.gca_softmax == "off-by-one" else _softmax
-        query = self.weight(name + "query") @ self._norm(state, name + "norm")
+        query = self.weight(name + "query") @ self.norm(state, name + "norm")
         heads = []
         for head in range(config.heads):
             shared = head // (config.heads // config.kv_heads)
@@ -143,7 +143,7 @@ class PaperModel:
             for chunk, w in zip(chunks, weights, strict=True):
                 keys = [key[shared] for key in chunk.keys]
                 values = [value[shared] for value in chunk.values]
-                out = out + w * self._attend(self._head(query, head), keys, values, share=share)
+                out = out + w * self.attend(self._head(query, head), keys, values, share=share)
             heads.append(out)
         return self.weight(name + "out") @ torch.cat(heads)
 
@@ -154,7 +154,7 @@ class PaperModel:
         for layer in range(encoder.layers):
             name = f"encoder.blocks.{layer}."
             thirds = [
-                (self.weight(name + "attention.qkv") @ self._norm(s, name + "attention_norm"))
+                (self.weight(name + "attention.qkv") @ self.norm(s, name + "attention_norm"))
                 .view(3, encoder.heads, -1)
                 .unbind()
                 for s in x
@@ -162,13 +162,13 @@ class PaperModel:
             added = []
             for query, _, _ in thirds:
                 heads = [
-                    self._attend(query[h], [k[h] for _, k, _ in thirds], [v[h] for *_, v in thirds])
+                    self.attend(query[h], [k[h] for _, k, _ in thirds], [v[h] for *_, v in thirds])
                     for h in range(encoder.heads)
                 ]
                 added.append(self.weight(name + "attention.out") @ torch.cat(heads))
             x = [state + more for state, more in zip(x, added, strict=True)]
-            x = [s + self._mlp(self._norm(s, name + "mlp_norm"), name + "mlp") for s in x]
-        x = [self._norm(state, "encoder.output_norm") for state in x]
+            x = [s + self.mlp(self.norm(s, name + "mlp_norm"), name + "mlp") for s in x]
+        x = [self.norm(state, "encoder.output_norm") for state in x]
         maps = [self.weight("memory_map") @ state for state in x[:-1]]
         both = [m.view(2, self.config.kv_heads, self.size) for m in maps]
         return Memory([keys for keys, _ in both], [values for _, values in both], x[-1])
@@ -178,7 +178,7 @@ class PaperModel:
         config, name = self.config, name + "attention."
         groups = [config.heads, config.kv_heads, config.kv_heads]
         parts = [
-            (self.weight(name + "qkv") @ self._norm(state, name + "norm"))
+            (self.weight(name + "qkv") @ self.norm(state, name + "norm"))
             .view(-1, self.size)
             .split(groups)
             for state in x
@@ -191,7 +191,7 @@ class PaperModel:
                 shared = head // (config.heads // config.kv_heads)
                 slope = 2.0 ** (-8 * (head + 1) / config.heads)
                 heads.append(
-                    self._attend(
+                    self.attend(
                         parts[i][0][head],
                         [parts[j][1][shared] for j in window],
                         [parts[j][2][shared] for j in window],
@@ -202,7 +202,7 @@ class PaperModel:
         return out
 
     @staticmethod
-    def _attend(
+    def attend(
         query: Tensor,
         keys: Sequence[Tensor],
         values: Sequence[Tensor],
@@ -221,10 +221,10 @@ class PaperModel:
     def _head(self, x: Tensor, head: int) -> Tensor:
         return x[head * self.size : (head + 1) * self.size]
 
-    def _norm(self, x: Tensor, name: str) -> Tensor:
+    def norm(self, x: Tensor, name: str) -> Tensor:
         return x / ((x * x).mean() + 1e-5).sqrt() * self.weight(name)
 
-    def _mlp(self, x: Tensor, name: str) -> Tensor:
+    def mlp(self, x: Tensor, name: str) -> Tensor:
         gate, up = (self.weight(name + ".gate_up") @ x).chunk(2)
         return self.weight(name + ".down") @ (gate / (1 + (-gate).exp()) * up)
 

@@ -55,21 +55,23 @@ class Task(Protocol[Batch]):
 
     Batches are made on the CPU from a random generator alone, so that any process can make them;
     where ``stateful`` is true, a batch also depends on those before it and is made in order by the
-    process that trains.
+    process that trains. Where ``any_model`` is true, the model need not be a DRT.
     """
 
     share: float
     stateful: bool = False
+    any_model: bool = False
 
     def draw(self, rng: random.Random) -> Batch:
         """Return the next batch, on the CPU."""
         ...
 
     def loss(
-        self, model: DRT, batch: Batch, generator: torch.Generator | None
+        self, model: Any, batch: Batch, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the loss of a batch on the model's device, and what to log by name.
 
+        ``model`` is a ``DRT``, or where ``any_model`` is true a ``LanguageModel``.
         ``generator`` draws the noise of choices, ``None``: no noise.
         """
         ...

@@ -16,7 +16,7 @@ from torch import Tensor
 from drt_engine.data.token_shards import TokenShards, open_shards
 from drt_engine.errors import ConfigError
 from drt_engine.model.chunking import to_chunks
-from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import LanguageModel
 from drt_engine.train.tasks.base import Task, TaskSetup
 
 
@@ -24,6 +24,7 @@ class StreamTask(Task[Tensor]):
     """The next token of rows of a corpus (``config.stream``); a batch is token ids [B, T]."""
 
     stateful = True
+    any_model = True
 
     def __init__(self, setup: TaskSetup) -> None:
         self.setup, self.config = setup, setup.config.stream
@@ -39,7 +40,7 @@ class StreamTask(Task[Tensor]):
         return self.stream.take(self.config.batch)
 
     def loss(
-        self, model: DRT, batch: Tensor, generator: torch.Generator | None
+        self, model: LanguageModel, batch: Tensor, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the next-token loss at the weight of streams, and without it as ``lm``."""
         chunks, valid = to_chunks(batch, self.setup.model.chunk, self.setup.model.pad_id)

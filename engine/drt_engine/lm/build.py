@@ -1,0 +1,42 @@
+"""Models by the name of their architecture: new ones, those of a folder, and their streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol, cast
+
+import torch
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.lm.base import BaseLM
+from drt_engine.lm.drt_state import DRTState
+from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import DecodingState, LanguageModel
+from drt_engine.model.weights import load_as
+from drt_engine.text.tokenizer import Tokenizer
+
+MODELS: dict[str, Callable[[ModelConfig], LanguageModel]] = {"drt": DRT, "base": BaseLM}
+
+
+class _Beginning(Protocol):
+    def begin(self, *, dtype: torch.dtype) -> DecodingState: ...
+
+
+def make_model(config: ModelConfig) -> LanguageModel:
+    """Return a new model of ``config.architecture``."""
+    return MODELS[config.architecture](config)
+
+
+def load_language_model(
+    folder: Path, *, dtype: torch.dtype = torch.float32
+) -> tuple[LanguageModel, Tokenizer]:
+    """Load a model folder of any architecture; ``WeightsError`` as ``load_as`` raises it."""
+    return load_as(make_model, folder, dtype=dtype)
+
+
+def begin_stream(model: LanguageModel, *, dtype: torch.dtype = torch.float32) -> DecodingState:
+    """Return the state of an empty stream; ``dtype`` is that of the window's keys and values."""
+    if isinstance(model, DRT):
+        return DRTState(model, dtype=dtype)
+    return cast(_Beginning, model).begin(dtype=dtype)

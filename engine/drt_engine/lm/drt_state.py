@@ -1,0 +1,46 @@
+"""A stream that a DRT reads and continues: the decoder, over the chunks of the stream itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from drt_engine.generate.decode import Decoder
+from drt_engine.lm.chunk_store import ChunkStore
+from drt_engine.model.drt import DRT
+
+
+class DRTState:
+    """The window, the open chunk and the memory of all closed chunks; a ``DecodingState``."""
+
+    def __init__(self, model: DRT, *, dtype: torch.dtype, store: ChunkStore | None = None) -> None:
+        """Start an empty stream; without ``store``, chunk memory is on the model's device."""
+        self._store = ChunkStore(model.config.retrieved) if store is None else store
+        self._decoder = Decoder(model, self._store, dtype=dtype)
+        self._position = 0
+
+    @property
+    def position(self) -> int:
+        """How many tokens were read, without landmarks."""
+        return self._position
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of window, landmarks and chunk memory, of what is not offloaded."""
+        return self._decoder.window.nbytes + self._store.nbytes
+
+    def prefill(self, ids: Sequence[int]) -> Tensor:
+        """Read tokens, closing each chunk that is full; return their last states [T, E]."""
+        self._position += len(ids)
+        return self._decoder.feed(ids)
+
+    def step(self, token: int) -> Tensor:
+        """Read one token; return the logits [V] of the next, fp32."""
+        return self._decoder.logits(self.prefill([token]))[0]
+
+    def close(self) -> None:
+        """End the open chunk with its landmark; what it retrieves is read by the next tokens."""
+        if self._decoder.open_tokens:
+            self._decoder.close()

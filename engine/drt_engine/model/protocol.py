@@ -1,0 +1,107 @@
+"""What every model of token streams can do, whatever its architecture.
+
+Training, perplexity and the studies use nothing else. A stream comes as chunks [B, C, S], padded
+anywhere; an architecture without landmarks has nothing at their slots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+
+from drt_engine.config.model import ModelConfig
+from drt_engine.model.chunking import next_token_targets
+
+# Logits that are in memory at a time, 256 MiB in fp32: more tokens are taken in pieces.
+LOGITS_AT_ONCE = 1 << 26
+
+
+class LanguageModel(nn.Module):
+    """A language model with tied embeddings: states of a stream, their logits and losses."""
+
+    config: ModelConfig
+    embedding: nn.Embedding
+
+    def forward(
+        self, chunks: Tensor, valid: Tensor, *, generator: torch.Generator | None = None
+    ) -> Tensor:
+        """Return the last states [B, C, S+1, E] of streams of chunks [B, C, S].
+
+        ``valid`` [B, C, S]: tokens that exist. ``generator`` draws the noise of training, where the
+        architecture has any. The last slot of a chunk is its landmark's, zeros where there is none.
+        """
+        raise NotImplementedError
+
+    def embed(self, ids: Tensor) -> Tensor:
+        """Embed token ids [..] -> [.., E], in the compute type; in training, that of autocast."""
+        x: Tensor = self.embedding(ids)
+        device_type = x.device.type
+        if torch.is_autocast_enabled(device_type):
+            return x.to(torch.get_autocast_dtype(device_type))
+        return x
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return next-token logits [.., V] of last states [.., E], by the tied embeddings."""
+        return F.linear(states, self.embedding.weight.to(states.dtype))
+
+    def token_losses(self, states: Tensor, targets: Tensor) -> Tensor:
+        """Return the losses [n] of ``targets`` [n] after the states [n, E], fp32.
+
+        Logits of all tokens together would be the largest tensor of a training step. They are
+        made in pieces of ``LOGITS_AT_ONCE`` numbers, and once more in the backward pass.
+        """
+        count = max(1, LOGITS_AT_ONCE // self.config.vocab)
+        if len(targets) <= count:
+            return self._losses(states, targets)
+        pieces = zip(states.split(count), targets.split(count), strict=True)
+        return torch.cat(
+            [checkpoint(self._losses, *piece, use_reentrant=False) for piece in pieces]
+        )
+
+    def stream_loss(
+        self, chunks: Tensor, valid: Tensor, *, generator: torch.Generator | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
+
+        Landmarks have no target. Arguments are those of ``forward``.
+        """
+        states = self(chunks, valid, generator=generator)
+        targets, mask = next_token_targets(chunks, valid)
+        return self.token_losses(states[mask], targets[mask]), mask
+
+    def _losses(self, states: Tensor, targets: Tensor) -> Tensor:
+        return F.cross_entropy(self.logits(states).float(), targets, reduction="none")
+
+
+class DecodingState(Protocol):
+    """One stream that a model has read so far, and can continue: caches, memory, position."""
+
+    @property
+    def position(self) -> int:
+        """How many tokens were read, without landmarks."""
+        ...
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of everything that is kept in memory for the next token; weights do not count."""
+        ...
+
+    def prefill(self, ids: Sequence[int]) -> Tensor:
+        """Read tokens, as many as there are; return their last states [T, E].
+
+        Reading a stream in pieces gives the states of ``LanguageModel.forward`` over all of it.
+        """
+        ...
+
+    def step(self, token: int) -> Tensor:
+        """Read one token; return the logits [V] of the next, fp32."""
+        ...
+
+    def close(self) -> None:
+        """End the chunk that is open, as padding it would; without effect where there is none."""
+        ...
