@@ -121,6 +121,7 @@ def exercise_documents(drt: CommandLine, examples: Path) -> None:
     text = drt(f"library show {document['id']} --text")
     expect(text == agreement.read_text(encoding="utf-8"), "the kept text")
     _ask(drt, agreement, text)
+    _search(drt, agreement, text)
     _summarise(drt, agreement, draft)
     _trace(drt, agreement)
     _talk(drt, agreement)
@@ -178,6 +179,16 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     free = drt.json(f"ask '{QUESTION}' --mode free --max-tokens 4 --threshold 0")
     expect(free["mode"] == "free", f"free mode: {free}")
     expect("drt: " in drt("ask '?'", code=1), "a question without a word")
+
+
+def _search(drt: CommandLine, agreement: Path, text: str) -> None:
+    hit = drt.json(f"search 'notice after sailing' {agreement} --top-k 2")["hits"][0]
+    expect(text[hit["start"] : hit["end"]] == hit["text"], f"a passage that is not exact: {hit}")
+    expect(hit["sentence"] in hit["text"] and hit["sentence"] in drt("show 1"), f"search: {hit}")
+    plain = drt(f"search 'notice after sailing' --doc {agreement} --retriever landmark")
+    expect("[1]" in plain and "score" in plain, f"search: {plain}")
+    lines = drt("search notice --retriever lexical --jsonl").splitlines()
+    expect(lines and "notice" in json.loads(lines[0])["sentence"], f"search --jsonl: {lines}")
 
 
 def _viewer() -> str:

@@ -102,6 +102,9 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(trace.as_text() and "<html" in trace.as_html()[:500] and trace.to_dict(), "trace")
     handles = [entry.handle for group in trace.groups for entry in group.entries]
     expect(handles and drt.passage(assistant.library, handles[0]).quote, "a trace's handle")
+    found = assistant.search(QUESTION, documents=document, top_k=3)
+    expect(found.to_dict()["hits"][0] == found.hits[0].to_dict(), f"search: {found}")
+    expect(drt.passage(assistant.library, found.hits[0]).quote == found.hits[0].sentence, "passage")
     summary = assistant.summarize(document, since=agreement_draft(document))
     expect(summary.changes and summary.to_dict(), f"summarize: {summary}")
     json.dumps([change.to_dict() for change in summary.changes])
@@ -162,6 +165,7 @@ async def _python_async(drt: Any, agreement: Path) -> None:
         expect(stream.answer is not None, "the stream's answer")
         expect((await assistant.trace(QUESTION)).groups, "trace")
         expect((await assistant.summarize(document)).text, "summarize")
+        expect((await assistant.search(QUESTION)).hits[0].handle, "search")
         session = await assistant.session("async")
         await session.ask(QUESTION)
         expect("".join([piece async for piece in session.stream("And when?")]) != "x", "stream")

@@ -39,7 +39,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("ingest", "retrieval"),
     ("generate",),
     ("lm",),
-    ("trace", "answer", "summary"),
+    ("trace", "answer", "search", "summary"),
     ("train", "evaluate"),
     ("bench", "diagnosis"),
     ("sdk",),

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         IngestProgress,
         IngestReport,
         IngestResult,
+        SearchHit,
     )
 
 NOT_FOUND = "The document does not say."
@@ -107,7 +108,7 @@ def _shown(value: Any) -> str:
     return one_line(str(value))
 
 
-def place(citation: Citation, *, share: bool = True) -> str:
+def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
     """Return title, page, section or line, handle and probability, on one line."""
     parts = [one_line(citation.title)]
     if citation.page is not None:
@@ -119,7 +120,9 @@ def place(citation: Citation, *, share: bool = True) -> str:
     if citation.line is not None:
         parts.append(f"line {citation.line}")
     parts.append(one_line(citation.handle))
-    if share:
+    if hasattr(citation, "score"):
+        parts.append(f"score {citation.score:.2f}")
+    elif share:
         parts.append(f"retrieved with {citation.probability:.0%}")
     return ", ".join(parts)
 

@@ -21,7 +21,7 @@ from ._errors import CliError
 Value = str | int | float | bool | list[str]
 GLOBAL = ("library", "model", "device", "threads", "dtype", "lock-timeout", "quiet")
 SETTINGS_PROBLEM = "drt_cli.settings_problem"  # in a context: why the settings were not applied
-TABLES = ("ask", "chat", "trace", "summarize", "ingest", "show")
+TABLES = ("ask", "search", "chat", "trace", "summarize", "ingest", "show")
 _TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")
 
 

@@ -18,7 +18,7 @@ from ._errors import CliError
 from ._files import write_file
 
 if TYPE_CHECKING:
-    from drt import Citation
+    from drt import Citation, SearchHit
 
 NAME = "last-answer.json"
 MOST = 50  # answers that are remembered, one for each terminal and library
@@ -56,10 +56,10 @@ def this_terminal() -> str:
     return f"- {session}"
 
 
-def remember(library: Path, question: str, citations: Sequence[Citation]) -> None:
+def remember(library: Path, question: str, citations: Sequence[Citation | SearchHit]) -> None:
     """Store what was cited, so that ``drt show 1`` finds it."""
     folder = state_folder()
-    handles = tuple(f"{item.document}:{item.start}-{item.end}" for item in citations)
+    handles = tuple(map(_full_handle, citations))
     answer = LastAnswer(str(library.absolute()), this_terminal(), question, handles)
     place = (answer.terminal, answer.library)
     earlier = [item for item in _remembered() if (item.terminal, item.library) != place]
@@ -69,6 +69,14 @@ def remember(library: Path, question: str, citations: Sequence[Citation]) -> Non
         draft = folder / f"{NAME}.{os.getpid()}"
         write_file(draft, text, private=True)
         draft.replace(folder / NAME)
+
+
+def _full_handle(item: Citation | SearchHit) -> str:
+    """Return a handle with the whole id of its document; of a hit, that of its best sentence."""
+    start, end = item.start, item.end
+    if not hasattr(item, "quote"):
+        start, end = item.sentence_start, item.sentence_end
+    return f"{item.document}:{start}-{end}"
 
 
 def _remembered() -> list[LastAnswer]:

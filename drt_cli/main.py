@@ -23,6 +23,7 @@ from ._options import with_global_options
 COMMANDS: dict[str, tuple[str, str]] = {
     "ingest": ("ingest", "Read documents into the library."),
     "ask": ("ask", "Ask a question; the answer is a quote with its place."),
+    "search": ("search", "Find the passages that fit a query best, without an answer."),
     "show": ("show", "Show a cited passage and the text around it."),
     "summarize": ("summarize", "Summarise documents, or what changed in one."),
     "chat": ("chat", "Ask questions at a prompt."),

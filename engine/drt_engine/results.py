@@ -82,6 +82,47 @@ class Citation:
 
 
 @dataclass(frozen=True)
+class SearchHit:
+    """A passage that a search found: ``text`` is the document's from ``start`` to ``end``.
+
+    ``sentence_start`` and ``sentence_end`` are the place of its best sentence, which ``page``,
+    ``section`` and ``line`` belong to. ``score`` ranks the passages of one search; it is the sum of
+    ``landmark`` (the product of vectors), ``lexical`` (BM25, normalised and weighted) and ``late``
+    (late interaction of words), of the best chunk of the passage.
+    """
+
+    document: str
+    title: str
+    source: str
+    start: int
+    end: int
+    text: str
+    sentence_start: int
+    sentence_end: int
+    page: int | None
+    section: str | None
+    line: int | None
+    score: float
+    landmark: float = field(default=0.0, repr=False)
+    lexical: float = field(default=0.0, repr=False)
+    late: float = field(default=0.0, repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """The best sentence of the passage."""
+        return self.text[self.sentence_start - self.start : self.sentence_end - self.start]
+
+    @property
+    def handle(self) -> str:
+        """The best sentence's place as one word, for ``drt.passage`` and ``drt show``."""
+        return _handle(self.document, self.sentence_start, self.sentence_end)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the hit as plain values, with ``sentence`` and ``handle``."""
+        return asdict(self) | {"sentence": self.sentence, "handle": self.handle}
+
+
+@dataclass(frozen=True)
 class Change:
     """A sentence that differs between two versions of a document.
 

@@ -39,6 +39,8 @@ from ._types import (
     IngestProgress,
     IngestReport,
     IngestResult,
+    SearchOptions,
+    SearchResult,
     Summary,
     SummaryLength,
     SummaryMode,
@@ -199,6 +201,21 @@ class Assistant:
             answer = _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
             return _convert.trace(result.trace, answer)
 
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
+        """Return the passages that fit a query best, with the best sentence of each; reads none.
+
+        ``SearchOptions`` lists the options.
+        """
+        self._expect_question(query, options, what="the query")
+        by_words = options.get("retriever") == "lexical"
+        with self._cataloguing() if by_words else self._working() as (runtime, store):
+            began = time.perf_counter()
+            values: dict[str, Any] = {**options, "documents": self._ids(store, options)}
+            request = _engine.SearchRequest(**values)
+            hits = _engine.search(runtime, store, query, request)
+            seconds = time.perf_counter() - began
+            return SearchResult(query, hits, seconds, "" if runtime is None else runtime.name)
+
     def summarize(
         self,
         document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
@@ -344,13 +361,21 @@ class Assistant:
         if record:
             values["record"] = True
         if options.get("documents") is not None:
-            names = [document_name(document) for document in _documents(options)]
-            values["documents"] = tuple(store.document(name).id for name in names)
+            values["documents"] = self._ids(store, options)
         return _engine.AskOptions(**values)
 
-    def _expect_question(self, question: str, options: AskOptions) -> None:
+    def _ids(self, store: Store, options: AskOptions | SearchOptions) -> tuple[str, ...] | None:
+        """Return the ids of the documents that the options name; None where they name none."""
+        if options.get("documents") is None:
+            return None
+        names = [document_name(document) for document in _documents(options)]
+        return tuple(store.document(name).id for name in names)
+
+    def _expect_question(
+        self, question: str, options: AskOptions | SearchOptions, *, what: str = "the question"
+    ) -> None:
         """Raise for what cannot be asked before seconds go into loading a model."""
-        expect_text("the question", question, QuestionError)
+        expect_text(what, question, QuestionError)
         if self._runtime is not None:
             return
         self._library.expect_documents()
@@ -375,6 +400,18 @@ class Assistant:
             yield
 
     @contextmanager
+    def _cataloguing(self) -> Iterator[tuple[None, Store]]:
+        """Yield the library for work without a model, which is not loaded for it."""
+        with self._open():
+            if self._store is not None:
+                yield None, self._store
+                return
+            with _engine.open_catalogue(
+                self._library.path, lock_timeout=self._library.lock_timeout
+            ) as store:
+                yield None, store
+
+    @contextmanager
     def _working(self) -> Iterator[tuple[Runtime, Store]]:
         with self._open():
             if self._runtime is None:
@@ -391,7 +428,7 @@ class Assistant:
             yield self._runtime, self._store
 
 
-def _documents(options: AskOptions) -> Sequence[str | DocumentInfo]:
+def _documents(options: AskOptions | SearchOptions) -> Sequence[str | DocumentInfo]:
     """Return the documents that a question is restricted to, as a list."""
     named = options.get("documents") or ()
     return [named] if isinstance(named, str | DocumentInfo) else named

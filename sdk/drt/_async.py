@@ -26,6 +26,8 @@ from ._types import (
     DocumentInfo,
     IngestReport,
     IngestResult,
+    SearchOptions,
+    SearchResult,
     Summary,
     SummaryLength,
     SummaryMode,
@@ -259,6 +261,10 @@ class AsyncAssistant:
     async def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
         """Do as ``Assistant.trace``."""
         return await self._worker.run(partial(self._assistant.trace, question, **options))
+
+    async def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
+        """Do as ``Assistant.search``."""
+        return await self._worker.run(partial(self._assistant.search, query, **options))
 
     async def summarize(
         self,

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
     from drt_engine.runtime import Runtime
+    from drt_engine.search.search import SearchRequest as SearchRequest
+    from drt_engine.search.search import search as search
     from drt_engine.store import Store
     from drt_engine.summary.result import SummaryResult
     from drt_engine.trace.page import trace_page as trace_page
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 _FORWARDED = {
     "AskOptions": "answer.ask",
+    "SearchRequest": "search.search",
     "SessionState": "answer.session",
     "ask": "answer.ask",
     "bench": "bench.run",
@@ -50,6 +53,7 @@ _FORWARDED = {
     "place_in_source": "documents.source_map",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
+    "search": "search.search",
     "sentence_around": "answer.sentences",
     "stream": "answer.ask",
     "trace_page": "trace.page",

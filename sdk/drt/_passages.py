@@ -7,7 +7,7 @@ import re
 from . import _engine
 from ._errors import NotFoundError
 from ._library import Library
-from ._types import Citation, Passage, TraceCandidate, TraceEntry
+from ._types import Citation, Passage, SearchHit, TraceCandidate, TraceEntry
 
 AROUND = 400
 _HANDLE = re.compile(r"(?P<document>.+):(?P<start>\d{1,12})-(?P<end>\d{1,12})\Z", flags=re.S)
@@ -15,17 +15,22 @@ _HANDLE = re.compile(r"(?P<document>.+):(?P<start>\d{1,12})-(?P<end>\d{1,12})\Z"
 
 def passage(
     library: Library,
-    citation: str | Citation | TraceEntry | TraceCandidate,
+    citation: str | Citation | SearchHit | TraceEntry | TraceCandidate,
     *,
     around: int = AROUND,
 ) -> Passage:
     """Return the passage of a citation, a chunk of a trace, or a handle: 43f8db2c:67218-67228.
+
+    Of a search's hit it is that of the best sentence.
 
     ``before`` and ``after`` have up to ``around`` characters, without cutting words. Raises
     ``NotFoundError`` where there is no such document or place.
     """
     if isinstance(citation, str):
         document, start, end = _parsed(citation)
+    elif isinstance(citation, SearchHit):
+        document = citation.document
+        start, end = citation.sentence_start, citation.sentence_end
     else:
         document, start, end = citation.document, citation.start, citation.end
     with library._open() as store:  # noqa: SLF001  only the SDK opens stores

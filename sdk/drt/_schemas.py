@@ -118,6 +118,11 @@ def _citation() -> Schema:
     return _with(fields, sentence=sentence, handle=_HANDLE)
 
 
+def _hit() -> Schema:
+    sentence = {"type": "string", "description": "the best sentence of the passage"}
+    return _with(_fields(_types.SearchHit), sentence=sentence, handle=_HANDLE)
+
+
 def _chunk(kind: Any) -> Schema:
     """Return the schema of a chunk of a trace, with the place that follows from its fields."""
     end = {"type": "integer", "minimum": 0, "description": "character after its last"}
@@ -192,6 +197,7 @@ _SPECIAL: dict[Any, Callable[[], Schema]] = {
     _types.Citation: _citation,
     _types.Answer: _answer,
     _types.ModelInfo: _model,
+    _types.SearchHit: _hit,
     _types.TraceEntry: lambda: _chunk(_types.TraceEntry),
     _types.TraceCandidate: lambda: _chunk(_types.TraceCandidate),
 }
@@ -211,6 +217,8 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "library-show": lambda: _of(_types.DocumentInfo),
     "model-list": lambda: _object({"models": _array(_types.ModelInfo)}),
     "model-verify": _model,
+    "search": lambda: _fields(_types.SearchResult),
+    "search-line": _hit,
     "session-search": lambda: _object({"turns": _array(_types.FoundTurn)}),
     "session-list": lambda: _object({"sessions": _array(_types.SessionInfo)}),
     "session-show": lambda: _object({"session": {"type": "string"}, "turns": _array(_types.Turn)}),

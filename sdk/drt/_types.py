@@ -17,6 +17,7 @@ from drt_engine.results import (
     Finding,
     FoundTurn,
     IngestProgress,
+    SearchHit,
     SessionInfo,
     TraceCandidate,
     TraceDocument,
@@ -44,6 +45,9 @@ __all__ = [
     "ModelInfo",
     "Passage",
     "Retriever",
+    "SearchHit",
+    "SearchOptions",
+    "SearchResult",
     "SessionInfo",
     "Summary",
     "SummaryLength",
@@ -109,6 +113,19 @@ class AskOptions(TypedDict, total=False):
     reread: bool
     threshold: float | None
     max_tokens: int
+
+
+class SearchOptions(TypedDict, total=False):
+    """Options of ``Assistant.search``.
+
+    documents: restricts the search to these, by id, title, source or ``DocumentInfo``.
+    top_k: the largest number of passages, 1 to 50; 10 by default.
+    retriever: how to find them: "landmark", "lexical" (BM25, loads no model) or "hybrid" (both).
+    """
+
+    documents: str | DocumentInfo | Sequence[str | DocumentInfo] | None
+    top_k: int
+    retriever: Retriever
 
 
 @dataclass(frozen=True)
@@ -286,6 +303,25 @@ class Answer:
             "mode": self.mode,
             "citations": [citation.to_dict() for citation in self.citations],
             "tokens_read": self.tokens_read,
+            "seconds": self.seconds,
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The passages that fit a query best, best first; ``model`` is empty where none was needed."""
+
+    query: str
+    hits: tuple[SearchHit, ...]
+    seconds: float
+    model: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as in the documented JSON of ``search``."""
+        return {
+            "query": self.query,
+            "hits": [hit.to_dict() for hit in self.hits],
             "seconds": self.seconds,
             "model": self.model,
         }

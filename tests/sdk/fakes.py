@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +20,7 @@ from drt_engine.results import (
     Change,
     Citation,
     IngestProgress,
+    SearchHit,
     Trace,
     TraceCandidate,
     TraceDocument,
@@ -27,6 +28,7 @@ from drt_engine.results import (
     TraceGroup,
     TraceToken,
 )
+from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import ChunkBatch, ChunkText, DocumentRow, RecordLayout, Store
 
 LAYOUT = RecordLayout(chunk_tokens=16, kv_heads=1, head_size=2, landmark_size=4)
@@ -40,6 +42,7 @@ REPLACED = (
     "evaluate",
     "bench",
     "convert",
+    "search",
 )
 
 
@@ -208,6 +211,14 @@ class FakeEngine:
         if answer.found:
             yield from (answer.text[:3], answer.text[3:])
         yield answer
+
+    def search(
+        self, runtime: Any, store: Store, query: str, request: SearchRequest
+    ) -> tuple[SearchHit, ...]:
+        """Search by words alone, as the engine does."""
+        self._enter("search")
+        self.calls.append(("search", runtime is not None, request))
+        return search(None, store, query, replace(request, retriever="lexical"))
 
     def summarize(
         self, runtime: Any, store: Store, documents: Sequence[str], **options: Any

@@ -29,6 +29,8 @@ def results(assistant: Assistant, handbook: Path) -> dict[str, Any]:
         "library-list": {"library": "here", "documents": [document.to_dict()]},
         "library-show": document.to_dict(),
         "model-list": {"models": [model.to_dict() for model in models()]},
+        "search": assistant.search("Which period?").to_dict(),
+        "search-line": assistant.search("Which period?").hits[0].to_dict(),
         "session-list": {"sessions": [one.to_dict() for one in assistant.library.sessions()]},
         "session-show": {"session": "review", "turns": [one.to_dict() for one in session.turns]},
         "show": passage(assistant.library, answer.citations[0]).to_dict(),

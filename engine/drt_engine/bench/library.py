@@ -28,6 +28,7 @@ from drt_engine.data.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
 from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.runtime import Runtime
+from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import ChunkBatch, ChunkText, Store
 from drt_engine.store.identity import TextHash
 from drt_kernels.scan.coder import CODED_ROWS
@@ -40,6 +41,7 @@ _WORDS_PER_TOKEN = 0.75
 WRITE, DISK = "write records", "write and fsync a file"
 CHECK, CRC = "check records", "crc32 of the same bytes"
 ASK, SMALL_ASK = "ask", "ask over 4k tokens"
+SEARCH, SMALL_SEARCH = "search", "search over 4k tokens"
 
 
 def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
@@ -200,8 +202,12 @@ def _checking(runtime: Runtime, library: Path, options: BenchOptions) -> list[Be
 
 
 def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[BenchRow]:
-    """One question over both libraries in turns; first answers, of an opening and of a process."""
+    """One question over both libraries in turns; first answers, of an opening and of a process.
+
+    The same words are searched, too.
+    """
     times: dict[str, list[float]] = {"small": [], "large": []}
+    searches: dict[str, list[float]] = {"small": [], "large": []}
     cold = []
     with (
         open_library(runtime, folder / "small") as small,
@@ -212,8 +218,10 @@ def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[Bench
         for number in range(-2 - codings, options.repetitions):
             for name, store in stores.items():
                 seconds = _ask_seconds(runtime, store, options)
+                search_seconds = _seconds(partial(_search, runtime, store, options))
                 if number >= 0:
                     times[name].append(1000 * seconds)
+                    searches[name].append(1000 * search_seconds)
         for _ in range(options.repetitions):
             with open_library(runtime, folder / "large") as store:
                 cold.append(1000 * _ask_seconds(runtime, store, options))
@@ -221,9 +229,21 @@ def _asking(runtime: Runtime, folder: Path, options: BenchOptions) -> list[Bench
     return [
         bench_row(ASK, times["large"], unit="ms", against=SMALL_ASK, against_values=times["small"]),
         bench_row(SMALL_ASK, times["small"], unit="ms"),
+        bench_row(
+            SEARCH,
+            searches["large"],
+            unit="ms",
+            against=SMALL_SEARCH,
+            against_values=searches["small"],
+        ),
+        bench_row(SMALL_SEARCH, searches["small"], unit="ms"),
         bench_row("ask after opening", cold, unit="ms", against=ASK, against_values=times["large"]),
         *cold_processes(command, options.repetitions),
     ]
+
+
+def _search(runtime: Runtime, store: Store, options: BenchOptions) -> None:
+    search(runtime, store, options.question, SearchRequest())
 
 
 def _ask_seconds(runtime: Runtime, store: Store, options: BenchOptions) -> float:

@@ -100,19 +100,25 @@ def open_prompt(
 def feed_question(decoder: Decoder, ids: Sequence[int]) -> Tensor:
     """Feed query chunks, the restated question and ``<answer>``; return the latter's state, [E]."""
     model, config = decoder.model, decoder.model.config
-    lengths = query_slots(len(ids), config.chunk)
-    at = 0
-    encoded: list[Tensor] = []  # [S, E] of each query chunk
-    for number, length in enumerate(lengths):
-        decoder.feed(ids[at : at + length])
-        encoded.append(decoder.close(retrieve=number + 1 == len(lengths)).states[0])
-        at += length
+    encoded = feed_query_chunks(decoder, ids)
     added = None
     if model.question_map is not None:
         # What the encoder made of the question, for its restated tokens; nothing for <answer>.
         states = model.question_map(torch.cat(encoded))
         added = torch.cat([states, states.new_zeros(1, states.shape[-1])])
     return decoder.feed([*ids, config.answer_id], added)[-1]
+
+
+def feed_query_chunks(decoder: Decoder, ids: Sequence[int]) -> list[Tensor]:
+    """Feed a question as query chunks, the last of which retrieves; return their states [S, E]."""
+    lengths = query_slots(len(ids), decoder.model.config.chunk)
+    at = 0
+    encoded: list[Tensor] = []
+    for number, length in enumerate(lengths):
+        decoder.feed(ids[at : at + length])
+        encoded.append(decoder.close(retrieve=number + 1 == len(lengths)).states[0])
+        at += length
+    return encoded
 
 
 def question_ids(runtime: Runtime, question: str, *, what: str = "question") -> list[int]:

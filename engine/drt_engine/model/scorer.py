@@ -147,17 +147,25 @@ class LateInteraction(nn.Module):
         with torch.autocast(memory.keys.device.type, enabled=False):
             return F.normalize(self.key(_tokens(memory)), dim=-1)
 
+    def queries(self, questions: ChunkMemory) -> tuple[Tensor, Tensor]:
+        """Return unit vectors [n, M] of all tokens of N questions, and their weights [n], fp32.
+
+        The weights of one question add up to 1; multiplied by the scale they give scores.
+        """
+        with torch.autocast(questions.keys.device.type, enabled=False):
+            tokens = _tokens(questions)  # [N, L, M]
+            # Weights of the tokens of each question, then all tokens of all questions in a row.
+            weights = self.importance(tokens)[..., 0].masked_fill(~questions.mask, float("-inf"))
+            weights = torch.softmax(weights, dim=-1)[questions.mask]  # [n]
+            return F.normalize(self.query(tokens[questions.mask]), dim=-1), weights
+
     def forward(self, questions: ChunkMemory, keys: Tensor, mask: Tensor) -> Tensor:
         """Score P chunks for N questions -> [N, P], fp32.
 
         ``keys`` [P, S, M] are the chunks' tokens, ``mask`` [P, S] says which of them exist.
         """
         with torch.autocast(keys.device.type, enabled=False):
-            tokens = _tokens(questions)  # [N, L, M]
-            # Weights of the tokens of each question, then all tokens of all questions in a row.
-            weights = self.importance(tokens)[..., 0].masked_fill(~questions.mask, float("-inf"))
-            weights = torch.softmax(weights, dim=-1)[questions.mask]  # [n]
-            queries = F.normalize(self.query(tokens[questions.mask]), dim=-1)  # [n, M]
+            queries, weights = self.queries(questions)
             # MaxSim: the best token of each chunk for each question token.
             cosines = (queries @ keys.flatten(0, 1).T).view(len(queries), *mask.shape)  # [n, P, S]
             best = cosines.masked_fill(~mask, -1.0).amax(dim=-1)  # [n, P]

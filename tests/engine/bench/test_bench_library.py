@@ -26,6 +26,7 @@ def test_every_number_stands_beside_another(
         "write records": "write and fsync a file",
         "check records": "crc32 of the same bytes",
         "ask": "ask over 4k tokens",
+        "search": "search over 4k tokens",
         "ask after opening": "ask",
         "cold `drt ask`, first output": "python importing torch",
         "`drt library list`": "python",

@@ -1,0 +1,146 @@
+"""One search: score the chunks, join neighbours to passages, mark the best sentence of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drt_engine.answer.documents import DocumentRows, documents_to_ask
+from drt_engine.documents.source_map import place_in_source
+from drt_engine.errors import ConfigError, QuestionError
+from drt_engine.results import SearchHit
+from drt_engine.search.chunks import FoundPassage, ScoredChunk, cut_passage, join_neighbours
+from drt_engine.store import Store
+from drt_engine.store.view import LibraryView
+from drt_engine.text.lexical import LexicalIndex, normalised_bm25, search_terms
+
+if TYPE_CHECKING:
+    from drt_engine.retrieval.candidates import RetrieverName
+    from drt_engine.runtime import Runtime
+    from drt_engine.search.by_model import ModelSearch
+
+TOP_K = 10
+MOST_PASSAGES = 50
+_CHUNKS_PER_PASSAGE = 3  # that are looked at: neighbours become one passage
+_BM25_WEIGHT = 2.0  # of a sentence's normalised BM25, beside its late interaction
+
+
+@dataclass(frozen=True)
+class SearchRequest:
+    """How a library is searched; ``documents`` are ids (``None``: all).
+
+    ``top_k`` is the largest number of passages. ``lexical`` needs no model.
+    """
+
+    documents: tuple[str, ...] | None = None
+    top_k: int = TOP_K
+    retriever: RetrieverName = "hybrid"
+
+    def __post_init__(self) -> None:
+        if self.retriever not in ("hybrid", "landmark", "lexical"):
+            raise ConfigError(
+                f"retriever is {self.retriever!r}, expected 'hybrid', 'landmark' or 'lexical'"
+            )
+        if not 1 <= self.top_k <= MOST_PASSAGES:
+            raise ConfigError(f"top_k is {self.top_k}, expected 1 to {MOST_PASSAGES}")
+
+
+def search(
+    runtime: Runtime | None, store: Store | LibraryView, query: str, request: SearchRequest
+) -> tuple[SearchHit, ...]:
+    """Return the passages that fit a query best, best first.
+
+    ``runtime`` may be ``None`` where the retriever is ``lexical``. Reads a snapshot. Raises
+    ``QuestionError`` for a query without words or too long, or a library without documents,
+    ``NotFound`` for a document that is not there, ``StoreError`` for a damaged library.
+    """
+    with store.snapshot() as view:
+        documents = documents_to_ask(view, request.documents)
+        if request.retriever == "lexical":
+            return _hits(view, documents, query, _by_words(view, query, request), request.top_k)
+        if runtime is None:
+            raise ConfigError("only the lexical retriever searches without a model")
+        from drt_engine.retrieval.library import SearchOptions
+        from drt_engine.search.by_model import search_by_model
+
+        options = SearchOptions(request.documents, None, request.retriever, reader_pass=False)
+        with runtime.computing():
+            by_model = search_by_model(runtime, view, query, options)
+            chunks = by_model.chunks()
+            return _hits(view, documents, query, chunks, request.top_k, by_model=by_model)
+
+
+def _by_words(view: LibraryView, query: str, request: SearchRequest) -> list[ScoredChunk]:
+    """Return the chunks with words of the query, best first; their scores are normalised BM25."""
+    if not search_terms(query):
+        raise QuestionError("the query has no words, expected plain language")
+    limit = _CHUNKS_PER_PASSAGE * request.top_k
+    ranking = view.search_text(query, documents=request.documents, limit=limit)
+    scores = normalised_bm25(dict(ranking))
+    rows = view.chunk_rows(list(scores))
+    return [ScoredChunk(row, scores[row.id], lexical=scores[row.id]) for row in rows]
+
+
+def _hits(
+    view: LibraryView,
+    documents: DocumentRows,
+    query: str,
+    chunks: Sequence[ScoredChunk],
+    top_k: int,
+    *,
+    by_model: ModelSearch | None = None,
+) -> tuple[SearchHit, ...]:
+    groups = join_neighbours(chunks[: _CHUNKS_PER_PASSAGE * top_k])[:top_k]
+    cut = (cut_passage(view, documents.row(g[0].row.document_id), g) for g in groups)
+    passages = [passage for passage in cut if passage is not None]
+    scores = _sentence_scores(query, passages, by_model)
+    return tuple(
+        _hit(view, passage, max(range(len(values)), key=values.__getitem__))
+        for passage, values in zip(passages, scores, strict=True)
+    )
+
+
+def _sentence_scores(
+    query: str, passages: Sequence[FoundPassage], by_model: ModelSearch | None
+) -> list[list[float]]:
+    """Score each sentence of each passage by its words, and by late interaction with a model."""
+    texts = [p.sentence(number) for p in passages for number in range(len(p.sentences))]
+    index = LexicalIndex(texts)
+    bm25 = dict(index.search(query))
+    index.close()
+    late = None if by_model is None else by_model.sentence_scores(passages)
+    scores, first = [], 0
+    for number, passage in enumerate(passages):
+        count = len(passage.sentences)
+        words = [bm25.get(first + sentence, 0.0) for sentence in range(count)]
+        first += count
+        # Normalised in its passage: both then decide between its sentences, and nothing else.
+        weight = _BM25_WEIGHT / (max(words) or 1.0)
+        similar = [0.0] * count if late is None else late[number]
+        scores.append([s + weight * w for s, w in zip(similar, words, strict=True)])
+    return scores
+
+
+def _hit(view: LibraryView, passage: FoundPassage, sentence: int) -> SearchHit:
+    """Return a passage as a result; page, section and line are those of its best sentence."""
+    start, end = passage.sentences[sentence]
+    document, best = passage.document, passage.best
+    page, section = view.place(document.id, start)
+    return SearchHit(
+        document=document.id,
+        title=document.title,
+        source=document.source,
+        start=passage.start,
+        end=passage.start + len(passage.text),
+        text=passage.text,
+        sentence_start=start,
+        sentence_end=end,
+        page=page,
+        section=section,
+        line=place_in_source(view, document, start, end).line,
+        score=best.score,
+        landmark=best.landmark,
+        lexical=best.lexical,
+        late=best.late,
+    )
