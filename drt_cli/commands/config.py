@@ -6,7 +6,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED, CliError
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import note, print_json
+from drt_cli._output import note, print_json, say
 from drt_cli._settings import (
     converted,
     load_settings,
@@ -102,7 +102,7 @@ def list_(settings: Settings | None, /, as_json: bool) -> None:
     if not settings_values:
         note(settings or Settings(), f"There are no settings in {settings_path()}.")
     for name, value in settings_values.items():
-        click.echo(printable(f"{name} = {toml_value(value)}"))
+        say(printable(f"{name} = {toml_value(value)}"), hanging=2)
 
 
 @with_global_options()

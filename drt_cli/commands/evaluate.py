@@ -223,7 +223,7 @@ def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
 def _run(task: Any, settings: Settings, options: dict[str, Any], *, as_json: bool) -> None:
     from drt import evaluate
 
-    result = evaluate(task, **settings.runtime(), **options)
+    result = evaluate(task, **settings.runtime(), quiet=settings.quiet, **options)
     if as_json:
         print_json(result)
     else:

@@ -9,7 +9,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import note, print_fields, print_json, print_table, progress_bar
+from drt_cli._output import note, print_fields, print_json, print_table, progress_bar, say
 from drt_cli._text import one_line, printable
 
 
@@ -88,7 +88,7 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> N
     for document in documents:
         removed = library.remove(document, forget=forget)
         done = "forgotten" if forget else "removed"
-        click.echo(f"{done}  {removed.id}  {one_line(removed.title)}")
+        say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
 
 
 @with_global_options()
@@ -108,7 +108,7 @@ def check(settings: Settings, /, repair: bool, as_json: bool) -> int:
         print_json({"findings": [finding.to_dict() for finding in findings]})
     else:
         for finding in findings:
-            click.echo(printable(f"{finding.severity}: {finding.where}: {finding.message}"))
+            say(printable(f"{finding.severity}: {finding.where}: {finding.message}"), hanging=2)
     if not findings:
         note(settings, f"The library at {library.path} is consistent.")
     lost = any(finding.severity == "error" for finding in findings)
@@ -138,7 +138,7 @@ def compact(settings: Settings, /) -> None:
     Example: drt library compact
     """
     freed = settings.open_library().compact()
-    click.echo(f"{freed:,} bytes freed")
+    say(f"{freed:,} bytes freed")
 
 
 @with_global_options()
@@ -153,7 +153,7 @@ def export(settings: Settings, /, file: str) -> None:
     """
     library = settings.open_library()
     library.export_archive(file)
-    click.echo(f"exported  {os.path.getsize(file):,} bytes  {printable(file)}")
+    say(f"exported  {os.path.getsize(file):,} bytes  {printable(file)}", hanging=2)
 
 
 @with_global_options()
@@ -169,7 +169,7 @@ def import_(settings: Settings, /, file: str) -> None:
     library = settings.open_library()
     documents = library.import_archive(file)
     for document in documents:
-        click.echo(f"imported  {document.id}  {one_line(document.title)}")
+        say(f"imported  {document.id}  {one_line(document.title)}", hanging=2)
     if not documents:
         note(settings, f"All documents of {file} are in the library at {library.path} already.")
 
@@ -190,4 +190,4 @@ def rebuild(settings: Settings, /) -> None:
     with progress_bar(settings) as progress:
         documents = library.rebuild(**settings.runtime(), progress=progress)
     for document in documents:
-        click.echo(f"rebuilt  {document.id}  {one_line(document.title)}")
+        say(f"rebuilt  {document.id}  {one_line(document.title)}", hanging=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from drt_cli._options import with_global_options
+from drt_cli._options import Settings, with_global_options
 
 
 class _ConfigFirst(click.Group):
@@ -35,14 +35,15 @@ def command() -> None:
 @command.command("run", hidden=True)
 @click.argument("config", type=click.Path(exists=True))
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
-def run(config: str, overrides: tuple[str, ...]) -> None:
+@click.pass_obj
+def run(settings: Settings, /, config: str, overrides: tuple[str, ...]) -> None:
     """Train a model; prints the run folder."""
     from drt import train
 
     for override in overrides:
         if "=" not in override:
             raise click.UsageError(f"{override!r} changes no setting; write KEY=VALUE.")
-    click.echo(train(config, overrides))
+    click.echo(train(config, overrides, quiet=settings.quiet))
 
 
 @with_global_options()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from drt_engine.ingest.rebuild import rebuild as rebuild
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
+    from drt_engine.progress import silenced as silenced
     from drt_engine.runtime import Runtime
     from drt_engine.search.search import SearchRequest as SearchRequest
     from drt_engine.search.search import search as search
@@ -55,6 +56,7 @@ _FORWARDED = {
     "repair": "ingest.rebuild",
     "search": "search.search",
     "sentence_around": "answer.sentences",
+    "silenced": "progress",
     "stream": "answer.ask",
     "trace_page": "trace.page",
     "trace_text": "trace.text",

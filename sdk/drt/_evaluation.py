@@ -20,6 +20,7 @@ def evaluate(
     device: str = "auto",
     threads: int | None = None,
     dtype: str = "auto",
+    quiet: bool = False,
     **options: object,
 ) -> dict[str, Any]:
     """Measure a model on one task, next to the task's baselines.
@@ -30,9 +31,10 @@ def evaluate(
     pairs of qa and docs; files takes questions, folder, file, limit, retriever, lexical and reread;
     needle takes corpus, lengths, needles, hops, seed, retriever and reread; ppl takes corpus,
     length and limit; summary takes data, limit, source, mode and both. qa, retrieval and needle
-    take records, "int8" or "bf16": how chunk memory is kept while they run.
+    take records, "int8" or "bf16": how chunk memory is kept while they run. A
+    terminal on stderr sees a bar unless ``quiet``.
     """
-    with engine_errors():
+    with engine_errors(), _engine.silenced(quiet):
         runtime = _engine.load_runtime(
             _named(model), device=device, threads=threads, dtype=dtype, task=task
         )

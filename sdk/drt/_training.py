@@ -10,12 +10,15 @@ from . import _engine
 from ._errors import engine_errors
 
 
-def train(config: str | os.PathLike[str], overrides: Sequence[str] = ()) -> Path:
+def train(
+    config: str | os.PathLike[str], overrides: Sequence[str] = (), *, quiet: bool = False
+) -> Path:
     """Train by a TOML config with "key=value" overrides; return the run folder.
 
-    The configs of a folder are trained one after the other, in the order of their names.
+    The configs of a folder are trained one after the other, in the order of their names. Progress
+    is printed on stderr unless ``quiet``.
     """
-    with engine_errors():
+    with engine_errors(), _engine.silenced(quiet):
         return _engine.train(Path(config), overrides)
 
 

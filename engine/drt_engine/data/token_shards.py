@@ -27,6 +27,7 @@ from torch import Tensor
 from drt_engine.data.durable import sync
 from drt_engine.data.schema import read_texts
 from drt_engine.errors import ConfigError
+from drt_engine.progress import report
 from drt_engine.text.tokenizer import Tokenizer
 
 INDEX = "index.json"
@@ -116,7 +117,7 @@ def _write_shards(
     shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
     part.mkdir()
     names = ", ".join(map(str, corpus))
-    print(f"tokenising {names} into {folder}", file=sys.stderr, flush=True)
+    report(f"tokenising {names} into {folder}")
     width = 2 if tokenizer.vocab_size <= 1 << 16 else 4
     documents = _documents(corpus, tokenizer)
     try:

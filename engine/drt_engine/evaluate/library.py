@@ -21,6 +21,7 @@ from drt_engine.data.schema import Question
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.progress import is_silenced
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkRow, DocumentRow, Store
 from drt_engine.text.sentences import Span
@@ -156,6 +157,6 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def progress(items: Sequence[Item], label: str) -> Iterator[Item]:
-    """Yield the items; a terminal on stderr sees a bar."""
-    hidden = not sys.stderr.isatty()
+    """Yield the items; a terminal on stderr sees a bar unless progress is silenced."""
+    hidden = is_silenced() or not sys.stderr.isatty()
     yield from tqdm(items, desc=label, file=sys.stderr, disable=hidden, leave=False)

@@ -7,7 +7,6 @@ next one.
 from __future__ import annotations
 
 import math
-import sys
 import time
 from typing import Any
 
@@ -17,6 +16,7 @@ from drt_engine.config.load import dump
 from drt_engine.config.train import TrainConfig
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import save_model
+from drt_engine.progress import report
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.checkpoint import find_state, load_state, read_extra, save_state
 from drt_engine.train.metrics import Metrics, plot
@@ -66,8 +66,7 @@ class Loop:
                 losses.append(self._one_step())
                 if self.step % self.config.run.log_every == 0:
                     row = self.metrics.write(self.step, lr=self.rate)
-                    line = " ".join(f"{k}={v:.4g}" for k, v in row.items())
-                    print(line, file=sys.stderr, flush=True)
+                    report(" ".join(f"{k}={v:.4g}" for k, v in row.items()))
                 if time.monotonic() - saved > self.config.run.minutes * 60:
                     self.save()
                     saved = time.monotonic()
