@@ -84,9 +84,11 @@ class ModelConfig:
     """Everything that fixes the parameters and the computation of one model (DESIGN: the model).
 
     ``architecture``: ``drt``, or a model that it is compared with: ``base`` is sliding-window
-    attention alone, with ``lower_layers + upper_layers`` layers. Sizes are in elements, lengths in
-    tokens. Raises ``ConfigError`` for values that do not fit
-    together.
+    attention alone, with ``lower_layers + upper_layers`` layers. ``retriever``: how chunks are
+    chosen, by learnt landmarks, at random, or by the frozen encoder of ``retriever_model``, a
+    model's name or folder. ``query_norm``: an RMSNorm for each group before a landmark's state
+    becomes a query. Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values
+    that do not fit together.
     """
 
     name: str = "drt-128m"
@@ -112,6 +114,9 @@ class ModelConfig:
     late_candidates: int = 64
     gca_output: Literal["mlp", "residual"] = "mlp"
     gca_softmax: Literal["off-by-one", "plain"] = "off-by-one"
+    retriever: Literal["landmark", "random", "fixed"] = "landmark"
+    retriever_model: str = "drt-small-en"
+    query_norm: bool = False
     question_states: bool = False
     quote_head: bool = False
     reread: bool = False
@@ -184,6 +189,11 @@ class ModelConfig:
             raise ConfigError(
                 f"model.architecture is {self.architecture!r}, expected one of {ARCHITECTURES}"
             )
+        if self.retriever != "landmark" and (self.quote_head or self.reader is not None):
+            raise ConfigError(
+                f"model.retriever is {self.retriever!r}, expected 'landmark' for a model that "
+                "answers questions"
+            )
         parts = [key for key in _DRT_ONLY if self.architecture != "drt" and getattr(self, key)]
         if parts:
             raise ConfigError(
@@ -251,6 +261,7 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "landmark_query": ("state", "state+landmark"),
     "gca_output": ("mlp", "residual"),
     "gca_softmax": ("off-by-one", "plain"),
+    "retriever": ("landmark", "random", "fixed"),
 }
 
 

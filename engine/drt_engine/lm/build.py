@@ -10,7 +10,9 @@ import torch
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.lm.base import BaseLM
+from drt_engine.lm.chunk_store import ChunkStore, Place
 from drt_engine.lm.drt_state import DRTState
+from drt_engine.lm.fixed_retriever import FixedRetriever
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import DecodingState, LanguageModel
 from drt_engine.model.weights import load_as
@@ -28,15 +30,29 @@ def make_model(config: ModelConfig) -> LanguageModel:
     return MODELS[config.architecture](config)
 
 
+def add_retriever(model: LanguageModel, tokenizer: Tokenizer, *, cache: Path | None = None) -> None:
+    """Give a model with the fixed retriever its encoder; ``cache``: a folder for the vectors."""
+    if isinstance(model, DRT) and model.config.retriever == "fixed":
+        model.chunk_vectors = FixedRetriever(model.config.retriever_model, tokenizer, cache=cache)
+
+
 def load_language_model(
     folder: Path, *, dtype: torch.dtype = torch.float32
 ) -> tuple[LanguageModel, Tokenizer]:
     """Load a model folder of any architecture; ``WeightsError`` as ``load_as`` raises it."""
-    return load_as(make_model, folder, dtype=dtype)
+    model, tokenizer = load_as(make_model, folder, dtype=dtype)
+    add_retriever(model, tokenizer)
+    return model, tokenizer
 
 
-def begin_stream(model: LanguageModel, *, dtype: torch.dtype = torch.float32) -> DecodingState:
-    """Return the state of an empty stream; ``dtype`` is that of the window's keys and values."""
+def begin_stream(
+    model: LanguageModel, *, dtype: torch.dtype = torch.float32, place: Place = "device"
+) -> DecodingState:
+    """Return the state of an empty stream.
+
+    ``dtype`` is that of the window's keys and values; ``place`` is where a DRT has the memory of
+    its chunks, other models have theirs on their device.
+    """
     if isinstance(model, DRT):
-        return DRTState(model, dtype=dtype)
+        return DRTState(model, dtype=dtype, store=ChunkStore(model.config, place=place))
     return cast(_Beginning, model).begin(dtype=dtype)

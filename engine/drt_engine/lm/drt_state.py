@@ -17,8 +17,10 @@ class DRTState:
 
     def __init__(self, model: DRT, *, dtype: torch.dtype, store: ChunkStore | None = None) -> None:
         """Start an empty stream; without ``store``, chunk memory is on the model's device."""
-        self._store = ChunkStore(model.config.retrieved) if store is None else store
+        self._model = model
+        self._store = ChunkStore(model.config) if store is None else store
         self._decoder = Decoder(model, self._store, dtype=dtype)
+        self._open: list[int] = []
         self._position = 0
 
     @property
@@ -33,8 +35,17 @@ class DRTState:
 
     def prefill(self, ids: Sequence[int]) -> Tensor:
         """Read tokens, closing each chunk that is full; return their last states [T, E]."""
+        size, done = self._model.config.chunk, 0
+        states: list[Tensor] = []
+        while done < len(ids):
+            if len(self._open) == size:
+                self.close()
+            part = ids[done : done + size - len(self._open)]
+            states.append(self._decoder.feed(part))
+            self._open.extend(part)
+            done += len(part)
         self._position += len(ids)
-        return self._decoder.feed(ids)
+        return torch.cat(states)
 
     def step(self, token: int) -> Tensor:
         """Read one token; return the logits [V] of the next, fp32."""
@@ -42,5 +53,11 @@ class DRTState:
 
     def close(self) -> None:
         """End the open chunk with its landmark; what it retrieves is read by the next tokens."""
-        if self._decoder.open_tokens:
-            self._decoder.close()
+        if not self._open:
+            return
+        ids = torch.tensor([[self._open]], device=self._decoder.device)
+        vectors = self._model.frozen_vectors(ids, torch.ones_like(ids, dtype=torch.bool))
+        if vectors is not None:
+            self._store.announce(vectors[0, 0])
+        self._decoder.close()
+        self._open = []

@@ -26,6 +26,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.errors import ConfigError
 from drt_engine.model.attention import WindowAttention
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.chunk_encoder import ChunkEncoder, encoder_blocks
@@ -34,6 +35,7 @@ from drt_engine.model.chunking import (
     next_token_targets,
     shift_chunks,
 )
+from drt_engine.model.frozen import ChunkVectors, random_ranking, vector_scores
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.prompt import Prompt, segments
@@ -186,6 +188,8 @@ class DRT(LanguageModel):
         if config.quote_head:
             self.quote_head = QuoteHead(config)
         self.span_reader = SpanReader(config.reader, config.width) if config.reader else None
+        # The encoder of the fixed retriever: frozen, and no part of this model's weights.
+        self.chunk_vectors: ChunkVectors | None = None
 
     def lower_states(self, ids: Tensor, valid: Tensor) -> Tensor:
         """Return lower-stack states [B, T, E] of token ids [B, T], ``valid`` where they exist."""
@@ -313,15 +317,37 @@ class DRT(LanguageModel):
         batch, count = chunks.shape[:2]
         plan: Plan = _retrieve_nothing
         if retrieval:
-            plan = self.stream_plan(encoded, batch, count, generator)
+            vectors = self.frozen_vectors(chunks, valid)
+            plan = self.stream_plan(encoded, batch, count, generator, vectors=vectors)
         mask = insert_landmarks(valid, True).flatten(1)  # [B, C * (S+1)]
         out = self.upper_states(states.flatten(1, 2), mask, plan)  # [B, C * (S+1), E]
         return out.unflatten(1, (count, -1))  # type: ignore[no-any-return]
 
+    def frozen_vectors(self, chunks: Tensor, valid: Tensor) -> Tensor | None:
+        """Return the fixed retriever's vectors [B, C, F] of chunks [B, C, S].
+
+        ``None`` where another retriever is used.
+        """
+        if self.config.retriever != "fixed":
+            return None
+        if self.chunk_vectors is None:
+            raise ConfigError("a model with the fixed retriever needs its encoder of chunks")
+        with torch.no_grad():
+            return self.chunk_vectors(chunks, valid)
+
     def stream_plan(
-        self, encoded: Encoded, batch: int, count: int, generator: torch.Generator | None = None
+        self,
+        encoded: Encoded,
+        batch: int,
+        count: int,
+        generator: torch.Generator | None = None,
+        *,
+        vectors: Tensor | None = None,
     ) -> Plan:
-        """Return the plan by which chunks retrieve earlier chunks of the same stream."""
+        """Return the plan by which chunks retrieve earlier chunks of the same stream.
+
+        ``vectors`` [B, C, F] replace the landmarks with the fixed retriever.
+        """
         memory = self.remember(encoded)
         width = self.config.width
         landmarks = encoded.landmarks.view(batch, count, width)
@@ -329,13 +355,23 @@ class DRT(LanguageModel):
         # All streams share one pool of B * C chunks; stream b starts at b * C.
         offset = torch.arange(batch, device=keys.device)[:, None, None] * count
         allowed = causal_mask(count, keys.device).expand(batch, -1, -1)  # [B, C, C]
+        order = torch.arange(count, device=keys.device)
+        noise = generator if vectors is None else None  # a fixed choice is the same every time
 
         def plan(group: int, x: Tensor) -> Sequence[Span]:
-            # The state of each chunk's landmark token queries the landmarks before it.
-            border = x.unflatten(1, (count, -1))[:, :, -1]  # [B, C, E]
-            queries = self.scorer.queries(border, landmarks, group)
-            scores = self.scorer.scores(queries, keys).total  # [B, C, C]
-            top = select(scores, allowed, self.config.retrieved, generator=generator)
+            ranking = None
+            if vectors is None:
+                # The state of each chunk's landmark token queries the landmarks before it.
+                border = x.unflatten(1, (count, -1))[:, :, -1]  # [B, C, E]
+                queries = self.scorer.queries(border, landmarks, group)
+                scores = self.scorer.scores(queries, keys).total  # [B, C, C]
+            else:
+                scores = vector_scores(vectors, vectors)
+            if self.config.retriever == "random":
+                ranking = random_ranking(group, order, count).expand_as(allowed)
+                if generator is not None:
+                    ranking = torch.zeros_like(scores)  # ranked by the noise of this step
+            top = select(scores, allowed, self.config.retrieved, generator=noise, ranking=ranking)
             # What chunk t retrieved is read by chunk t + 1; the first chunk reads nothing.
             retrieved = Retrieved(
                 memory,

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.layers import RMSNorm
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,10 @@ class ChunkScores:
 class LandmarkScorer(nn.Module):
     """``r = (W_h h)^T (W_l l) / sqrt(E)`` (paper eq. 2), with the options of DESIGN section 7.
 
-    Options: the query adds ``W_e l`` of the query chunk's own landmark; vectors are normalised and
-    scaled by a learnt temperature; a chunk's normalised BM25 score is added with a learnt weight,
-    and its ``LateInteraction`` score. fp32 throughout, in training too.
+    Options: states are normalised first, by a norm for each group; the query adds ``W_e l`` of the
+    query chunk's own landmark; vectors are normalised and scaled by a learnt temperature; a chunk's
+    normalised BM25 score is added with a learnt weight, and its ``LateInteraction`` score. fp32
+    throughout, in training too.
     """
 
     keeps_fp32 = True
@@ -72,6 +74,9 @@ class LandmarkScorer(nn.Module):
             for layer in self.state_query:
                 assert isinstance(layer, nn.Linear)
                 nn.init.zeros_(layer.weight)
+        self.query_norm: nn.ModuleList | None = None
+        if config.query_norm:  # as in the authors' code, which has no maps of states
+            self.query_norm = nn.ModuleList(RMSNorm(width) for _ in range(config.groups))
         if config.normalised_scores:
             self.log_scale = nn.Parameter(torch.tensor(3.0))
         if config.lexical_scores:
@@ -91,7 +96,10 @@ class LandmarkScorer(nn.Module):
         chunks. The scale is part of the query, so that a score is a plain dot product with a key.
         """
         with torch.autocast(states.device.type, enabled=False):
-            query: Tensor = self.state_query[group](states.float())
+            states = states.float()
+            if self.query_norm is not None:
+                states = self.query_norm[group](states)
+            query: Tensor = self.state_query[group](states)
             if self.landmark_query is not None:
                 query = query + self.landmark_query(landmarks.float())
         if self.log_scale is not None:

@@ -32,15 +32,20 @@ def gumbel_noise(shape: torch.Size, generator: torch.Generator) -> Tensor:
 
 
 def select(
-    scores: Tensor, allowed: Tensor, count: int, *, generator: torch.Generator | None = None
+    scores: Tensor,
+    allowed: Tensor,
+    count: int,
+    *,
+    generator: torch.Generator | None = None,
+    ranking: Tensor | None = None,
 ) -> Selection:
     """Choose the ``count`` best of ``scores`` [.., P] among ``allowed`` [.., P] (paper, 3.1).
 
-    With a generator, Gumbel noise decides the choice; the probabilities always come from the clean
-    scores.
+    With a generator, Gumbel noise decides the choice, and with a ``ranking`` [.., P] that instead
+    of the scores; the probabilities always come from the clean scores.
     """
     with torch.no_grad():
-        noisy = scores.detach()
+        noisy = (scores if ranking is None else ranking).detach()
         if generator is not None:
             noisy = noisy + gumbel_noise(noisy.shape, generator).to(noisy.device)
         noisy = noisy.masked_fill(~allowed, float("-inf"))

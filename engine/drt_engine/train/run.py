@@ -11,7 +11,7 @@ from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ModelConfig, ReaderConfig, preset
 from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
-from drt_engine.lm.build import load_language_model, make_model
+from drt_engine.lm.build import add_retriever, load_language_model, make_model
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.scorer import LandmarkScorer
@@ -69,6 +69,7 @@ def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:
         _start_drt(model, config.start)
     else:
         _start_other(model, config.start)
+    add_retriever(model, tokenizer, cache=config.stream.tokens or config.run.out / "tokens")
     return model, tokenizer
 
 

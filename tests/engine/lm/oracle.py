@@ -30,8 +30,13 @@ def moved_model(config: ModelConfig, *, seed: int = 0) -> LanguageModel:
     return model.eval()
 
 
-def compare(model: LanguageModel, oracle: Oracle, *, chunks: int = 5) -> None:
-    """Hold a model in double to the states, losses and gradients of an oracle in loops."""
+def compare(
+    model: LanguageModel, oracle: Oracle, *, chunks: int = 5, untrained: tuple[str, ...] = ()
+) -> None:
+    """Hold a model in double to the states, losses and gradients of an oracle in loops.
+
+    Parameters whose names begin with one of ``untrained`` have no gradient.
+    """
     config = model.config
     ids = random_ids(config, 1, chunks, config.chunk)
     exact = {k: v.detach().clone().requires_grad_() for k, v in model.state_dict().items()}
@@ -54,6 +59,9 @@ def compare(model: LanguageModel, oracle: Oracle, *, chunks: int = 5) -> None:
     losses.mean().backward()
     for name, parameter in model.named_parameters():
         gradient = exact[name].grad
+        if name.startswith(untrained or ("-",)):
+            assert gradient is None and parameter.grad is None, name
+            continue
         assert gradient is not None and gradient.abs().max() > 0, name
         assert parameter.grad is not None, name
         assert_close(f"gradient of {name}", gradient, parameter.grad, LIMIT)

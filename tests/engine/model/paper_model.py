@@ -45,6 +45,10 @@ class PaperModel:
 
     def __init__(self, config: ModelConfig, parameters: Mapping[str, Tensor]) -> None:
         self.config, self.parameters = config, parameters
+        # A number for group, query chunk and chunk that replaces the score in the choice, and the
+        # scores of a retriever that is not learnt.
+        self.ranking: Callable[[int, int, int], float] | None = None
+        self.frozen_scores: Tensor | None = None
         self.size = config.width // config.heads
 
     def weight(self, name: str) -> Tensor:
@@ -117,14 +121,21 @@ class PaperModel:
         noise: Tensor | None,
     ) -> None:
         """``r_t^k = (W_h h_t)^T (W_l l_k) / sqrt(d)`` for k < t; the best K, softmax over them."""
+        if self.config.query_norm:
+            border = self.norm(border, f"scorer.query_norm.{group}")
         query = self.weight(f"scorer.state_query.{group}") @ border
         scores = []
-        for chunk in memory[:t]:
+        for k, chunk in enumerate(memory[:t]):
             r = query @ (self.weight("scorer.key") @ chunk.landmark) / math.sqrt(self.config.width)
-            r.retain_grad()
+            if self.frozen_scores is not None:
+                r = self.frozen_scores[t, k]
+            elif r.requires_grad:
+                r.retain_grad()
             scores.append(r)
         added = [0.0] * t if noise is None else noise[group, t].tolist()
         order = sorted(range(t), key=lambda k: -(scores[k].item() + added[k]))
+        if self.ranking is not None:
+            order = sorted(range(t), key=lambda k: -self.ranking(group, t, k))  # type: ignore[misc]
         chosen = order[: self.config.retrieved]
         past.scores[group, t], past.chosen[group, t] = scores, chosen
         past.weights[group, t] = _softmax([scores[k] for k in chosen])

@@ -189,9 +189,7 @@ def _groups(documents: Iterable[QADocument]) -> Iterator[list[QADocument]]:
         yield group
 
 
-def _collect(
-    documents: Sequence[PassageDocument], *, short: int, size: int
-) -> list[Collection]:
+def _collect(documents: Sequence[PassageDocument], *, short: int, size: int) -> list[Collection]:
     """Group documents of under ``short`` chunks in order until a group has ``size`` or more.
 
     Longer documents are collections of their own.
