@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     )
 
 NOT_FOUND = "The document does not say."
+LIKELY = "The document probably says it here:"
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
@@ -139,15 +140,22 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
             say(f"  {sentence}", hanging=2)
 
 
+def print_passage(answer: Answer, citation: Citation) -> None:
+    """Print the passage around a citation with the likely quote marked, and its place."""
+    begin, end = marks()
+    say(f"  {marked(answer.passage, citation.quote, begin=begin, end=end)}", hanging=2)
+    say(f"  [1] {place(citation)}")
+
+
 def marks() -> tuple[str, str]:
     """Return what is printed before and after a quote in its text."""
     return ("\x1b[4m", "\x1b[24m") if styled() else ("«", "»")
 
 
 def print_answer(answer: Answer) -> None:
-    """Print an answer with its citations, best first, or that there is none."""
+    """Print an answer with its citations, best first, a likely passage, or that there is none."""
     if not answer.found:
-        click.secho(NOT_FOUND, bold=True)
+        click.secho(LIKELY if answer.state == "likely" else NOT_FOUND, bold=True)
     elif answer.mode != "quote":
         say(printable(answer.text))
     print_evidence(answer)
@@ -158,9 +166,12 @@ def print_evidence(answer: Answer) -> None:
     for number, citation in enumerate(answer.citations, start=1):
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
-        if not answer.found:
+        if answer.state == "none":
             click.echo("Closest passage:")
-        print_citation(citation, number)
+        if answer.state == "likely":
+            print_passage(answer, citation)
+        else:
+            print_citation(citation, number)
     click.echo(f"\nconfidence {answer.confidence:.2f}")
 
 

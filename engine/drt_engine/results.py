@@ -7,6 +7,9 @@ Annotations are evaluated here, which lets other modules resolve them without th
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+# An answer, a passage that is likely to hold one, or neither.
+AnswerState = Literal["answer", "likely", "none"]
+
 
 @dataclass(frozen=True)
 class IngestProgress:

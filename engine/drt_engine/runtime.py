@@ -191,6 +191,6 @@ def _calibration(folder: Path) -> dict[str, Calibration]:
         return {}
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return {name: Calibration(**values) for name, values in data.items()}
+        return {name: Calibration.from_dict(values) for name, values in data.items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise WeightsError(f"{path} is not a calibration: {error}; get the model again") from error

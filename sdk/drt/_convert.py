@@ -49,6 +49,9 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         model=model,
         trace=trace(result.trace),
         question=question,
+        state=result.state,
+        quote_probability=result.quote_probability,
+        passage=result.passage,
     )
 
 

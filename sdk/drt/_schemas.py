@@ -132,9 +132,15 @@ def _chunk(kind: Any) -> Schema:
 def _answer(**first: Schema) -> Schema:
     text = {"answer": {"type": "string", "description": "empty where nothing was found"}}
     fields = _fields(
-        _types.Answer, "text", "trace", confidence=_share("how likely the documents say it")
+        _types.Answer,
+        "text",
+        "trace",
+        confidence=_share("how likely the documents say it"),
+        quote_probability=_share("how likely the first citation's quote is right"),
+        passage={"type": "string", "description": "the text around the first citation"},
     )
-    return {**fields, **_object(first | text | fields["properties"])}
+    sentence = {"type": "string", "description": "the sentence around the first citation's quote"}
+    return {**fields, **_object(first | text | fields["properties"] | {"sentence": sentence})}
 
 
 def _summary() -> Schema:

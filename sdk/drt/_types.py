@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict
 
 from drt_engine import results
 from drt_engine.results import (
+    AnswerState,
     Change,
     Citation,
     DoctorCheck,
@@ -29,6 +30,7 @@ from drt_engine.results import (
 __all__ = [
     "Answer",
     "AnswerMode",
+    "AnswerState",
     "AskOptions",
     "AskProgress",
     "Change",
@@ -279,7 +281,11 @@ class Trace(results.Trace):
 class Answer:
     """An answer to ``question``, and its evidence.
 
-    When ``found`` is false, ``text`` is empty and the one citation is the closest passage.
+    ``state`` is "answer" (a quote that is right in four of five cases or more), "likely" (the
+    documents probably answer in the ``sentence`` or the ``passage`` shown) or "none" (they do not
+    say). ``found`` is true for "answer" alone; otherwise ``text`` is empty and the one citation is
+    the closest passage. ``confidence`` is the probability that the documents hold an answer,
+    ``quote_probability`` that the first citation's quote is right.
     """
 
     text: str
@@ -292,6 +298,14 @@ class Answer:
     model: str
     trace: Trace | None = field(default=None, repr=False, compare=False)
     question: str = ""
+    state: AnswerState = "none"
+    quote_probability: float = 0.0
+    passage: str = field(default="", repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """The sentence around the first citation's quote; empty without a citation."""
+        return self.citations[0].sentence if self.citations else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in the documented JSON of ``ask``."""
@@ -299,8 +313,12 @@ class Answer:
             "question": self.question,
             "answer": self.text,
             "found": self.found,
+            "state": self.state,
             "confidence": self.confidence,
+            "quote_probability": self.quote_probability,
             "mode": self.mode,
+            "sentence": self.sentence,
+            "passage": self.passage,
             "citations": [citation.to_dict() for citation in self.citations],
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,

@@ -55,6 +55,9 @@ class FakeAnswer:
     citations: tuple[Citation, ...]
     tokens_read: int
     trace: Trace
+    state: str = "none"
+    quote_probability: float = 0.0
+    passage: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,6 +195,9 @@ class FakeEngine:
             citations=citations if found else closest[:1],
             tokens_read=sum(store.document(id).tokens for id in ids),
             trace=trace,
+            state="answer" if found else "likely" if "likely" in question else "none",
+            quote_probability=0.5 if found else 0.25,
+            passage=f"Before. {(citations or closest)[0].context} After.",
         )
         if session is not None:
             session.turns.append(

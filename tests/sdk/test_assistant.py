@@ -165,6 +165,9 @@ def test_not_found_has_no_text_and_the_closest_passage(
     assistant.ingest(handbook)
     answer = assistant.ask("Which zeppelin?")
     assert (answer.found, answer.text, len(answer.citations)) == (False, "", 1)
+    assert answer.state == "none"
+    likely = assistant.ask("Which zeppelin is likely?")
+    assert (likely.state, likely.found, likely.text) == ("likely", False, "")
 
 
 def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path) -> None:
@@ -175,8 +178,12 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "question": "Which period?",
         "answer": "period",
         "found": True,
+        "state": "answer",
         "confidence": 0.75,
+        "quote_probability": 0.5,
         "mode": "quote",
+        "sentence": "The notice period is thirty days.",
+        "passage": "Before. The notice period is thirty days. After.",
         "citations": [
             {
                 "document": document.id,
@@ -199,7 +206,8 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "seconds": answer.seconds,
         "model": "fake",
     }
-    order = ["question", "answer", "found", "confidence", "mode", "citations", "tokens_read"]
+    order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
+    order += ["sentence", "passage", "citations", "tokens_read"]
     assert list(answer.to_dict()) == [*order, "seconds", "model"]
 
 

@@ -12,6 +12,7 @@ from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.result import AnswerResult, Draft
+from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.table_answer import table_answer
 from drt_engine.answer.write import quote_answer, written_answer
@@ -141,6 +142,12 @@ def _steps(
             tokens_read=tokens_read,
             trace=trace,
             signals=judgement.signals,
+            likely=draft.likely,
+            quote_probability=(
+                draft.confidence if draft.quote_probability is None else draft.quote_probability
+            ),
+            passage=_passage(view, documents, draft),
+            features=draft.features,
         )
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
@@ -173,15 +180,29 @@ def _draft(
     """Quote a cell or a span, or write; yield the text in pieces and return the whole."""
     if options.mode == "free":
         written = written_answer(
-            runtime, view, documents, run, judgement, max_tokens=options.max_tokens
+            runtime,
+            view,
+            documents,
+            run,
+            judgement,
+            question=question,
+            max_tokens=options.max_tokens,
         )
         return (yield from written)
     draft = table_answer(runtime, view, documents, question, run.passages)
     if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
-        draft = quote_answer(view, documents, run, judgement)
+        draft = quote_answer(view, documents, run, judgement, question)
     if draft.text:
         yield draft.text
     return draft
+
+
+def _passage(view: LibraryView, documents: DocumentRows, draft: Draft) -> str:
+    """Return the text around the first citation."""
+    if not draft.citations:
+        return ""
+    first = draft.citations[0]
+    return passage_around(view, documents.row(first.document), first.start, first.end)
 
 
 def _trace(question: str, run: PromptRun, documents: DocumentRows) -> Trace:

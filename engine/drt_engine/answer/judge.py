@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
-from drt_engine.config.model import ReaderConfig
+from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.generate.prompt_run import PromptRun
-from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, QuoteCalibration, Signals
 from drt_engine.model.quote_head import QuoteHead, QuoteLogits
+from drt_engine.retrieval.passages import Passage
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.retrieval.sources import Retrieval
 from drt_engine.runtime import Runtime
@@ -21,8 +23,12 @@ from drt_engine.runtime import Runtime
 class Judgement:
     """The best spans over the passages of the last group's last retrieval.
 
-    ``found`` says whether the ``confidence`` reaches the threshold; ``start_shares`` [R] is how
-    much of the start's probability each passage has.
+    ``found`` says whether the ``confidence`` reaches the threshold. By passage, [R]:
+    ``start_shares`` is how much of the start's probability each has, ``evidence`` its own log-odds
+    of holding an answer. ``types`` are probabilities of the ``ANSWER_TYPES``, ``verdict`` is the
+    log-odds of yes against no; a model without a reader has neither, nor ``evidence``.
+    ``quote_calibration`` judges what is shown; where ``own_threshold`` says that a threshold was
+    asked for, that alone decides.
     """
 
     quotes: Quotes = NO_QUOTES
@@ -30,6 +36,12 @@ class Judgement:
     start_shares: tuple[float, ...] = ()
     confidence: float = 0.0
     found: bool = False
+    passages: tuple[Passage, ...] = ()
+    evidence: tuple[float, ...] = ()
+    types: Mapping[str, float] = field(default_factory=dict)
+    verdict: float = 0.0
+    quote_calibration: QuoteCalibration | None = None
+    own_threshold: bool = False
 
 
 def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judgement:
@@ -40,22 +52,27 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     if retrieval.passage_logits is not None:
         reader = runtime.config.reader
         assert reader is not None
-        quotes, signals, shares = _quotes_of_reader(reader, retrieval, retrieval.passage_logits)
+        reading = _read_by_reader(reader, retrieval, retrieval.passage_logits)
     else:
-        quotes, signals, shares = _quotes_of_head(head, retrieval, run.answer_state)
-    if not quotes.spans:
-        return Judgement(quotes, signals, shares)
+        reading = _read_by_head(head, retrieval, run.answer_state)
+    reading = replace(reading, passages=retrieval.passages)
+    if not reading.quotes.spans:
+        return reading
     # Calibrated apart, with the reader pass and without.
     key = "reread" if run.source.query.reads_passages else "stored"
     calibration = runtime.calibration.get(key, Calibration())
-    confidence = calibration.confidence(signals)
+    confidence = calibration.confidence(reading.signals)
     limit = calibration.threshold if threshold is None else threshold
-    return Judgement(quotes, signals, shares, confidence, confidence >= limit)
+    return replace(
+        reading,
+        confidence=confidence,
+        found=confidence >= limit,
+        quote_calibration=calibration.quote,
+        own_threshold=threshold is not None,
+    )
 
 
-def _quotes_of_head(
-    head: QuoteHead, retrieval: Retrieval, answer_state: Tensor
-) -> tuple[Quotes, Signals, tuple[float, ...]]:
+def _read_by_head(head: QuoteHead, retrieval: Retrieval, answer_state: Tensor) -> Judgement:
     """Return spans, signals and start shares by the quote head; ``answer_state`` [E]."""
     count = len(retrieval.passages)  # the stream's own chunks come after these
     retrieved = retrieval.retrieved
@@ -76,13 +93,13 @@ def _quotes_of_head(
         null=-quotes.null,
         each=-mean_null,
     )
-    return quotes, signals, start_shares(logits)
+    return Judgement(quotes, signals, start_shares(logits))
 
 
-def _quotes_of_reader(
+def _read_by_reader(
     reader: ReaderConfig, retrieval: Retrieval, passage_logits: PassageLogits
-) -> tuple[Quotes, Signals, tuple[float, ...]]:
-    """Return spans, signals and start shares by the logits of the reader pass."""
+) -> Judgement:
+    """Return spans, signals, start shares, answer types and verdict by the reader's logits."""
     scores = retrieval.retrieved.scores[0, :, : len(retrieval.passages)]  # [1, R]
     log_probability = torch.log_softmax(scores.float(), dim=-1)[0]
     logits = passage_logits.quote_logits(log_probability.cpu(), reader.prior)
@@ -95,4 +112,14 @@ def _quotes_of_reader(
         null=-quotes.null,
         each=float(evidence.mean()),
     )
-    return quotes, signals, start_shares(logits)
+    # The reader is taught types on the passage that answers; the first one is the best guess.
+    types = torch.softmax(passage_logits.types[0], dim=-1).tolist()
+    best = int(evidence.argmax())
+    return Judgement(
+        quotes,
+        signals,
+        start_shares(logits),
+        evidence=tuple(evidence.tolist()),
+        types=dict(zip(ANSWER_TYPES, types, strict=True)),
+        verdict=float(passage_logits.verdict[best, 1] - passage_logits.verdict[best, 0]),
+    )

@@ -38,11 +38,17 @@ class QuoteSpan:
 
 @dataclass(frozen=True)
 class Quotes:
-    """The best spans, best first, their log-odds against the null, and the null logit."""
+    """The best spans, best first, their log-odds against the null, and the null logit.
+
+    ``vote_share`` is the first span's part of all votes, ``runner_up`` that of the best span with
+    other words.
+    """
 
     spans: tuple[QuoteSpan, ...]
     score: float
     null: float = 0.0
+    vote_share: float = 0.0
+    runner_up: float = 0.0
 
 
 NO_QUOTES = Quotes((), float("-inf"))
@@ -82,31 +88,37 @@ def best_quotes(
     best_score = scored[0][0]
     # The winner of the votes, and runners-up that are likely enough and do not overlap.
     spans: list[QuoteSpan] = []
-    for span in _by_votes(scored):
+    ranking, shares = _by_votes(scored)
+    for span in ranking:
         likely = not spans or span.probability >= _RUNNER_UP * spans[0].probability
         if likely and not any(_overlap(span, better) for better in spans):
             spans.append(span)
         if len(spans) == limit:
             break
     null_score = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], end_null))
-    return Quotes(tuple(spans), (best_score - null_score) / 2, float(null.detach()))
+    return Quotes(tuple(spans), (best_score - null_score) / 2, float(null.detach()), *shares)
 
 
-def _by_votes(scored: Sequence[tuple[float, QuoteSpan]]) -> list[QuoteSpan]:
+def _by_votes(
+    scored: Sequence[tuple[float, QuoteSpan]],
+) -> tuple[list[QuoteSpan], tuple[float, float]]:
     """Rank spans, given best first, by the summed votes of spans with the same normalised text.
 
     Punctuation answers no question: spans without a word count only where there are no others.
+    Returns the ranking, and the parts of all votes that its two best texts have.
     """
     keyed = ((_vote_key(span), score, span) for score, span in scored)
     voters = list(islice((voter for voter in keyed if voter[0] != ()), _VOTERS))
     if not voters:
-        return [span for _, span in scored]
+        return [span for _, span in scored], (0.0, 0.0)
     best_score = voters[0][1]
     votes: dict[object, float] = {}
     for key, score, _ in voters:
         votes[key] = votes.get(key, 0.0) + math.exp(_VOTE * (score - best_score))
     voters.sort(key=lambda voter: -votes[voter[0]])  # a stable sort: equals by their own score
-    return [span for _, _, span in voters]
+    total = sum(votes.values())
+    first, second, *_ = [*sorted((vote / total for vote in votes.values()), reverse=True), 0.0]
+    return [span for _, _, span in voters], (first, second)
 
 
 def _vote_key(span: QuoteSpan) -> object:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from drt_engine.model.calibration import NO_EVIDENCE, Signals
-from drt_engine.results import Citation, Trace
+from drt_engine.model.calibration import NO_EVIDENCE, QuoteFeatures, Signals
+from drt_engine.results import AnswerState, Citation, Trace
 
 
 @dataclass(frozen=True)
 class AnswerResult:
     """An answer with its evidence.
 
-    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage.
+    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, which
+    ``likely`` says to be likely to hold the answer. ``quote_probability`` is how likely the first
+    citation is right; ``passage`` is the text around it. ``features`` are what the probability was
+    computed from, ``None`` where it was not.
     """
 
     text: str
@@ -23,13 +26,36 @@ class AnswerResult:
     tokens_read: int
     trace: Trace
     signals: Signals = NO_EVIDENCE
+    likely: bool = False
+    quote_probability: float = 0.0
+    passage: str = ""
+    features: QuoteFeatures | None = None
+
+    @property
+    def state(self) -> AnswerState:
+        """What was made of the question."""
+        return answer_state(found=self.found, likely=self.likely)
+
+
+def answer_state(*, found: bool, likely: bool) -> AnswerState:
+    """Return the state of an answer; one that was found is "answer", likely or not."""
+    if found:
+        return "answer"
+    return "likely" if likely else "none"
 
 
 @dataclass(frozen=True)
 class Draft:
-    """The text of an answer and what it rests on, before its costs and its trace are known."""
+    """The text of an answer and what it rests on, before its costs and its trace are known.
+
+    ``likely`` says, where nothing was found, that the citation is likely to hold the answer.
+    ``quote_probability`` is ``None`` where nothing but the ``confidence`` judges the quote.
+    """
 
     text: str
     found: bool
     confidence: float
     citations: tuple[Citation, ...]
+    likely: bool = False
+    quote_probability: float | None = None
+    features: QuoteFeatures | None = None

@@ -5,12 +5,16 @@ Reads text through the store and knows nothing of models, so that showing a pass
 
 from __future__ import annotations
 
+import re
+
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
 from drt_engine.text.sentences import sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
+_PASSAGE_MARGIN = 300  # characters on each side that are read at a glance
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 
 
 def sentence_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
@@ -19,6 +23,23 @@ def sentence_around(store: Store | LibraryView, document: DocumentRow, start: in
     spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
     low = max(touching[0][0] if touching else start, start - spare)
     high = min(touching[-1][1] if touching else end, end + spare)
+    return store.text(document.id, low, high).strip()
+
+
+def passage_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
+    """Return the paragraph that holds ``start:end``, or whole sentences of it where it is long."""
+    low, high = max(0, start - _PASSAGE_MARGIN), min(document.characters, end + _PASSAGE_MARGIN)
+    before, after = store.text(document.id, low, start), store.text(document.id, end, high)
+    blank = _BLANK_LINE.search(after)
+    high = high if blank is None else end + blank.start()
+    low = max((low + match.end() for match in _BLANK_LINE.finditer(before)), default=low)
+    whole = [
+        (a, b)
+        for a, b in sentences_at(store, document, low, high)
+        if (low <= a and b <= high) or (a < end and start < b)
+    ]
+    if whole:
+        low, high = max(low, whole[0][0]), min(high, whole[-1][1])
     return store.text(document.id, low, high).strip()
 
 

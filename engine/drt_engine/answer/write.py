@@ -9,6 +9,7 @@ from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.judge import Judgement
 from drt_engine.answer.quote import Quotes
+from drt_engine.answer.quote_features import quote_features
 from drt_engine.answer.result import Draft
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.prompt_run import PromptRun
@@ -19,14 +20,32 @@ from drt_engine.store.view import LibraryView
 
 
 def quote_answer(
-    store: LibraryView, documents: DocumentRows, run: PromptRun, judgement: Judgement
+    store: LibraryView, documents: DocumentRows, run: PromptRun, judgement: Judgement, question: str
 ) -> Draft:
-    """Return the best quote as the answer, or the closest passage where there is none."""
+    """Return the best quote as the answer, or the closest passage where there is none.
+
+    A quote that is not likely enough to be right is no answer; its passage is likely to hold one
+    where the documents are.
+    """
     citations = _cite_quotes(store, documents, judgement.quotes)
-    if judgement.found and citations:
-        return Draft(citations[0].quote, True, judgement.confidence, citations)
-    closest = citations[:1] or _cite_closest(store, documents, run)
-    return Draft("", False, judgement.confidence, closest)
+    if not citations:
+        return Draft("", False, judgement.confidence, _cite_closest(store, documents, run))
+    best = citations[0]
+    features = quote_features(judgement, question, best.quote, best.sentence)
+    right, probability = judgement.found, None
+    if judgement.quote_calibration is not None:
+        probability = judgement.quote_calibration.probability(features)
+        if not judgement.own_threshold:
+            right = probability >= judgement.quote_calibration.threshold
+    return Draft(
+        best.quote if right else "",
+        right,
+        judgement.confidence,
+        citations if right else citations[:1],
+        likely=judgement.found,
+        quote_probability=probability,
+        features=features,
+    )
 
 
 def written_answer(
@@ -36,6 +55,7 @@ def written_answer(
     run: PromptRun,
     judgement: Judgement,
     *,
+    question: str,
     max_tokens: int,
 ) -> Generator[str, None, Draft]:
     """Write an answer, every sentence backed by a citation or marked; return it in the end.
@@ -45,7 +65,7 @@ def written_answer(
     """
     has_head = runtime.model.quote_head is not None
     if has_head and not judgement.found:
-        return quote_answer(store, documents, run, judgement)
+        return quote_answer(store, documents, run, judgement, question)
     evidence = Evidence(store, documents.row)
 
     def supports(sentence: str) -> bool:

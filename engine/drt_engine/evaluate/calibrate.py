@@ -1,12 +1,13 @@
-"""``drt eval calibrate``: turns what the model says about an answer into a confidence.
+"""``drt eval calibrate``: turns what the model says about an answer into two probabilities.
 
-A logistic map is fitted to the signals of answerable and unanswerable questions, separately for
-answers with a reader pass and from stored memory, and then moved to even odds: a confidence is the
-probability that the document says it where as many questions have an answer as have none, so it
-does not depend on how many of each the data holds.
+Confidence: a logistic map is fitted to the signals of answerable and unanswerable questions,
+separately for answers with a reader pass and from stored memory, and then moved to even odds: it is
+the probability that the document says it where as many questions have an answer as have none, so
+it does not depend on how many of each the data holds. Its threshold is below one half: a passage
+that is likely to hold the answer costs a reader less than one that is held back.
 
-The default threshold is below one half: a quote is shown with its confidence and its place, so a
-wrong one costs a reader less than a right one that is held back.
+Quote probability: how likely the quote that is shown is right, and from where on it is shown as an
+answer; see ``quote_fit.py``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import math
 import time
 import zlib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
@@ -39,8 +40,9 @@ from drt_engine.evaluate.metrics.reliability import (
     reliability,
 )
 from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
+from drt_engine.evaluate.quote_fit import JudgedQuote, fit_quotes, quote_metrics
 from drt_engine.evaluate.report import EvalReport, Metrics
-from drt_engine.model.calibration import Calibration, Signals
+from drt_engine.model.calibration import Calibration, Signals, log_odds
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 
@@ -81,9 +83,10 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     """Fit both calibrations, write calibration.json, and report how reliable they are.
 
     What is written is fitted on all questions; what is reported was measured on documents that the
-    fit had not seen, by fitting on one half of the documents and measuring on the other. Only
-    sources that hold unanswerable questions count, or the score would be asked to tell
-    sources apart. Raises ConfigError where there are none, or the score says nothing.
+    fit had not seen, by fitting on one half of the documents and measuring on the other. For the
+    confidence only sources that hold unanswerable questions count, or the score would be asked to
+    tell sources apart; for the quotes all sources do. Raises ConfigError where there are none, or
+    the score says nothing.
     """
     started = time.monotonic()
     check_quoting(runtime, reread=False)
@@ -108,13 +111,22 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     fitted: dict[str, Calibration] = {}
     metrics: dict[str, Metrics] = {}
     tables: dict[str, list[Bin]] = {}
-    for name, answers in judged.items():
+    sources = _sources_with_both(selected_questions)
+    for name, all_answers in judged.items():
+        answers = [a for a in all_answers if a.source in sources]
         signals = [a.signals for a in answers]
         labels = [a.kind != "unanswerable" for a in answers]
         fitted[name] = calibrate(signals, labels, name=name)
         confidences = _held_out(answers)
         tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
         metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
+        quotes = _judged_quotes(all_answers, fitted[name])
+        quote_fit = fit_quotes(quotes)
+        if quote_fit is not None:
+            fitted[name] = replace(fitted[name], quote=quote_fit.calibration)
+            metrics[f"{name} quote"] = quote_metrics(quote_fit, quotes)
+            right = [quote.right for quote in quotes]
+            tables[f"{name} quote"] = reliability(quote_fit.probabilities, right)
     metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
     write_calibration(options.out, fitted)
     if options.plot is not None:
@@ -129,10 +141,17 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     )
 
 
+def _sources_with_both(questions: Sequence[Question]) -> set[str]:
+    """Return the sources that hold answerable and unanswerable questions."""
+    unanswerable = {q.source for q in questions if q.kind == "unanswerable"}
+    return unanswerable & {q.source for q in questions if q.kind != "unanswerable"}
+
+
 def _select_questions(questions: Sequence[Question], options: CalibrateOptions) -> list[Question]:
-    usable_sources = {q.source for q in questions if q.kind == "unanswerable"}
-    usable_sources &= {q.source for q in questions if q.kind != "unanswerable"}
-    usable_questions = [q for q in questions if q.source in usable_sources]
+    sources = _sources_with_both(questions)
+    usable_questions = [
+        q for q in questions if q.source in sources or (sources and q.kind == "extractive")
+    ]
     return select_cases(
         usable_questions, lambda q: q.source, source=options.source, limit=options.limit
     )
@@ -168,6 +187,19 @@ def _fit(signals: Sequence[Signals], labels: Sequence[bool]) -> Calibration:
         null=null,
         each=chunk_null,
     )
+
+
+def _judged_quotes(answers: Sequence[Judged], fit: Calibration) -> list[JudgedQuote]:
+    """Return the quotes whose right answer is known, with the confidence of the new fit."""
+    return [
+        JudgedQuote(
+            answer.document,
+            answer.features._replace(answerable=log_odds(fit.confidence(answer.signals))),
+            answer.right,
+        )
+        for answer in answers
+        if answer.features is not None and answer.kind != "abstractive"
+    ]
 
 
 def _odds(labels: Sequence[bool]) -> float:
@@ -231,7 +263,7 @@ def _metrics(
     fit: Calibration, probabilities: Sequence[float], answers: Sequence[Judged], bins: Sequence[Bin]
 ) -> Metrics:
     labels = [a.kind != "unanswerable" for a in answers]
-    weights = {k: v for k, v in asdict(fit).items() if k != "threshold"}
+    weights = {k: v for k, v in asdict(fit).items() if k not in ("threshold", "quote")}
     return {
         **weights,
         "threshold": fit.threshold,

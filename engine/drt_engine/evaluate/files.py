@@ -23,6 +23,7 @@ from drt_engine.evaluate.metrics.reliability import reliability
 from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.results import AnswerState
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
@@ -58,15 +59,26 @@ class FilesOptions:
 
 @dataclass(frozen=True)
 class FileAnswer:
-    """One judged answer: whether the quote and the text around it match, and how sure it was."""
+    """One judged answer: whether the quote and the text around it match, and how sure it was.
+
+    ``right_shown`` judges the sentence and the passage of the answer, ``right_nearby`` the
+    ``NEARBY`` characters on each side of its citation.
+    """
 
     question: FileQuestion
     format: str
     quote: str
     right_quote: bool
+    right_shown: bool
     right_nearby: bool
-    answer_found: bool
+    state: AnswerState
     confidence: float
+    quote_probability: float
+
+    @property
+    def answer_found(self) -> bool:
+        """Whether the quote is shown as an answer."""
+        return self.state == "answer"
 
 
 def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
@@ -100,7 +112,7 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
         task="files",
         data=options.questions.name,
         n=len(answers),
-        metrics={**_groups(answers, _metrics), **_reliability(answers)},
+        metrics={**_groups(answers, _metrics), **_by_state(answers), **_reliability(answers)},
         baselines=baselines,
         seconds=time.monotonic() - started,
         model=runtime.name,
@@ -142,35 +154,28 @@ def _answer(
     runtime: Runtime, store: Store, question: FileQuestion, suffix: str, how: AskOptions
 ) -> FileAnswer:
     result = ask(runtime, store, question.question, how)
-    if not result.citations:
-        return _judged(question, suffix, "", "", result.found, result.confidence)
-    first = result.citations[0]
-    around = store.text(first.document, max(0, first.start - NEARBY), first.end + NEARBY)
-    return _judged(question, suffix, first.quote, around, result.found, result.confidence)
-
-
-def _judged(
-    question: FileQuestion,
-    suffix: str,
-    quote: str,
-    around: str,
-    answer_found: bool,
-    confidence: float,
-) -> FileAnswer:
+    quote = around = shown = ""
+    if result.citations:
+        first = result.citations[0]
+        quote, shown = first.quote, f"{first.sentence}\n{result.passage}"
+        around = store.text(first.document, max(0, first.start - NEARBY), first.end + NEARBY)
     pattern = question.pattern
     return FileAnswer(
         question,
         suffix,
         quote,
-        pattern is not None and _matches(pattern, quote),
-        pattern is not None and _matches(pattern, around),
-        answer_found,
-        confidence,
+        right_quote=_matches(pattern, quote),
+        right_shown=_matches(pattern, shown),
+        right_nearby=_matches(pattern, around),
+        state=result.state,
+        confidence=result.confidence,
+        quote_probability=result.quote_probability,
     )
 
 
-def _matches(pattern: re.Pattern[str], text: str) -> bool:
-    return pattern.search(" ".join(text.split())) is not None
+def _matches(pattern: re.Pattern[str] | None, text: str) -> bool:
+    """Return whether a right answer is in the text; in none where there is no right answer."""
+    return pattern is not None and pattern.search(" ".join(text.split())) is not None
 
 
 class _ParagraphIndex:
@@ -189,7 +194,18 @@ class _ParagraphIndex:
         """Answer with the best paragraph."""
         ranking = self._index.search(question.question, 1)
         best = self._paragraphs[ranking[0][0]] if ranking else ""
-        return _judged(question, suffix, best, best, bool(best), 1.0)
+        right = _matches(question.pattern, best)
+        return FileAnswer(
+            question,
+            suffix,
+            best,
+            right_quote=right,
+            right_shown=right,
+            right_nearby=right,
+            state="answer" if best else "none",
+            confidence=1.0,
+            quote_probability=1.0,
+        )
 
 
 def _groups(
@@ -213,12 +229,18 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
     return {
         "right_quote": mean(float(a.right_quote and a.answer_found) for a in answerable),
         "right_any_threshold": mean(float(a.right_quote) for a in answerable),
+        "right_shown": mean(float(a.right_shown) for a in answerable),
         "right_nearby": mean(float(a.right_nearby) for a in answerable),
         "wrongly_not_found": mean(float(not a.answer_found) for a in answerable),
+        "said_absent": mean(float(a.state == "none") for a in answerable),
         "wrongly_found": mean(float(a.answer_found) for a in unanswerable),
+        "wrongly_likely": mean(float(a.state == "likely") for a in unanswerable),
         "precision": mean(float(a.right_quote) for a in shown),
         "found_auroc": auroc(
             [a.confidence for a in answers], [a.question.pattern is not None for a in answers]
+        ),
+        "right_auroc": auroc(
+            [a.quote_probability for a in answers], [a.right_quote for a in answers]
         ),
         "n_answerable": len(answerable),
         "n_unanswerable": len(unanswerable),
@@ -229,14 +251,35 @@ def _shown_right(answers: Sequence[FileAnswer]) -> Metrics:
     answerable = [a for a in answers if a.question.pattern is not None]
     return {
         "right_any_threshold": mean(float(a.right_quote) for a in answerable),
+        "right_shown": mean(float(a.right_shown) for a in answerable),
         "right_nearby": mean(float(a.right_nearby) for a in answerable),
     }
 
 
+def _by_state(answers: Sequence[FileAnswer]) -> Groups:
+    """How often each state was given, and how often what was shown with it held the answer."""
+    groups: dict[str, Metrics] = {}
+    for state in ("answer", "likely", "none"):
+        members = [a for a in answers if a.state == state]
+        groups[f"state {state}"] = {
+            "share": len(members) / len(answers),
+            "quote_holds": mean(float(a.right_quote) for a in members),
+            "passage_holds": mean(float(a.right_shown) for a in members),
+            "answerable": mean(float(a.question.pattern is not None) for a in members),
+            "cases": len(members),
+        }
+    return groups
+
+
 def _reliability(answers: Sequence[FileAnswer]) -> Groups:
-    """How often an answer of a confidence was right, in ten bins."""
-    bins = reliability([a.confidence for a in answers], [a.right_quote for a in answers])
+    """How often a quote of a probability, and of a confidence, was right, in ten bins each."""
+    right = [a.right_quote for a in answers]
+    scores = {
+        "probability": [a.quote_probability for a in answers],
+        "confidence": [a.confidence for a in answers],
+    }
     return {
-        f"confidence {b.name}": {"predicted": b.predicted, "observed": b.observed, "n": b.n}
-        for b in bins
+        f"{name} {b.name}": {"predicted": b.predicted, "observed": b.observed, "n": b.n}
+        for name, values in scores.items()
+        for b in reliability(values, right)
     }

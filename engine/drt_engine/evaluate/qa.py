@@ -29,10 +29,10 @@ from drt_engine.evaluate.library import (
     select_cases,
 )
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
-from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, score_answer
+from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, is_right, score_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
-from drt_engine.model.calibration import NO_EVIDENCE, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, QuoteFeatures, Signals
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
@@ -70,7 +70,10 @@ class QAOptions:
 
 @dataclass(frozen=True)
 class Judged:
-    """One answer: its scores against the references, and what the model thought of it."""
+    """One answer: its scores against the references, and what the model thought of it.
+
+    ``right`` judges the best quote whether or not it would be shown.
+    """
 
     source: str
     kind: str
@@ -80,6 +83,8 @@ class Judged:
     signals: Signals = NO_EVIDENCE
     document: str = ""
     type: str = ""
+    features: QuoteFeatures | None = None
+    right: bool = False
 
 
 def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
@@ -135,7 +140,7 @@ def answer_to(runtime: Runtime, store: Store, question: Question, how: AskOption
     """Ask one question of the library and judge the best span."""
     result = ask(runtime, store, question.question, how)
     judged = _judged(question, best_quote(result), result.found, result.confidence)
-    return replace(judged, signals=result.signals)
+    return replace(judged, signals=result.signals, features=result.features)
 
 
 def best_quote(result: AnswerResult) -> str:
@@ -184,6 +189,7 @@ def _judged(question: Question, quote: str, answer_found: bool, confidence: floa
         confidence,
         document=question.doc_id,
         type=question.type,
+        right=question.kind != "unanswerable" and is_right(quote, question.answers),
     )
 
 

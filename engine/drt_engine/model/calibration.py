@@ -1,15 +1,18 @@
-"""From evidence features of the model to a calibrated confidence.
+"""From evidence features of the model to calibrated probabilities.
 
-Plain numbers; knows nothing of tensors or documents.
+Two of them: that the documents hold an answer (``Calibration``), and that the quote which is shown
+is right (``QuoteCalibration``). Plain numbers; knows nothing of tensors or documents.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _EXTREME = 60.0  # scores beyond are all alike, and infinite ones cannot be fitted
+_TINY = 1e-6
 
 
 class Signals(NamedTuple):
@@ -34,12 +37,81 @@ class Signals(NamedTuple):
 NO_EVIDENCE = Signals(float("-inf"))
 
 
+class QuoteFeatures(NamedTuple):
+    """Evidence features for whether a shown quote is right: log-odds, logarithms and shares.
+
+    ``span``: the best span against the null; ``share``: log-odds of the quote's part of all votes;
+    ``lead``: its votes over those of the best other answer; ``passage``: log-odds of the start
+    probability in its passage; ``retrieval``: logarithm of the passage's retrieval probability;
+    ``evidence``: the passage's own log-odds of holding an answer, ``evidence_lead`` against the
+    best other passage; ``answerable``: log-odds that the documents hold an answer.
+
+    ``coverage``: share of the question's content words in the sentence of the quote; ``echo``: of
+    the quote's content words in the question; ``length``: logarithm of its words; ``agreement``:
+    whether numbers and names are where the answer type expects them; ``open_type``: probability
+    of a type that no short span answers (definition, reason, manner, list, comparison).
+    """
+
+    span: float
+    share: float = 0.0
+    lead: float = 0.0
+    passage: float = 0.0
+    retrieval: float = 0.0
+    evidence: float = 0.0
+    evidence_lead: float = 0.0
+    answerable: float = 0.0
+    coverage: float = 0.0
+    echo: float = 0.0
+    length: float = 0.0
+    agreement: float = 0.0
+    open_type: float = 0.0
+
+    def bounded(self) -> QuoteFeatures:
+        """Return the features clipped to the range that can be fitted."""
+        return QuoteFeatures(*(max(-_EXTREME, min(_EXTREME, value)) for value in self))
+
+
+@dataclass(frozen=True)
+class QuoteCalibration:
+    """Logistic regression over ``QuoteFeatures``: the probability that a quote is right.
+
+    ``weights`` are by name of the feature, ``shift`` is the bias. From the probability
+    ``threshold`` on, a quote is shown as an answer.
+    """
+
+    weights: Mapping[str, float]
+    shift: float = 0.0
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        unknown = set(self.weights) - set(QuoteFeatures._fields)
+        if unknown:
+            raise ValueError(f"it weighs {', '.join(sorted(unknown))}, which nothing measures")
+
+    def probability(self, features: QuoteFeatures) -> float:
+        """Return the probability that the quote is right, in 0..1."""
+        values = features.bounded()._asdict()
+        return logistic(self.shift + sum(w * values[name] for name, w in self.weights.items()))
+
+
+def logistic(log_odds: float) -> float:
+    """Return the probability with these log-odds, without overflow."""
+    return 1 / (1 + math.exp(-max(-_EXTREME, min(_EXTREME, log_odds))))
+
+
+def log_odds(probability: float) -> float:
+    """Return the log-odds of a probability, finite also for 0 and 1."""
+    bounded = min(max(probability, _TINY), 1 - _TINY)
+    return math.log(bounded / (1 - bounded))
+
+
 @dataclass(frozen=True)
 class Calibration:
-    """Logistic regression over ``Signals``.
+    """Logistic regression over ``Signals``: the probability that the documents hold an answer.
 
-    ``scale`` is the weight of the span, ``shift`` the bias. An answer counts as
-    found from the confidence ``threshold`` on.
+    ``scale`` is the weight of the span, ``shift`` the bias. They count as holding one from the
+    confidence ``threshold`` on. ``quote`` judges the quote itself; ``None`` (as in files that were
+    written before there was one) shows every quote of a found answer.
     """
 
     scale: float = 1.0
@@ -49,10 +121,16 @@ class Calibration:
     relevance: float = 0.0
     null: float = 0.0
     each: float = 0.0
+    quote: QuoteCalibration | None = None
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        """Return what ``asdict`` made; raises ``TypeError`` or ``ValueError`` for anything else."""
+        quote = values.get("quote")
+        return cls(**{**values, "quote": None if quote is None else QuoteCalibration(**quote)})
 
     def confidence(self, signals: Signals) -> float:
         """Return the confidence, in 0..1."""
         span, retrieval, relevance, null, each = signals.bounded()
         z = self.scale * span + self.retrieval * retrieval + self.relevance * relevance
-        z += self.null * null + self.each * each + self.shift
-        return 1 / (1 + math.exp(-max(-_EXTREME, min(_EXTREME, z))))
+        return logistic(z + self.null * null + self.each * each + self.shift)

@@ -15,7 +15,7 @@ from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
-from drt_engine.model.calibration import Calibration
+from drt_engine.model.calibration import Calibration, QuoteCalibration, logistic
 from drt_engine.results import Citation
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
@@ -253,6 +253,29 @@ def test_calibration_sets_threshold_and_confidence(store: Store) -> None:
     answer = ask(model, store, QUESTION, AskOptions())
     assert answer.confidence == pytest.approx(0.952574) and answer.found
     assert ask(model, store, QUESTION, AskOptions(reread=False)).confidence != answer.confidence
+
+
+@pytest.mark.parametrize(
+    ("shift", "quote_shift", "state"),
+    [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "answer")],
+)
+def test_the_quote_is_judged_beside_the_documents(
+    store: Store, shift: float, quote_shift: float, state: str
+) -> None:
+    quote = QuoteCalibration({"span": 0.0}, quote_shift, 0.8)
+    calibration = {"reread": Calibration(scale=0.0, shift=shift, quote=quote)}
+    model = dataclasses.replace(runtime(), calibration=calibration)
+    answer = ask(model, store, QUESTION, AskOptions())
+    assert (answer.state, answer.found) == (state, state == "answer")
+    assert answer.quote_probability == pytest.approx(logistic(quote_shift))
+    assert bool(answer.text) == answer.found
+    first = answer.citations[0]
+    assert first.quote in answer.passage and answer.passage in "".join(
+        store.iter_text(first.document)
+    )
+    # A threshold that is asked for decides alone, by the confidence.
+    asked = ask(model, store, QUESTION, AskOptions(threshold=0.5))
+    assert asked.found == (shift > 0) and asked.quote_probability == answer.quote_probability
 
 
 @pytest.mark.parametrize("tokens", [7, 8, 9, 160])

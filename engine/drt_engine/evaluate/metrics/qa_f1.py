@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_RIGHT_F1 = 0.5
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 
@@ -43,6 +44,20 @@ def f1(prediction: str, reference: str) -> float:
     shared = sum((Counter(predicted) & Counter(expected)).values())
     # Equal to 2pr / (p + r) with p = shared / len(predicted), r = shared / len(expected).
     return 2 * shared / (len(predicted) + len(expected))
+
+
+def is_right(prediction: str, references: Sequence[str]) -> bool:
+    """Return whether a reader would take the prediction for the answer.
+
+    It has an F1 of ``_RIGHT_F1`` or more with a reference, or holds one word for word, as the
+    sentence around an answer does.
+    """
+    words = f" {normalize_answer(prediction)} "
+    return any(
+        f1(prediction, text) >= _RIGHT_F1 or f" {normalize_answer(text)} " in words
+        for text in references
+        if normalize_answer(text)
+    )
 
 
 def score_answer(prediction: str, references: Sequence[str]) -> AnswerScore:
