@@ -364,6 +364,8 @@ def _evaluate(drt: CommandLine) -> None:
     needle = "eval needle --corpus corpus.jsonl --lengths 512 --needles 1"
     expect(drt.json(f"{needle} --seed 3 --hops 1 --reread")["n"] == 1, "eval needle")
     drt(f"{needle} --no-reread --records bf16")
+    passkey = "eval passkey --lengths 1k --cases 1 --answer 2 --hops 2 --noise 1 --seed 1"
+    expect(drt.json(f"{passkey} --folder .")["metrics"]["1k"]["n"] == 1, "eval passkey")
     expect(drt.json("eval ppl corpus.jsonl --length 512 --limit 1k")["metrics"], "eval ppl")
     summary = "eval summary summaries.jsonl --limit 1 --source A"
     expect(drt.json(f"{summary} --mode extractive")["n"] == 1, "eval summary")

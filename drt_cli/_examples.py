@@ -17,6 +17,7 @@ EXAMPLES = {
     "eval files": "drt eval files questions.jsonl reports/",
     "eval retrieval": "drt eval retrieval --qa questions.jsonl --docs handbook.md",
     "eval needle": "drt eval needle --corpus corpus.jsonl --lengths 4k,16k",
+    "eval passkey": "drt eval passkey --model runs/passkey/2/model --lengths 4k,64k,1m",
     "eval ppl": "drt eval ppl corpus.jsonl --length 16k",
     "eval summary": "drt eval summary summaries.jsonl",
     "eval calibrate": "drt eval calibrate --qa questions.jsonl --docs handbook.md",

@@ -165,6 +165,43 @@ def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
 
 
 @with_global_options()
+@command.command("passkey")
+@click.option(
+    "--lengths",
+    callback=_lengths,
+    default="4k,16k,64k",
+    show_default=True,
+    help="Context lengths in tokens.",
+)
+@click.option("--cases", type=click.IntRange(min=1), help="Passkeys hidden at each length.")
+@click.option("--answer", type=click.IntRange(min=1), help="Symbols of a passkey.")
+@click.option(
+    "--hops",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Statements that an answer needs.",
+)
+@click.option("--noise", type=click.IntRange(min=0), help="Other passkeys in each context.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@click.option(
+    "--folder",
+    type=click.Path(exists=True, file_okay=False),
+    help="Where chunk memory is kept while a context is read; the system's temporary folder if "
+    "not given.",
+)
+@json_option
+@click.pass_obj
+def passkey(settings: Settings, /, as_json: bool, **options: Any) -> None:
+    """Measure whether hidden symbols are found, in contexts of up to millions of tokens.
+
+    For a model that was trained on passkeys. The context is random symbols; a DRT keeps its memory
+    on disk, so that main memory does not grow with the length.
+    """
+    _run("passkey", settings, options, as_json=as_json)
+
+
+@with_global_options()
 @command.command("ppl")
 @click.argument("corpus", type=FILE)
 @click.option("--length", callback=_one_length, help="Tokens of one context.")

@@ -9,7 +9,9 @@ from typing import Any, Literal
 from . import _engine
 from ._errors import engine_errors
 
-EvaluationTask = Literal["qa", "files", "retrieval", "needle", "ppl", "summary", "calibrate"]
+EvaluationTask = Literal[
+    "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
+]
 BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
 
 
@@ -29,10 +31,10 @@ def evaluate(
     source and retriever; qa also takes reread, both and given_chunk, calibrate out, the model
     folder that gets calibration.json, plot, a file to draw the reliability to, and also, further
     pairs of qa and docs; files takes questions, folder, file, limit, retriever, lexical and reread;
-    needle takes corpus, lengths, needles, hops, seed, retriever and reread; ppl takes corpus,
-    length and limit; summary takes data, limit, source, mode and both. qa, retrieval and needle
-    take records, "int8" or "bf16": how chunk memory is kept while they run. A
-    terminal on stderr sees a bar unless ``quiet``.
+    needle takes corpus, lengths, needles, hops, seed, retriever and reread; passkey takes lengths,
+    cases, answer, hops, noise, seed and folder; ppl takes corpus, length and limit; summary takes
+    data, limit, source, mode and both. qa, retrieval and needle take records, "int8" or "bf16": how
+    chunk memory is kept while they run. A terminal on stderr sees a bar unless ``quiet``.
     """
     with engine_errors(), _engine.silenced(quiet):
         runtime = _engine.load_runtime(

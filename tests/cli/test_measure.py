@@ -42,6 +42,12 @@ def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path)
     assert engine.calls[-1][2]["records"] == "bf16"
     drt("eval", "calibrate", *files, "--out", data.parent, "--plot", data.parent / "plot.svg")
     assert engine.calls[-1][2]["plot"] == str(data.parent / "plot.svg")
+    drt("eval", "passkey", "--lengths", "1m", "--cases", 2, "--noise", 1, "--folder", data.parent)
+    assert engine.calls[-1][1:] == (
+        "passkey",
+        {"lengths": [1 << 20], "cases": 2, "hops": 1, "noise": 1, "seed": 0}
+        | {"folder": str(data.parent)},
+    )
     drt("eval", "ppl", data, "--length", "2k")
     assert engine.calls[-1] == ("evaluate", "ppl", {"corpus": str(data), "length": 2048})
     drt("eval", "summary", data, "--limit", 2)
@@ -62,6 +68,7 @@ def test_eval_prints_a_table_or_the_documented_json(drt: Drt, data: Path) -> Non
         ["qa", "--qa", "missing", "--docs", "missing"],
         ["needle", "--corpus", __file__, "--lengths", "4x"],
         ["needle", "--corpus", __file__, "--hops", "3"],
+        ["passkey", "--folder", __file__],
         ["nothing"],
     ],
 )

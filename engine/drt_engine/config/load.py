@@ -7,7 +7,7 @@ import json
 import tomllib
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,11 @@ def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
     Raises ``ConfigError`` for a missing or broken file, an unknown key (naming the nearest), or a
     wrong type.
     """
+    return build(kind, load_table(path, overrides))
+
+
+def load_table(path: Path, overrides: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a TOML file as nested dicts, overrides merged over it; raises ``ConfigError``."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -31,7 +36,7 @@ def load_config(kind: type[T], path: Path, overrides: Sequence[str] = ()) -> T:
         raise ConfigError(f"{path} is not TOML: {error}") from error
     for override in overrides:
         _override(data, override)
-    return build(kind, data)
+    return data
 
 
 def build(kind: type[T], data: Mapping[str, Any], where: str = "") -> T:

@@ -182,6 +182,34 @@ class StreamConfig:
 
 
 @dataclass(frozen=True)
+class PasskeyConfig:
+    """Passkeys in token space: ``batch`` contexts, of as many chunks as one of ``chunks`` says.
+
+    ``symbols``: token ids, where ``start`` names no tokenizer; ``answer``: symbols of a passkey;
+    ``two_hops``: share of contexts whose question leads to the passkey over a link; ``noise``:
+    passkeys that are not asked for; ``lm_loss``: weight of the loss on all other tokens.
+    """
+
+    share: float = 0.0
+    symbols: int = 64
+    answer: int = 3
+    chunks: tuple[int, ...] = (6, 8, 12, 16)
+    batch: int = 16
+    two_hops: float = 0.0
+    noise: int = 0
+    lm_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.chunks or min(self.chunks) < 1 or self.batch < 1:
+            raise ConfigError(
+                f"passkey.chunks is {list(self.chunks)} and passkey.batch {self.batch}, expected "
+                "numbers of 1 or more"
+            )
+        if not 0 <= self.two_hops <= 1:
+            raise ConfigError(f"passkey.two_hops is {self.two_hops}, expected a share in 0..1")
+
+
+@dataclass(frozen=True)
 class RunConfig:
     """Where and how the run happens; ``minutes`` between checkpoints.
 
@@ -220,13 +248,14 @@ class TrainConfig:
     cloze: ClozeConfig = field(default_factory=ClozeConfig)
     passages: PassagesConfig = field(default_factory=PassagesConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
+    passkey: PasskeyConfig = field(default_factory=PasskeyConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        tasks = (self.questions, self.needles, self.cloze, self.passages, self.stream)
+        tasks = (self.questions, self.needles, self.cloze, self.passages, self.stream, self.passkey)
         shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
                 "at least one of questions.share, needles.share, cloze.share, passages.share, "
-                "stream.share must be above 0"
+                "stream.share, passkey.share must be above 0"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.evaluate.calibrate import CalibrateOptions, evaluate_calibrate
 from drt_engine.evaluate.files import FilesOptions, evaluate_files
 from drt_engine.evaluate.needle import NeedleEvaluation, evaluate_needle
+from drt_engine.evaluate.passkeys.evaluation import PasskeyEvaluation, evaluate_passkey
 from drt_engine.evaluate.perplexity import PerplexityOptions, evaluate_perplexity
 from drt_engine.evaluate.qa import QAOptions, evaluate_qa
 from drt_engine.evaluate.report import EvalReport
@@ -39,6 +40,7 @@ TASKS: dict[str, _Task] = {
     "retrieval": _Task(RetrievalOptions, evaluate_retrieval, stores=True),
     "needle": _Task(NeedleEvaluation, evaluate_needle, stores=True),
     "ppl": _Task(PerplexityOptions, evaluate_perplexity, streams=True),
+    "passkey": _Task(PasskeyEvaluation, evaluate_passkey, streams=True),
     "summary": _Task(SummaryEvaluation, evaluate_summary),
     "calibrate": _Task(CalibrateOptions, evaluate_calibrate),
 }
@@ -67,12 +69,17 @@ def evaluate(
     if task not in TASKS:
         raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(TASKS)}")
     entry = TASKS[task]
-    arguments = {key: _plain(key, value) for key, value in options.items()}
+    arguments = plain_options(options)
     if entry.streams and isinstance(runtime, Runtime):
         runtime = LanguageRuntime.of(runtime)
     if entry.stores and "records" in arguments and isinstance(runtime, Runtime):
         runtime = runtime.keeping(_records(task, arguments.pop("records")))
     return entry.run(runtime, build(entry.options, arguments, f"{task}.")).to_dict()
+
+
+def plain_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Return options as the strict reader of configurations takes them: lengths as numbers."""
+    return {key: _plain(key, value) for key, value in options.items()}
 
 
 def _plain(key: str, value: object) -> object:

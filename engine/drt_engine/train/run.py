@@ -10,6 +10,7 @@ import torch
 from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ModelConfig, ReaderConfig, preset
 from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
+from drt_engine.data.passkeys import symbol_tokenizer
 from drt_engine.errors import ConfigError
 from drt_engine.lm.build import add_retriever, load_language_model, make_model
 from drt_engine.model.drt import DRT
@@ -35,7 +36,7 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     stages = [load_config(TrainConfig, path, overrides) for path in paths]
     for stage in stages:
         if len(stages) == 1 or not _finished(stage):
-            _train_stage(stage)
+            train_stage(stage)
     return stages[-1].run.out
 
 
@@ -44,7 +45,8 @@ def _finished(config: TrainConfig) -> bool:
     return state is not None and int(read_extra(state)["step"]) >= config.optim.steps
 
 
-def _train_stage(config: TrainConfig) -> None:
+def train_stage(config: TrainConfig) -> None:
+    """Train one stage, or go on with what its run folder holds."""
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
     target = device(config.run)
@@ -63,7 +65,7 @@ def device(config: RunConfig) -> torch.device:
 
 def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:
     """Return the model of a stage with its starting parameters, and the tokenizer."""
-    tokenizer = _tokenizer(config.start)
+    tokenizer = tokenizer_of(config)
     model = make_model(model_config(config, tokenizer))
     if isinstance(model, DRT):
         _start_drt(model, config.start)
@@ -111,13 +113,17 @@ def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
     return for_tokenizer(merged, tokenizer)
 
 
-def _tokenizer(config: StartConfig) -> Tokenizer:
-    if config.model is not None:
-        return Tokenizer.load(config.model / "tokenizer.json")
-    if config.tokenizer is not None:
-        return Tokenizer.load(config.tokenizer)
-    if config.warm_start is not None:
-        return wordpiece_from_bert(config.warm_start / "tokenizer.json")
+def tokenizer_of(config: TrainConfig) -> Tokenizer:
+    """Return the tokenizer that a stage's start brings, or one of symbols for passkeys alone."""
+    start = config.start
+    if start.model is not None:
+        return Tokenizer.load(start.model / "tokenizer.json")
+    if start.tokenizer is not None:
+        return Tokenizer.load(start.tokenizer)
+    if start.warm_start is not None:
+        return wordpiece_from_bert(start.warm_start / "tokenizer.json")
+    if config.passkey.share > 0:
+        return symbol_tokenizer(config.passkey.symbols)
     raise ConfigError(
         "start names no model, tokenizer or warm start; one of them brings the tokenizer"
     )

@@ -12,6 +12,7 @@ from drt_engine.train.tasks.base import Task, TaskSetup
 from drt_engine.train.tasks.cloze import ClozeTask
 from drt_engine.train.tasks.needles import NeedlesTask
 from drt_engine.train.tasks.passages import PassagesTask
+from drt_engine.train.tasks.passkey import PasskeyTask
 from drt_engine.train.tasks.questions import QuestionsTask
 from drt_engine.train.tasks.stream import StreamTask
 
@@ -22,4 +23,5 @@ TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
     "cloze": ClozeTask,
     "passages": PassagesTask,
     "stream": StreamTask,
+    "passkey": PasskeyTask,
 }

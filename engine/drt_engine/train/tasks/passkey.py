@@ -1,0 +1,78 @@
+"""Passkeys in token space: contexts of random symbols whose question asks for hidden symbols."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from drt_engine.data.passkeys import PasskeyContext, PasskeyLayout, stack_contexts
+from drt_engine.model.protocol import LanguageModel
+from drt_engine.train.tasks.base import Task, TaskSetup
+
+_LIKELY = 0.693  # nats of loss below which a token has more than half of the probability
+
+
+@dataclass(frozen=True)
+class PasskeyBatch:
+    """Token ids ``chunks`` [B, C, S]; each row's last chunk begins with its answer."""
+
+    chunks: Tensor
+
+    def to(self, device: torch.device) -> PasskeyBatch:
+        """Return the batch on a device."""
+        return PasskeyBatch(self.chunks.to(device))
+
+
+class PasskeyTask(Task[PasskeyBatch]):
+    """Passkeys in contexts of some chunks (``config.passkey``)."""
+
+    def __init__(self, setup: TaskSetup) -> None:
+        self.config = setup.config.passkey
+        self.share = self.config.share
+        self.layout = PasskeyLayout(
+            vocab=setup.model.vocab,
+            chunk=setup.model.chunk,
+            answer=self.config.answer,
+            hops=2 if self.config.two_hops else 1,
+            noise=self.config.noise,
+        )
+
+    def draw(self, rng: random.Random) -> PasskeyBatch:
+        """Draw a length and ``config.batch`` contexts of it."""
+        chunks = rng.choice(self.config.chunks)
+        return PasskeyBatch(
+            stack_contexts(
+                [
+                    PasskeyContext(self._drawn_layout(rng), chunks, seed=rng.getrandbits(62))
+                    for _ in range(self.config.batch)
+                ]
+            )
+        )
+
+    def _drawn_layout(self, rng: random.Random) -> PasskeyLayout:
+        """Return the layout of one context: of two hops for the configured share of them."""
+        if self.layout.hops == 1 or rng.random() < self.config.two_hops:
+            return self.layout
+        # Named, as all passkeys of a stage with two hops are.
+        return replace(self.layout, hops=1, noise=max(1, self.layout.noise))
+
+    def loss(
+        self, model: LanguageModel, batch: PasskeyBatch, generator: torch.Generator | None
+    ) -> tuple[Tensor, dict[str, float]]:
+        """Return the loss of the answers, with that of all other tokens at ``config.lm_loss``."""
+        chunks = batch.chunks
+        valid = torch.ones_like(chunks, dtype=torch.bool)
+        losses, mask = model.stream_loss(chunks, valid, generator=generator)
+        # The token before each symbol of the answer predicts it; the first is the key marker.
+        is_answer = torch.zeros_like(mask)
+        is_answer[:, -1, : self.layout.answer] = True
+        answers = losses[is_answer[mask]].view(-1, self.layout.answer)
+        loss = answers.mean()
+        likely = (answers.detach() < _LIKELY).all(dim=1).float().mean()
+        values = {"passkey": float(loss.detach()), "passkey_likely": float(likely)}
+        if self.config.lm_loss:
+            loss = loss + self.config.lm_loss * losses[~is_answer[mask]].mean()
+        return loss, values

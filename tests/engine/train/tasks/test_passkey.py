@@ -1,0 +1,79 @@
+"""The passkey task: only the answers are learnt, other losses where asked for."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.config.train import PasskeyConfig, TrainConfig
+from drt_engine.data.passkeys import KEY, LINK, symbol_tokenizer
+from drt_engine.model.chunking import next_token_targets
+from drt_engine.train.run import train
+from drt_engine.train.tasks.base import TaskSetup
+from drt_engine.train.tasks.passkey import PasskeyTask
+from tests.engine.model.factories import full, make_model, tiny
+
+MODEL = tiny(vocab=32)
+
+
+def make_task(**options: object) -> PasskeyTask:
+    section = PasskeyConfig(share=1.0, symbols=32, chunks=(8,), batch=4, **options)  # type: ignore[arg-type]
+    setup = TaskSetup(TrainConfig(passkey=section), MODEL, symbol_tokenizer(32))
+    return PasskeyTask(setup)
+
+
+def test_the_loss_is_that_of_the_answers() -> None:
+    task, model = make_task(), make_model(MODEL)
+    batch = task.draw(random.Random(1))
+    loss, values = task.loss(model, batch, None)
+    loss = loss.detach()
+    states = model(batch.chunks, full(batch.chunks)).detach()
+    targets, _ = next_token_targets(batch.chunks, full(batch.chunks))
+    logits = model.logits(states[:, -1, :3]).detach()
+    expected = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1).float(), targets[:, -1, :3].flatten()
+    )
+    assert float(loss) == pytest.approx(float(expected), rel=1e-5)
+    assert values["passkey"] == float(loss)
+    both, _ = make_task(lm_loss=0.5).loss(model, batch, None)
+    assert float(both.detach()) > float(loss)
+
+
+def test_a_share_of_the_contexts_has_two_hops_and_all_have_names() -> None:
+    batch = make_task(two_hops=0.5).draw(random.Random(2))
+    links = (batch.chunks == LINK).flatten(1).any(dim=1)
+    assert 0 < int(links.sum()) < len(links)
+    assert ((batch.chunks == KEY).flatten(1).sum(dim=1) >= 2).all()
+
+
+def test_a_run_needs_no_tokenizer(tmp_path: Path) -> None:
+    config = tmp_path / "passkey.toml"
+    config.write_text(
+        f"""
+[model]
+preset = "drt-tiny"
+[optim]
+steps = 2
+[passkey]
+share = 1.0
+symbols = 32
+chunks = [5]
+batch = 2
+[run]
+out = "{tmp_path / "run"}"
+bf16 = false
+log_every = 1
+"""
+    )
+    folder = train(config)
+    assert "passkey" in (folder / "metrics.jsonl").read_text()
+    assert (folder / "model" / "tokenizer.json").exists()
+
+
+def test_the_same_seed_draws_the_same_batch() -> None:
+    task = make_task(noise=1)
+    one, two = (task.draw(random.Random("1/2/0")).chunks for _ in range(2))
+    assert torch.equal(one, two)
