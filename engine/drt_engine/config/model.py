@@ -84,15 +84,18 @@ class ModelConfig:
     """Everything that fixes the parameters and the computation of one model (DESIGN: the model).
 
     ``architecture``: ``drt``, or a model that it is compared with: ``base`` is sliding-window
-    attention alone, with ``lower_layers + upper_layers`` layers. ``retriever``: how chunks are
-    chosen, by learnt landmarks, at random, or by the frozen encoder of ``retriever_model``, a
-    model's name or folder. ``query_norm``: an RMSNorm for each group before a landmark's state
-    becomes a query. Sizes are in elements, lengths in tokens. Raises ``ConfigError`` for values
-    that do not fit together.
+    attention alone, with ``lower_layers + upper_layers`` layers; ``landmark``, Landmark Attention
+    to ``retrieved`` blocks, trained at ``window`` tokens; ``block-recurrent``, with a state of
+    ``state_tokens`` vectors; ``rpt``, cross-attention without retrieval weights.
+    ``retriever``: how chunks are chosen, by learnt landmarks, at random, or by the frozen encoder
+    of ``retriever_model``, a model's name or folder. ``query_norm``: an RMSNorm for each group
+    before a landmark's state becomes a query. Sizes are in elements, lengths in tokens.
+
+    Raises ``ConfigError`` for values that do not fit together.
     """
 
     name: str = "drt-128m"
-    architecture: Literal["drt", "base"] = "drt"
+    architecture: Literal["drt", "base", "landmark", "block-recurrent", "rpt"] = "drt"
     vocab: int = 16384
     width: int = 768
     lower_layers: int = 6
@@ -117,6 +120,7 @@ class ModelConfig:
     retriever: Literal["landmark", "random", "fixed"] = "landmark"
     retriever_model: str = "drt-small-en"
     query_norm: bool = False
+    state_tokens: int = 512
     question_states: bool = False
     quote_head: bool = False
     reread: bool = False
@@ -145,6 +149,7 @@ class ModelConfig:
             retrieved=self.retrieved,
             window=self.window,
             late_candidates=self.late_candidates,
+            state_tokens=self.state_tokens,
         )
         if self.lower_layers < 0 or self.reread_margin < 0:
             raise ConfigError("lower_layers and reread_margin must be 0 or more")
@@ -188,6 +193,11 @@ class ModelConfig:
         if self.architecture not in ARCHITECTURES:
             raise ConfigError(
                 f"model.architecture is {self.architecture!r}, expected one of {ARCHITECTURES}"
+            )
+        if self.architecture == "rpt" and self.retriever == "landmark":
+            raise ConfigError(
+                "model.retriever is 'landmark', but the architecture 'rpt' teaches no retriever; "
+                "expected 'fixed' or 'random'"
             )
         if self.retriever != "landmark" and (self.quote_head or self.reader is not None):
             raise ConfigError(
@@ -246,7 +256,7 @@ class ModelConfig:
         return -(-self.lower_layers * self.window // self.slots)
 
 
-ARCHITECTURES = ("drt", "base")
+ARCHITECTURES = ("drt", "base", "landmark", "block-recurrent", "rpt")
 _DRT_ONLY = (
     "lexical_scores",
     "late_interaction",

@@ -10,15 +10,24 @@ import torch
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.lm.base import BaseLM
+from drt_engine.lm.block_recurrent import BlockRecurrentLM
 from drt_engine.lm.chunk_store import ChunkStore, Place
 from drt_engine.lm.drt_state import DRTState
 from drt_engine.lm.fixed_retriever import FixedRetriever
+from drt_engine.lm.landmark_attention import LandmarkLM
+from drt_engine.lm.rpt import RPT
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import DecodingState, LanguageModel
 from drt_engine.model.weights import load_as
 from drt_engine.text.tokenizer import Tokenizer
 
-MODELS: dict[str, Callable[[ModelConfig], LanguageModel]] = {"drt": DRT, "base": BaseLM}
+MODELS: dict[str, Callable[[ModelConfig], LanguageModel]] = {
+    "drt": DRT,
+    "base": BaseLM,
+    "landmark": LandmarkLM,
+    "block-recurrent": BlockRecurrentLM,
+    "rpt": RPT,
+}
 
 
 class _Beginning(Protocol):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from drt_engine.config.model import ModelConfig
+from drt_engine.config.model import EncoderConfig, ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.lm import fixed_retriever
 from drt_engine.lm.build import add_retriever, begin_stream
@@ -44,16 +44,16 @@ TINY: dict[str, object] = {
 }
 
 
+def drt_config(**changes: object) -> ModelConfig:
+    encoder = EncoderConfig(layers=1, heads=2, mlp=6, positions=8)
+    return tiny(**{**TINY, "encoder": encoder, **changes})
+
+
 def drt(**changes: object) -> DRT:
-    config = tiny(**{**TINY, **changes})
-    model = moved_model(ModelConfig(**{**vars(config), "encoder": _encoder(config)}))
+    model = moved_model(drt_config(**changes))
     assert isinstance(model, DRT)
     model.chunk_vectors = vectors
     return model
-
-
-def _encoder(config: ModelConfig) -> object:
-    return type(config.encoder)(layers=1, heads=2, mlp=6, positions=8)
 
 
 def vectors(chunks: Tensor, valid: Tensor) -> Tensor:
@@ -71,7 +71,10 @@ def oracle(model: DRT, exact: Parameters, chunks: Sequence[Sequence[int]]) -> li
         ids = torch.tensor(chunks)[None]
         unit = vectors(ids, full(ids))[0].double()
         paper.frozen_scores = torch.stack([20 * (unit @ row) for row in unit])
-    states, _ = paper.states(chunks)
+    return without_landmark_slots(paper.states(chunks)[0], config)
+
+
+def without_landmark_slots(states: Sequence[Tensor], config: ModelConfig) -> list[Tensor]:
     return [state for slot, state in enumerate(states) if slot % (config.chunk + 1) < config.chunk]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,6 +29,10 @@ from tests.engine.train.corpora import ARTICLE
 from tests.fakes import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
+CHANGES: dict[str, dict[str, Any]] = {
+    "block-recurrent": {"state_tokens": 4},
+    "rpt": {"retriever": "random"},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +47,7 @@ def stage(folder: Path, architecture: str) -> TrainConfig:
     corpus.write_text("".join(json.dumps({**row, "text": ARTICLE}) + "\n" for row in rows))
     TOKENIZER.save(tokens)
     config = TrainConfig(
-        model={"preset": "drt-tiny", "architecture": architecture},
+        model={"preset": "drt-tiny", "architecture": architecture, **CHANGES.get(architecture, {})},
         optim=OptimConfig(steps=4, lr=1e-2, accumulate=2, embedding_scale=1.0),
         stream=StreamConfig(share=1.0, corpus=(corpus,), chunks=6, batch=2),
         run=RunConfig(out=folder / "run", bf16=False, log_every=2),
@@ -70,7 +75,7 @@ def test_it_learns_resumes_and_is_measured(architecture: str, tmp_path: Path) ->
     options = {"corpus": str(whole / "corpus.jsonl"), "length": 128}
     result = evaluate(runtime, "ppl", options)
     assert 1 < result["metrics"]["all"]["perplexity"] < TOKENIZER.vocab_size
-    assert bool(result["baselines"]) == (architecture == "drt")
+    assert bool(result["baselines"]) == (architecture in ("drt", "rpt"))
 
 
 def test_other_architectures_learn_from_streams_alone(tmp_path: Path) -> None:

@@ -89,14 +89,14 @@ class PaperModel:
         return torch.stack(losses).mean()
 
     def lower_layer(self, x: list[Tensor], name: str) -> list[Tensor]:
-        x = self._add_attention(x, name)
+        x = self.add_attention(x, name)
         return [state + self.mlp(self.norm(state, name + "norm"), name + "mlp") for state in x]
 
     def _upper_layer(
         self, x: list[Tensor], name: str, group: int, memory: list[Memory], past: Retrievals
     ) -> list[Tensor]:
         """Self-attention, then grouped cross-attention to what the chunk before retrieved."""
-        x = self._add_attention(x, name)
+        x = self.add_attention(x, name)
         out = []
         for slot, state in enumerate(x):
             t = slot // (self.config.chunk + 1)
@@ -104,7 +104,7 @@ class PaperModel:
             if t > 0:
                 chosen, weights = past.chosen[group, t - 1], past.weights[group, t - 1]
                 chunks = [memory[k] for k in chosen]
-                read = self._crossattend(state, name + "gca.", chunks, weights)
+                read = self.cross_attend(state, name + "gca.", chunks, weights)
             after = state + read
             kept = after if self.config.gca_output == "residual" else state
             out.append(kept + self.mlp(self.norm(after, name + "norm"), name + "mlp"))
@@ -138,14 +138,14 @@ class PaperModel:
             order = sorted(range(t), key=lambda k: -self.ranking(group, t, k))  # type: ignore[misc]
         chosen = order[: self.config.retrieved]
         past.scores[group, t], past.chosen[group, t] = scores, chosen
-        past.weights[group, t] = _softmax([scores[k] for k in chosen])
+        past.weights[group, t] = softmax([scores[k] for k in chosen])
 
-    def _crossattend(
+    def cross_attend(
         self, state: Tensor, name: str, chunks: list[Memory], weights: list[Tensor]
     ) -> Tensor:
         """``sum_k w_k Softmax+1(Q K_k^T / sqrt(d)) V_k``, a softmax of its own for each chunk."""
         config = self.config
-        share = _softmax_plus_one if config.gca_softmax == "off-by-one" else _softmax
+        share = _softmax_plus_one if config.gca_softmax == "off-by-one" else softmax
         query = self.weight(name + "query") @ self.norm(state, name + "norm")
         heads = []
         for head in range(config.heads):
@@ -184,16 +184,10 @@ class PaperModel:
         both = [m.view(2, self.config.kv_heads, self.size) for m in maps]
         return Memory([keys for keys, _ in both], [values for _, values in both], x[-1])
 
-    def _add_attention(self, x: list[Tensor], name: str) -> list[Tensor]:
+    def add_attention(self, x: list[Tensor], name: str) -> list[Tensor]:
         """Causal attention to the last W tokens, itself one of them, with ALiBi."""
         config, name = self.config, name + "attention."
-        groups = [config.heads, config.kv_heads, config.kv_heads]
-        parts = [
-            (self.weight(name + "qkv") @ self.norm(state, name + "norm"))
-            .view(-1, self.size)
-            .split(groups)
-            for state in x
-        ]
+        parts = [self.project(state, name) for state in x]
         out = []
         for i, state in enumerate(x):
             window = range(max(0, i - config.window + 1), i + 1)
@@ -212,6 +206,12 @@ class PaperModel:
             out.append(state + self.weight(name + "out") @ torch.cat(heads))
         return out
 
+    def project(self, state: Tensor, name: str) -> tuple[Tensor, ...]:
+        """Query [H, D], keys and values [Hk, D] of one token."""
+        groups = [self.config.heads, self.config.kv_heads, self.config.kv_heads]
+        heads = self.weight(name + "qkv") @ self.norm(state, name + "norm")
+        return heads.view(-1, self.size).split(groups)
+
     @staticmethod
     def attend(
         query: Tensor,
@@ -226,7 +226,7 @@ class PaperModel:
         scores = [
             query @ key / math.sqrt(len(query)) + b for key, b in zip(keys, added, strict=True)
         ]
-        shares = (share or _softmax)(scores)
+        shares = (share or softmax)(scores)
         return torch.stack([a * value for a, value in zip(shares, values, strict=True)]).sum(dim=0)
 
     def _head(self, x: Tensor, head: int) -> Tensor:
@@ -240,7 +240,7 @@ class PaperModel:
         return self.weight(name + ".down") @ (gate / (1 + (-gate).exp()) * up)
 
 
-def _softmax(scores: Sequence[Tensor]) -> list[Tensor]:
+def softmax(scores: Sequence[Tensor]) -> list[Tensor]:
     exponentials = [score.exp() for score in scores]
     return [e / torch.stack(exponentials).sum() for e in exponentials]
 
