@@ -1,7 +1,8 @@
 """The closed chunks of one stream on disk: written once, scanned by landmark, read by chunk.
 
-Three files of fixed rows in one folder. Nothing is mapped: what is resident does not grow with the
-stream. Knows no tokens; whoever makes the folder removes it.
+For reading many chunks at a time; a ``ChunkStore`` takes one. Three files of fixed rows in one
+folder. Nothing is mapped: what is resident does not grow with the stream. Knows no tokens; whoever
+makes the folder removes it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,9 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.model.gca_layer import ChunkMemory, Retrieved
+from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import Selection, select, selection_of
-from drt_engine.retrieval.sources import Retrieval
 
 _SCANNED = 1 << 16  # landmarks read at a time, 16 MiB of 64 numbers
 
@@ -93,41 +93,6 @@ class DiskMemory:
         size = self._bytes(name)
         data = bytearray(os.pread(self._files[name], size * count, size * first))
         return torch.frombuffer(data, dtype=torch.float32).view(count, *self._shapes[name])
-
-
-class DiskSource:
-    """What the decoder of one stream retrieves from a ``DiskMemory``; a ``Source``."""
-
-    def __init__(self, memory: DiskMemory, top_k: int) -> None:
-        self._memory, self._top_k = memory, top_k
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory: none."""
-        return 0
-
-    def add(self, memory: ChunkMemory) -> None:
-        """Make one more chunk (P = 1) retrievable for later landmarks."""
-        self._memory.write(self._memory.chunks, memory)
-
-    def find(
-        self,
-        query: Tensor,
-        scorer: LandmarkScorer,
-        query_chunk: ChunkMemory,  # noqa: ARG002  a stream is scored by landmarks alone
-    ) -> Retrieval | None:
-        """Retrieve the best chunks so far for a query vector [E]; ``None`` where there are none."""
-        chunks = self._memory.chunks
-        if not chunks:
-            return None
-        count = min(self._top_k, chunks)
-        top = self._memory.best(scorer, query[None], torch.tensor([chunks]), count=count)
-        gathered = self._memory.gather(top.index[0])
-        parts = (gathered.keys, gathered.values, gathered.mask, gathered.landmarks[:0])
-        memory = ChunkMemory(*(part.to(query.device) for part in parts))
-        places = torch.arange(count, device=query.device)[None, None]
-        retrieved = Retrieved(memory, places, top.scores[None], top.probabilities[None])
-        return Retrieval(retrieved, tuple(-1 - int(i) for i in top.index[0]))
 
 
 def _write_all(file: int, rows: Tensor, offset: int) -> None:

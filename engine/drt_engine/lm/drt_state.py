@@ -9,16 +9,13 @@ from torch import Tensor
 
 from drt_engine.generate.decode import Decoder
 from drt_engine.lm.chunk_store import ChunkStore
-from drt_engine.lm.disk_memory import DiskSource
 from drt_engine.model.drt import DRT
 
 
 class DRTState:
     """The window, the open chunk and the memory of all closed chunks; a ``DecodingState``."""
 
-    def __init__(
-        self, model: DRT, *, dtype: torch.dtype, store: ChunkStore | DiskSource | None = None
-    ) -> None:
+    def __init__(self, model: DRT, *, dtype: torch.dtype, store: ChunkStore | None = None) -> None:
         """Start an empty stream; without ``store``, chunk memory is on the model's device."""
         self._model = model
         self._store = ChunkStore(model.config) if store is None else store

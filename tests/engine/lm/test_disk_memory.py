@@ -1,4 +1,4 @@
-"""Chunk memory on disk: what was written comes back, and retrieval is that of memory."""
+"""Chunk memory on disk: what was written comes back, and the best of all blocks are found."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from drt_engine.lm import disk_memory
-from drt_engine.lm.disk_memory import DiskMemory, DiskSource
-from drt_engine.lm.drt_state import DRTState
+from drt_engine.lm.disk_memory import DiskMemory
 from drt_engine.model.gca_layer import ChunkMemory
-from tests.engine.model.factories import make_model, random_ids, tiny
+from drt_engine.model.selection import select
+from tests.engine.model.factories import make_model, tiny
 
 CONFIG = tiny()
 
@@ -40,18 +40,18 @@ def test_a_chunk_of_another_shape_is_refused(tmp_path: Path) -> None:
     disk.close()
 
 
-def test_a_stream_over_the_disk_is_one_in_memory(
+def test_retrieval_over_blocks_is_that_over_all(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(disk_memory, "_SCANNED", 4)  # several blocks
-    model = make_model(tiny(groups=2))
-    ids = random_ids(model.config, 150).tolist()
-    disk = DiskMemory(tmp_path, model.config)
-    source = DiskSource(disk, model.config.retrieved)
-    with torch.inference_mode():
-        states = [
-            DRTState(model, dtype=torch.float32, store=store).prefill(ids)
-            for store in (None, source)
-        ]
-    torch.testing.assert_close(states[0], states[1], atol=1e-5, rtol=1e-4)
+    monkeypatch.setattr(disk_memory, "_SCANNED", 4)
+    model, memory = make_model(CONFIG), memory_of(11)
+    disk = DiskMemory(tmp_path, CONFIG)
+    disk.write(0, memory)
+    queries, before = torch.randn(4, CONFIG.width), torch.tensor([0, 1, 6, 11])
+    top = disk.best(model.scorer, queries, before, count=2)
+    scores = model.scorer.scores(queries, memory.landmarks).total
+    expected = select(scores, torch.arange(11) < before[:, None], 2)
+    present = expected.scores.isfinite()
+    assert torch.equal(top.index[present], expected.index[present])
+    torch.testing.assert_close(top.probabilities, expected.probabilities)
     disk.close()

@@ -1,8 +1,8 @@
 """Passkeys by length: exact answers, and what reading took.
 
-A DRT reads with its memory on disk (``long_context``), any other model through its own state. The
-contexts of one length differ in their statements and share their filler, so that a DRT reads all of
-it once.
+A DRT that retrieves by landmarks reads with its memory on disk (``long_context``), any other model
+through its own state. The contexts of one length differ in their statements and share their filler,
+so that a DRT reads all of it once.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _reader(
 ) -> Iterator[_StreamReader | _LongReader]:
     """Open what predicts the answers of contexts like ``context``."""
     model, config = runtime.model, runtime.config
-    if not isinstance(model, DRT):
+    if not isinstance(model, DRT) or config.retriever != "landmark":
         yield _StreamReader(runtime)
         return
     numbers = 2 * config.chunk * config.kv_heads * config.head_size + config.width
