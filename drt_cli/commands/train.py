@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from drt_cli._options import Settings, with_global_options
@@ -27,7 +29,8 @@ def command() -> None:
 
     CONFIG is a TOML file; KEY=VALUE changes one of its settings, as in optim.lr=1e-4. A FOLDER of
     TOML files is trained stage by stage, in the order of their names. An interrupted run resumes
-    from its last checkpoint.
+    from its last checkpoint. Several processes share the work when started by torchrun:
+    torchrun --nproc-per-node 2 -m drt_cli train CONFIG optim.accumulate=2
     """
 
 
@@ -43,7 +46,9 @@ def run(settings: Settings, /, config: str, overrides: tuple[str, ...]) -> None:
     for override in overrides:
         if "=" not in override:
             raise click.UsageError(f"{override!r} changes no setting; write KEY=VALUE.")
-    click.echo(train(config, overrides, quiet=settings.quiet))
+    folder = train(config, overrides, quiet=settings.quiet)
+    if os.environ.get("RANK", "0") == "0":  # under torchrun one process speaks for all
+        click.echo(folder)
 
 
 @with_global_options()

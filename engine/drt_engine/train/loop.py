@@ -1,12 +1,14 @@
 """The training loop, once for all models and tasks: sample, loss, step, log, checkpoint, resume.
 
 A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very
-next one.
+next one. Under ``torchrun`` each rank computes some of a step's batches, and rank 0 alone writes.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
+import random
 import time
 from typing import Any
 
@@ -14,6 +16,7 @@ import torch
 
 from drt_engine.config.load import dump
 from drt_engine.config.train import TrainConfig
+from drt_engine.errors import ConfigError
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import save_model
 from drt_engine.progress import report
@@ -23,14 +26,31 @@ from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.mixture import TaskMixture
 from drt_engine.train.optim import clip, make_optimizer, set_rate
 from drt_engine.train.prefetch import Prefetcher
+from drt_engine.train.ranks import OneRank, Ranks, add_gradients
 from drt_engine.train.resume import expect_resumable, settings_of
 
 
 class Loop:
-    """One training stage in its run folder."""
+    """One training stage in its run folder; every rank has a loop of its own.
 
-    def __init__(self, config: TrainConfig, model: LanguageModel, tokenizer: Tokenizer) -> None:
+    Raises ``ConfigError`` for more ranks than batches a step, or ranks whose parameters differ.
+    """
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        model: LanguageModel,
+        tokenizer: Tokenizer,
+        *,
+        ranks: Ranks | None = None,
+    ) -> None:
         self.config, self.model, self.tokenizer = config, model, tokenizer
+        self.ranks = ranks or OneRank()
+        if config.optim.accumulate < self.ranks.world:
+            raise ConfigError(
+                f"optim.accumulate is {config.optim.accumulate}, expected {self.ranks.world} or "
+                "more: the ranks share the batches of a step"
+            )
         self.device = next(model.parameters()).device
         self.folder = config.run.out
         state = find_state(self.folder)
@@ -45,9 +65,11 @@ class Loop:
             extra = load_state(state, model, self.optimizer)
             self.step = int(extra["step"])
             self.tasks.load(extra["tasks"])
+        self._expect_equal_ranks()
         # Only now is it certain that the configuration is that of the run in this folder.
-        self.folder.mkdir(parents=True, exist_ok=True)
-        (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
+        if self.ranks.rank == 0:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            (self.folder / "config.json").write_text(dump(config), encoding="utf-8")
 
     def run(self, *, until: int | None = None) -> list[float]:
         """Train to the last step, to ``until`` or to the limit in minutes, with checkpoints.
@@ -61,22 +83,31 @@ class Loop:
         began = saved = time.monotonic()
         try:
             while self.step < last:
-                if limit is not None and time.monotonic() - began > limit * 60:
+                # The clock of rank 0 counts: all ranks must stop before the same step.
+                if (
+                    limit is not None
+                    and self.ranks.gather(time.monotonic() - began)[0] > limit * 60
+                ):
                     break
                 losses.append(self._one_step())
                 if self.step % self.config.run.log_every == 0:
-                    row = self.metrics.write(self.step, lr=self.rate)
-                    report(" ".join(f"{k}={v:.4g}" for k, v in row.items()))
+                    self._log()
                 if time.monotonic() - saved > self.config.run.minutes * 60:
                     self.save()
                     saved = time.monotonic()
         finally:
             self.prefetcher.close()
             self.save()
+        self.ranks.gather(None)  # the next stage begins with what rank 0 has saved
         return losses
 
     def save(self) -> None:
-        """Write the train state and the model as it would be shipped, and draw the losses."""
+        """Write the train state and the model as it would be shipped, and draw the losses.
+
+        Nothing here waits for other ranks, which may have failed.
+        """
+        if self.ranks.rank:
+            return
         extra = {"step": self.step, "tasks": self.tasks.state(), "settings": self._settings()}
         save_state(self.folder / "state", self.model, self.optimizer, extra)
         save_model(self.model, self.tokenizer, self.folder / "model")
@@ -93,26 +124,67 @@ class Loop:
         """Take a step on the mean gradient of ``optim.accumulate`` batches; return their loss."""
         config = self.config.optim
         self.rate = set_rate(self.optimizer, config, self.step)
-        total = 0.0
+        total = torch.zeros(1, dtype=torch.float64, device=self.device)
         for part in range(config.accumulate):
-            seeds = self._seeds(self.step * config.accumulate + part)
+            number = self.step * config.accumulate + part
+            if part % self.ranks.world != self.ranks.rank:
+                self.tasks.skip(random.Random(self._seed(number)))
+                continue
+            seeds = self._seeds(number)
             drawn = self.prefetcher.draw(seeds[0], seeds[1:])
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.run.bf16):
                 loss, values = self.tasks.loss(self.model, drawn)
             (loss / config.accumulate).backward()
             self.metrics.add(**values)
             total += float(loss.detach()) / config.accumulate
+        self.ranks.add(total)
+        add_gradients(
+            self.ranks, [p for group in self.optimizer.param_groups for p in group["params"]]
+        )
         norm = clip(self.optimizer, config.clip)
         if math.isfinite(norm):  # else the step is left out, and the norm in the log says so
             self.optimizer.step()
         self.metrics.add(norm=norm)
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return total
+        return float(total)
+
+    def _log(self) -> None:
+        """Write the means over all ranks since the last line, and print them on stderr."""
+        self.metrics.merge(self.ranks.gather(self.metrics.sums))
+        if self.ranks.rank:
+            self.metrics.clear()
+            return
+        row = self.metrics.write(self.step, lr=self.rate)
+        report(" ".join(f"{k}={v:.4g}" for k, v in row.items()))
 
     def _seeds(self, first: int) -> list[str]:
-        """Return the seeds of batch number ``first`` of the stage and of those to make ahead."""
+        """Return the seeds of batch number ``first`` of the stage and of those to make ahead.
+
+        Only of this rank's batches: those whose number in their step is ``rank``, ``rank + world``
+        and so on.
+        """
         parts = self.config.optim.accumulate
-        last = min(first + self.prefetcher.depth + 1, self.config.optim.steps * parts)
-        numbers = range(first, max(last, first + 1))
-        return [f"{self.config.run.seed}/{n // parts}/{n % parts}" for n in numbers]
+        numbers = (
+            number
+            for number in itertools.count(first)
+            if number % parts % self.ranks.world == self.ranks.rank
+        )
+        following = itertools.islice(numbers, self.prefetcher.depth + 1)
+        last = self.config.optim.steps * parts
+        return [self._seed(number) for number in following if number == first or number < last]
+
+    def _seed(self, number: int) -> str:
+        """Return the seed of a batch by its number in the stage."""
+        parts = self.config.optim.accumulate
+        return f"{self.config.run.seed}/{number // parts}/{number % parts}"
+
+    def _expect_equal_ranks(self) -> None:
+        sums = [float(parameter.detach().double().sum()) for parameter in self.model.parameters()]
+        states = self.ranks.gather((self.step, sums))
+        for rank, state in enumerate(states):
+            if state != states[0]:
+                raise ConfigError(
+                    f"rank {rank} starts from other parameters or another step than rank 0; "
+                    "every rank must see the same files and the same run.out"
+                )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -14,8 +14,7 @@ class Metrics:
 
     def __init__(self, run: Path) -> None:
         self.path = run / "metrics.jsonl"
-        self._sums: dict[str, float] = defaultdict(float)
-        self._counts: dict[str, int] = defaultdict(int)
+        self.sums: dict[str, tuple[float, int]] = {}  # of the values, and how many there were
         self._start = time.monotonic()
         if self.path.exists() and not self.path.read_bytes().endswith(b"\n"):
             with self.path.open("a", encoding="utf-8") as file:
@@ -24,22 +23,35 @@ class Metrics:
     def add(self, **values: float) -> None:
         """Add one step's values."""
         for key, value in values.items():
-            self._sums[key] += value
-            self._counts[key] += 1
+            self._add(key, value, 1)
+
+    def merge(self, sums: Sequence[dict[str, tuple[float, int]]]) -> None:
+        """Replace what was added here by what was added on every rank."""
+        self.clear()
+        for of_rank in sums:
+            for key, (total, count) in of_rank.items():
+                self._add(key, total, count)
+
+    def clear(self) -> None:
+        """Forget what was added."""
+        self.sums = {}
+
+    def _add(self, key: str, total: float, count: int) -> None:
+        before = self.sums.get(key, (0.0, 0))
+        self.sums[key] = (before[0] + total, before[1] + count)
 
     def write(self, step: int, **extra: float) -> dict[str, float]:
         """Append a line with the means since the last one, and return it.
 
         JSON has no NaN and no infinity; they are written as ``null``.
         """
-        row = {key: self._sums[key] / self._counts[key] for key in self._sums}
+        row = {key: total / count for key, (total, count) in self.sums.items()}
         row = {"step": step, **{k: round(v, 5) for k, v in (row | extra).items()}}
         row["seconds"] = round(time.monotonic() - self._start, 1)
         line = {key: value if math.isfinite(value) else None for key, value in row.items()}
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, allow_nan=False) + "\n")
-        self._sums.clear()
-        self._counts.clear()
+        self.clear()
         return row
 
 

@@ -72,6 +72,12 @@ class TaskMixture:
         """Draw a task and make its batch, on the CPU."""
         return self.make(self.choose(rng), rng)
 
+    def skip(self, rng: random.Random) -> None:
+        """Pass over a batch that another rank makes: only stateful tasks need to know of it."""
+        name = self.choose(rng)
+        if self.tasks[name].stateful:
+            self.tasks[name].draw(rng)
+
     def choose(self, rng: random.Random) -> str:
         """Draw the name of a task by the shares."""
         shares = [task.share for task in self.tasks.values()]

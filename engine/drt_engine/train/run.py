@@ -21,12 +21,14 @@ from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.checkpoint import find_state, read_extra
 from drt_engine.train.loop import Loop
+from drt_engine.train.ranks import Ranks, joined_ranks, rank_device
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     """Train the stage of a TOML file, or the stages of a folder in the order of the files' names.
 
-    Returns the run folder of the last. A stage resumes what its run folder holds, and is passed
+    Returns the run folder of the last. Under ``torchrun`` the processes share every step, and each
+    must see the same files. A stage resumes what its run folder holds, and is passed
     over where that is finished. Raises ``ConfigError`` for any file of the folder before the first
     stage begins.
     """
@@ -34,9 +36,10 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     if not paths:
         raise ConfigError(f"{config_path} holds no .toml file, expected one for each stage")
     stages = [load_config(TrainConfig, path, overrides) for path in paths]
-    for stage in stages:
-        if len(stages) == 1 or not _finished(stage):
-            train_stage(stage)
+    with joined_ranks(device(stages[0].run)) as ranks:
+        for stage in stages:
+            if len(stages) == 1 or not _finished(stage):
+                train_stage(stage, ranks)
     return stages[-1].run.out
 
 
@@ -45,13 +48,13 @@ def _finished(config: TrainConfig) -> bool:
     return state is not None and int(read_extra(state)["step"]) >= config.optim.steps
 
 
-def train_stage(config: TrainConfig) -> None:
+def train_stage(config: TrainConfig, ranks: Ranks | None = None) -> None:
     """Train one stage, or go on with what its run folder holds."""
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
     target = device(config.run)
     model, tokenizer = start(config)
-    Loop(config, model.to(target), tokenizer).run()
+    Loop(config, model.to(target), tokenizer, ranks=ranks).run()
 
 
 def device(config: RunConfig) -> torch.device:
@@ -60,7 +63,7 @@ def device(config: RunConfig) -> torch.device:
         raise ConfigError(
             "run.device is 'cuda', but PyTorch finds no CUDA device; set run.device=cpu"
         )
-    return choose_device(config.device)
+    return rank_device(choose_device(config.device))
 
 
 def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:

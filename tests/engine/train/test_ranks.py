@@ -1,0 +1,146 @@
+"""Ranks that share the batches of each step train as one process does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from drt_engine.config.train import TrainConfig
+from drt_engine.errors import ConfigError
+from drt_engine.train.loop import Loop
+from drt_engine.train.ranks import Ranks, joined_ranks
+from tests.engine.model.factories import fresh_model
+from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config
+
+
+class Meeting:
+    """Where ranks that are threads exchange values; a failed one frees the others."""
+
+    def __init__(self, world: int) -> None:
+        self.barrier, self.values = threading.Barrier(world, timeout=60), [None] * world
+
+
+class ThreadRanks:
+    """A rank of a run whose ranks are threads."""
+
+    def __init__(self, meeting: Meeting, rank: int) -> None:
+        self.meeting, self.rank, self.world = meeting, rank, meeting.barrier.parties
+
+    def gather(self, value: Any) -> list[Any]:
+        self.meeting.values[self.rank] = value
+        self.meeting.barrier.wait()
+        values = list(self.meeting.values)
+        self.meeting.barrier.wait()
+        return values
+
+    def add(self, tensor: Tensor) -> None:
+        first, *following = self.gather(tensor.clone())
+        tensor.copy_(sum(following, first))
+
+
+def in_ranks(world: int, work: Callable[[Ranks], Any]) -> list[Any]:
+    """Call ``work`` in every rank; return what each returns."""
+    meeting = Meeting(world)
+
+    def one(rank: int) -> Any:
+        try:
+            return work(ThreadRanks(meeting, rank))
+        except BaseException:
+            meeting.barrier.abort()
+            raise
+
+    with ThreadPoolExecutor(world) as pool:
+        futures = [pool.submit(one, rank) for rank in range(world)]
+        errors = [future.exception() for future in futures]
+    for error in errors:
+        if error is not None and not isinstance(error, threading.BrokenBarrierError):
+            raise error
+    return [future.result() for future in futures]
+
+
+@pytest.fixture(autouse=True)
+def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drt_engine.train.loop.plot", lambda run: None)
+
+
+def config(folder: Path, parts: int) -> TrainConfig:
+    folder.mkdir()
+    mixed = mixed_config(folder)
+    return replace(mixed, optim=replace(mixed.optim, accumulate=parts, steps=4))
+
+
+def run(settings: TrainConfig, world: int, *, until: int | None = None) -> list[float]:
+    """Train with ``world`` ranks; return the losses, which all ranks must agree on."""
+
+    models = [fresh_model(MODEL) for _ in range(world)]  # which seeds the one generator
+
+    def one(ranks: Ranks) -> list[float]:
+        return Loop(settings, models[ranks.rank], TOKENIZER, ranks=ranks).run(until=until)
+
+    losses = in_ranks(world, one)
+    assert all(of_rank == losses[0] for of_rank in losses)
+    return losses[0]
+
+
+def parameters(settings: TrainConfig) -> dict[str, Tensor]:
+    state = load_file(settings.run.out / "state" / "state.safetensors")
+    return {name: tensor for name, tensor in state.items() if name.startswith("model.")}
+
+
+def test_two_ranks_with_one_batch_each_are_one_rank_with_two(tmp_path: Path) -> None:
+    alone, shared = (config(tmp_path / name, parts=2) for name in ("alone", "shared"))
+    assert run(alone, 1) == run(shared, 2)
+    expected = parameters(alone)
+    for name, tensor in parameters(shared).items():
+        assert torch.equal(tensor, expected[name]), name
+    rows = [json.loads((s.run.out / "metrics.jsonl").read_text()) for s in (alone, shared)]
+    for row in rows:
+        del row["seconds"]
+    assert rows[0] == rows[1]  # means over both ranks' batches
+
+
+def test_a_run_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
+    alone, shared = (config(tmp_path / name, parts=3) for name in ("alone", "shared"))
+    expected = run(alone, 1)
+    losses = run(shared, 2, until=2)
+    losses += run(shared, 1, until=3)
+    losses += run(shared, 3)
+    assert losses == pytest.approx(expected, rel=1e-6)
+
+
+def test_more_ranks_than_batches_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"optim\.accumulate is 2, expected 3 or more"):
+        run(config(tmp_path / "run", parts=2), 3)
+
+
+def test_ranks_must_start_alike(tmp_path: Path) -> None:
+    settings = config(tmp_path / "run", parts=2)
+    models = [fresh_model(MODEL) for _ in range(2)]
+    next(models[1].parameters()).data.add_(1)
+
+    def one(ranks: Ranks) -> None:
+        Loop(settings, models[ranks.rank], TOKENIZER, ranks=ranks)
+
+    with pytest.raises(ConfigError, match="rank 1 starts from other parameters"):
+        in_ranks(2, one)
+
+
+def test_an_incomplete_environment_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name in ("RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    with (
+        pytest.raises(ConfigError, match="WORLD_SIZE is 2, .* start the run with torchrun"),
+        joined_ranks(torch.device("cpu")),
+    ):
+        pass
