@@ -448,4 +448,16 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
     ):
         expect(drt.json(line)["rows"], line)
     # The environment has no extras: a sentence names the one that is needed.
+    _without_extras(drt)
     expect("drt-assistant[pdf]" in drt(f"bench pdf {once} --pages 1", code=1), "a missing extra")
+
+
+def _without_extras(drt: CommandLine) -> None:
+    """What needs an extra says which, and its other options are read before."""
+    options = "--host 127.0.0.1 --port 0 --allow-host a.example --allow-origin https://a.example"
+    options += " --max-upload 1 --timeout 5 --queue 2 --read-only"
+    Path("token.txt").write_text("0123456789abcdef0123\n")
+    said = drt(f"serve {options} --token-file token.txt", code=1)
+    expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
+    said = drt("bench serve --clients 2 --seconds 1", code=1)
+    expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")

@@ -203,3 +203,16 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     expect(drt.report_table(result), "evaluate")
     result = drt.bench("retrieve", repetitions=1, tokens=256, threads=1)
     expect(drt.report_table(result), "bench")
+    _without_extras(drt)
+
+
+def _without_extras(drt: Any) -> None:
+    """Call what needs an extra: it says which."""
+    with drt.Assistant("python.library") as assistant:
+        for call in (drt.serve, drt.asgi_app):
+            try:
+                call(assistant, drt.ServeOptions(port=0))
+            except drt.ConfigError as error:
+                expect("drt-assistant[serve]" in str(error), f"without its extra: {error}")
+            else:
+                expect(False, f"{call} without its extra")

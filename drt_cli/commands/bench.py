@@ -10,7 +10,7 @@ from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
 from drt_cli._report import print_report
 
-Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
+Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf", "serve"]
 
 
 @with_global_options()
@@ -44,6 +44,14 @@ Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "tra
     default=None,
     help="Time a compiled training step, too; compiling takes minutes.",
 )
+@click.option(
+    "--clients", type=click.IntRange(1, 512), help="Clients that ask serve.  [default: 64]"
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How long they ask.  [default: 60]",
+)
 @json_option
 @click.pass_obj
 def command(
@@ -57,9 +65,10 @@ def command(
 
     Every time is shown next to something timed in the same run, since machines differ. NAME is
     ingest, ask, retrieve or library (the parts of reading and asking), decode (tokens that a model
-    writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model)
-    or pdf (pages of PDF files, with the place of every character). What cannot run on this machine
-    is left out and reported on stderr.
+    writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model),
+    pdf (pages of PDF files, with the place of every character) or serve (many clients that ask one
+    server, which needs the extra serve). What cannot run on this machine is left out and reported
+    on stderr.
     """
     from drt import bench
 

@@ -72,6 +72,8 @@ from ._watch import Watch
 if typing.TYPE_CHECKING:
     from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
     from ._schemas import schema, schemas
+    from ._server.options import ServeOptions
+    from ._serving import asgi_app, serve
 
 __all__ = [
     "Answer",
@@ -111,6 +113,7 @@ __all__ = [
     "SearchHit",
     "SearchOptions",
     "SearchResult",
+    "ServeOptions",
     "Session",
     "SessionError",
     "SessionInfo",
@@ -129,6 +132,7 @@ __all__ = [
     "Watch",
     "WatchEvent",
     "__version__",
+    "asgi_app",
     "bench",
     "convert_model",
     "default_library",
@@ -141,6 +145,7 @@ __all__ = [
     "report_table",
     "schema",
     "schemas",
+    "serve",
     "train",
     "train_tokenizer",
     "verify_model",
@@ -151,8 +156,11 @@ _LATE = {
     "AsyncAnswerStream": "_async",
     "AsyncAssistant": "_async",
     "AsyncSession": "_async",
+    "ServeOptions": "_server.options",
+    "asgi_app": "_serving",
     "schema": "_schemas",
     "schemas": "_schemas",
+    "serve": "_serving",
 }
 
 

@@ -257,6 +257,20 @@ class Assistant:
             state = make(runtime, store, name or UNNAMED)
             return Session(self, state, name=name, autosave=autosave)
 
+    def _sibling(self) -> Assistant:
+        """Return an assistant of the same library and loaded model that works beside this one."""
+        with self._working() as (runtime, _):
+            sibling = Assistant(
+                self._library.path, model=self._model, lock_timeout=self._library.lock_timeout
+            )
+            sibling._runtime = runtime  # noqa: SLF001  its own class; nothing in it changes
+            return sibling
+
+    def _model_name(self) -> str:
+        """Return the name of the model, which is loaded for it."""
+        with self._working() as (runtime, _):
+            return runtime.name
+
     def _names(
         self, document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo]
     ) -> list[str]:

@@ -12,7 +12,9 @@ from ._errors import engine_errors
 EvaluationTask = Literal[
     "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
 ]
-BenchName = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf"]
+BenchName = Literal[
+    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf", "serve"
+]
 
 
 def evaluate(
@@ -57,7 +59,8 @@ def bench(
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
     "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
     pages, of the PDF files that pdf makes; files, the number of small ones that library reads
-    again.
+    again; clients and seconds of serve, which also takes a file with its question, and needs the
+    extra serve.
     """
     shared: dict[str, object] = {
         "model": _named(model),
@@ -65,6 +68,10 @@ def bench(
         "threads": threads,
         "dtype": dtype,
     }
+    if name == "serve":
+        from ._serving import bench_server
+
+        return bench_server(shared, _set_options(options))
     with engine_errors():
         return _engine.bench(name, shared | _set_options(options))
 

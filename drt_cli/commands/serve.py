@@ -1,0 +1,124 @@
+"""The server, in the foreground."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from drt_cli._errors import CliError
+from drt_cli._options import Settings, with_global_options
+from drt_cli._output import note
+
+TOKEN = "DRT_SERVE_TOKEN"
+MIB = 1 << 20
+
+
+@with_global_options()
+@click.command("serve")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option(
+    "--token-file",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help=f"File with the token that clients must send (or the variable {TOKEN}).",
+)
+@click.option(
+    "--allow-host",
+    "allowed_hosts",
+    multiple=True,
+    metavar="NAME",
+    help="A name that clients may call the server by; may be repeated.",
+)
+@click.option(
+    "--allow-origin",
+    "allowed_origins",
+    multiple=True,
+    metavar="URL",
+    help="A web page's origin that may use the server; may be repeated.",
+)
+@click.option(
+    "--max-upload",
+    type=click.IntRange(1, 1 << 20),
+    default=256,
+    show_default=True,
+    metavar="MIB",
+    help="Largest upload.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time for a request, uploads excepted.",
+)
+@click.option(
+    "--queue",
+    type=click.IntRange(min=1),
+    default=256,
+    show_default=True,
+    metavar="N",
+    help="Questions that may wait; more are refused.",
+)
+@click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
+@click.pass_obj
+def command(
+    settings: Settings,
+    /,
+    token_file: str | None,
+    max_upload: int,
+    host: str,
+    port: int,
+    allowed_hosts: tuple[str, ...],
+    allowed_origins: tuple[str, ...],
+    timeout: float,
+    queue: int,
+    read_only: bool,
+) -> None:
+    """Serve the library over HTTP: an API, and chat as OpenAI's.
+
+    Needs the extra serve. Only this machine can reach it, unless --host says otherwise, which needs
+    a token. /openapi.json describes the API. Ctrl-C finishes what runs, and a second one ends it at
+    once.
+
+    \b
+    Example: drt serve --port 8080
+    """
+    from drt import ServeOptions, serve
+
+    options = ServeOptions(
+        host=host,
+        port=port,
+        token=_token(token_file),
+        allowed_hosts=allowed_hosts,
+        allowed_origins=allowed_origins,
+        max_upload=max_upload * MIB,
+        timeout=timeout,
+        queue=queue,
+        read_only=read_only,
+    )
+    with settings.assistant() as assistant:
+        serve(
+            assistant,
+            options,
+            ready=lambda address: note(settings, f"Serving {address}; Ctrl-C ends it."),
+        )
+
+
+def _token(file: str | None) -> str | None:
+    """Return the token of the file, else of the environment."""
+    if file is None:
+        return os.environ.get(TOKEN) or None
+    token = Path(file).read_text(encoding="utf-8", errors="replace").strip()
+    if not token:
+        raise CliError(f"{file} is empty, a token was expected; `openssl rand -hex 24` makes one.")
+    return token

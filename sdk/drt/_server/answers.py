@@ -1,0 +1,125 @@
+"""Routes of the model: ask, search, summarize, trace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .bodies import read_body
+from .responses import Event, events, reply, wants_events
+from .service import Service, service_of
+
+if TYPE_CHECKING:
+    from .._stream import AnswerStream
+    from .._types import Answer, Trace
+
+Item = TypeVar("Item")
+_END = object()
+
+
+async def ask(request: Request) -> Response:
+    """Answer a question; as server-sent events where the client asks for them."""
+    service, body = service_of(request), await read_body(request, "ask")
+    question, session = body.pop("question"), body.pop("session", None)
+    streams = body.pop("stream", False) or wants_events(request)
+    if streams:
+        return events(request, pieces(service, question, body, session=session))
+    answer = await answer_once(service, question, body, session=session)
+    return reply(answer.to_dict())
+
+
+async def answer_once(
+    service: Service, question: str, options: Any, *, session: str | None = None
+) -> Answer:
+    """Answer a question, in a stored conversation where one is named."""
+    if session is None:
+        return await service.questions.ask(question, options)
+    return await service.questions.run(
+        lambda: service.assistant.session(session).ask(question, **options)
+    )
+
+
+async def pieces(
+    service: Service, question: str, options: Any, *, session: str | None = None
+) -> AsyncIterator[Event]:
+    """Yield pieces of text as they come, then the whole answer."""
+
+    def start() -> AnswerStream:
+        asker = service.assistant if session is None else service.assistant.session(session)
+        return asker.stream(question, **options)
+
+    async for item in streamed(service, start):
+        if isinstance(item, str):
+            yield "piece", {"type": "piece", "text": item}
+        else:
+            yield "answer", {"type": "answer", **item.to_dict()}
+
+
+async def streamed(
+    service: Service, start: Callable[[], AnswerStream]
+) -> AsyncIterator[str | Answer]:
+    """Yield the pieces of a stream that is opened in the model's thread, then its answer."""
+    opened: list[AnswerStream] = []
+
+    def texts() -> Iterable[str]:
+        opened.append(start())
+        return opened[0]
+
+    async for text in in_turn(service, texts):
+        yield text
+    answer = opened[0].answer
+    assert answer is not None
+    yield answer
+
+
+async def in_turn(service: Service, make: Callable[[], Iterable[Item]]) -> AsyncIterator[Item]:
+    """Yield what the model's thread iterates over; it stops where the client has left."""
+    loop = asyncio.get_running_loop()
+    items: asyncio.Queue[Any] = asyncio.Queue()
+    left = False
+
+    def work() -> None:
+        for item in make():
+            if left:
+                return
+            loop.call_soon_threadsafe(items.put_nowait, item)
+
+    job = asyncio.create_task(service.questions.run(work))
+    job.add_done_callback(lambda _: items.put_nowait(_END))
+    try:
+        while (item := await items.get()) is not _END:
+            yield cast(Item, item)
+        await job
+    finally:
+        left = True
+        job.cancel()
+
+
+async def search(request: Request) -> Response:
+    """Return passages for a query, best first."""
+    service, body = service_of(request), await read_body(request, "search")
+    method = cast(Callable[..., Any], getattr(service.assistant, "search"))  # noqa: B009
+    hits = await service.questions.run(partial(method, **body))
+    return reply(hits.to_dict())
+
+
+async def summarize(request: Request) -> Response:
+    """Summarise documents of the library."""
+    service, body = service_of(request), await read_body(request, "summarize")
+    documents = body.pop("documents")
+    work = partial(service.assistant.summarize, documents, **body)
+    summary = await service.questions.run(work)
+    return reply(summary.to_dict())
+
+
+async def trace(request: Request) -> Response:
+    """Answer a question, and show what was retrieved, scored and read."""
+    service, body = service_of(request), await read_body(request, "trace")
+    question = body.pop("question")
+    result: Trace = await service.questions.run(partial(service.assistant.trace, question, **body))
+    return reply(result.to_dict())

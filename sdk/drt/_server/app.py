@@ -1,0 +1,124 @@
+"""The application: every route with its schemas, in one table, and the life of the service."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from . import answers, chat_completions, documents, sessions
+from .errors import respond
+from .guard import Guard
+from .metrics import MEDIA_TYPE
+from .openapi import Operation, openapi
+from .service import Service, service_of
+
+if TYPE_CHECKING:
+    from .._assistant import Assistant
+    from .options import ServeOptions
+
+
+async def health(request: Request) -> Response:  # noqa: ARG001  a route's signature
+    """Say that the server answers."""
+    return JSONResponse({"status": "ok"})
+
+
+async def metrics(request: Request) -> Response:
+    """Return counters and timings in Prometheus' text format."""
+    return Response(service_of(request).metrics.text(), media_type=MEDIA_TYPE)
+
+
+async def describe(request: Request) -> Response:
+    """Return this description."""
+    return JSONResponse(request.app.state.description)
+
+
+def operations(*, with_search: bool) -> list[Operation]:
+    """Return every operation of the server."""
+    document, session = "/v1/documents/{document}", "/v1/sessions/{session}"
+    search = Operation("POST", "/v1/search", answers.search, body="search", response="search")
+    return [
+        Operation("POST", "/v1/ask", answers.ask, body="ask", response="ask", events="ask-line"),
+        *([search] if with_search else []),
+        Operation(
+            "POST", "/v1/summarize", answers.summarize, body="summarize", response="summarize"
+        ),
+        Operation("POST", "/v1/trace", answers.trace, body="trace", response="trace"),
+        Operation("GET", "/v1/documents", documents.list_documents, response="library-list"),
+        Operation("POST", "/v1/documents", documents.upload, body="upload", response="ingest"),
+        Operation("GET", document, documents.show_document, response="library-show"),
+        Operation(
+            "DELETE",
+            document,
+            documents.remove_document,
+            response="library-show",
+            query={"forget": "1 leaves no byte of the document"},
+        ),
+        Operation(
+            "GET",
+            f"{document}/text",
+            documents.document_text,
+            query={"start": "first character", "end": "character after the last"},
+        ),
+        Operation(
+            "GET",
+            "/v1/passages/{handle}",
+            documents.show_passage,
+            response="show",
+            query={"around": "characters before and after"},
+        ),
+        Operation("GET", "/v1/formats", documents.list_formats),
+        Operation(
+            "GET",
+            "/v1/sessions",
+            sessions.list_sessions,
+            response="session-list",
+            query={"words": "return the turns that contain all these words"},
+        ),
+        Operation("GET", session, sessions.show_session, response="session-show"),
+        Operation("PATCH", session, sessions.rename_session, body="rename"),
+        Operation("DELETE", session, sessions.delete_session),
+        Operation("POST", "/v1/chat/completions", chat_completions.complete, body="chat"),
+        Operation("GET", "/v1/models", chat_completions.list_models),
+        Operation("GET", "/healthz", health),
+        Operation("GET", "/metrics", metrics),
+        Operation("GET", "/openapi.json", describe),
+    ]
+
+
+def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
+    """Return the application; it loads the model when it starts and closes nothing of yours."""
+    service = Service(assistant, options)
+    table = operations(with_search=hasattr(assistant, "search"))
+    app = Starlette(
+        routes=[Route(_pattern(item.path), item.handler, methods=[item.method]) for item in table],
+        middleware=[Middleware(Guard, options=options, metrics=service.metrics)],
+        exception_handlers={HTTPException: respond, Exception: respond},
+        lifespan=_lifespan,
+    )
+    app.state.service = service
+    app.state.description = openapi(table)
+    return app
+
+
+def _pattern(path: str) -> str:
+    """Return the path as it is matched: names of conversations may hold slashes."""
+    return path.replace("{session}", "{session:path}")
+
+
+@asynccontextmanager
+async def _lifespan(app: Starlette) -> AsyncIterator[None]:
+    service: Service = app.state.service
+    await service.questions.run(service.load)
+    try:
+        yield
+    finally:
+        await run_in_threadpool(service.close)

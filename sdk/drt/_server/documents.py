@@ -1,0 +1,226 @@
+"""Routes of documents: upload, list, show, text, remove, and the passage of a citation.
+
+An upload is written to a file, read by the same readers as any other file, and deleted. It is
+acknowledged once the library holds it for good: a server that is killed before leaves what it had
+read, and sending the file again goes on there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+
+from .._formats import formats
+from .._passages import passage
+from .._types import IngestProgress, IngestReport, IngestResult
+from .bodies import flag, number
+from .errors import without_paths
+from .responses import Event, events, reply, wants_events
+from .service import Service, service_of
+
+FILES = 64  # of one upload
+NAME_BYTES = 200
+TEXT_CHARACTERS = 1_000_000  # of one response
+AROUND = 10_000
+
+
+async def list_documents(request: Request) -> Response:
+    """List the documents of the library."""
+    service = service_of(request)
+    documents = await run_in_threadpool(service.library.documents)
+    return reply(
+        {
+            "library": service.library.path.name,
+            "documents": [document.to_dict() for document in documents],
+        }
+    )
+
+
+async def show_document(request: Request) -> Response:
+    """Describe one document, by id, the start of an id, title or file name."""
+    document = await run_in_threadpool(service_of(request).library.show, _named(request))
+    return reply(document.to_dict())
+
+
+async def document_text(request: Request) -> Response:
+    """Return the text of a document, or of a part of it: citations count its characters."""
+    library, name = service_of(request).library, _named(request)
+    start = number(request, "start", 0, most=10**12)
+    document = await run_in_threadpool(library.show, name)
+    end = number(request, "end", start + TEXT_CHARACTERS, most=10**12)
+    end = min(end, start + TEXT_CHARACTERS, document.characters)
+    text = await run_in_threadpool(library.text, document, start, max(start, end))
+    return reply(
+        {
+            "document": document.id,
+            "title": document.title,
+            "characters": document.characters,
+            "start": start,
+            "end": start + len(text),
+            "text": text,
+        }
+    )
+
+
+async def show_passage(request: Request) -> Response:
+    """Return a cited passage with the text around it, by its handle."""
+    around = number(request, "around", 400, most=AROUND)
+    handle = str(request.path_params["handle"])
+    show = partial(passage, service_of(request).library, handle, around=around)
+    found = await run_in_threadpool(show)
+    return reply(found.to_dict())
+
+
+async def list_formats(request: Request) -> Response:  # noqa: ARG001  a route's signature
+    """List the formats that can be read."""
+    entries = await run_in_threadpool(formats)
+    return reply({"formats": [entry.to_dict() for entry in entries]})
+
+
+async def remove_document(request: Request) -> Response:
+    """Remove a document; with ``forget`` no byte of it stays."""
+    service = service_of(request)
+    _expect_writing(service)
+    work = partial(service.library.remove, _named(request), forget=flag(request, "forget"))
+    document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
+    return reply(document.to_dict())
+
+
+async def upload(request: Request) -> Response:
+    """Read files into the library; the report is that of ``drt ingest``."""
+    service = service_of(request)
+    _expect_writing(service)
+    if not request.headers.get("content-type", "").startswith("multipart/form-data"):
+        raise HTTPException(415, 'send the files as multipart/form-data, each as a field "file".')
+    service.uploads.mkdir(mode=0o700, exist_ok=True)
+    files: list[tuple[str, Path]] = []
+    try:
+        async with request.form(max_files=FILES, max_fields=FILES) as form:
+            for part in form.getlist("file"):
+                if not isinstance(part, UploadFile):
+                    raise HTTPException(400, 'the field "file" has no file name; send a file.')
+                name = safe_name(part.filename or "")
+                copy = partial(_copy, part, service.uploads)
+                files.append((name, await run_in_threadpool(copy)))
+        if not files:
+            raise HTTPException(400, 'the form holds no file; send files as fields "file".')
+    except BaseException:
+        _delete(path for _, path in files)
+        raise
+    if wants_events(request):
+        return events(request, _reading(service, files))
+    report = None
+    async for name, value in _reading(service, files):
+        report = value if name == "report" else report
+    assert report is not None
+    if report["failures"] and not report["documents"]:
+        raise HTTPException(422, " ".join(failure["message"] for failure in report["failures"]))
+    return reply(report, 201 if any(one["new"] for one in report["documents"]) else 200)
+
+
+def safe_name(name: str) -> str:
+    """Return the file's name without any folder; 400 where it is none that a file may have."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    try:
+        size = len(last.encode())
+    except UnicodeEncodeError:
+        size = NAME_BYTES + 1
+    if not last or last.startswith(".") or not last.isprintable() or size > NAME_BYTES:
+        raise HTTPException(
+            400,
+            f"a file is called {last[:40]!r}; expected 1 to {NAME_BYTES} bytes of printable"
+            " characters that do not begin with a dot.",
+        )
+    return last
+
+
+def _named(request: Request) -> str:
+    return str(request.path_params["document"])
+
+
+def _expect_writing(service: Service) -> None:
+    if service.options.read_only:
+        raise HTTPException(403, "this server is read-only; it takes and removes no documents.")
+
+
+def _copy(part: UploadFile, folder: Path) -> Path:
+    """Copy a part to a file of its own; return its path."""
+    descriptor, path = tempfile.mkstemp(prefix=".", dir=folder)
+    with os.fdopen(descriptor, "wb") as file:
+        while piece := part.file.read(1 << 20):
+            file.write(piece)
+    return Path(path)
+
+
+def _delete(paths: Any) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+async def _reading(service: Service, files: list[tuple[str, Path]]) -> AsyncIterator[Event]:
+    """Read the files in the writer's thread; yield progress, each result, and the report."""
+    loop = asyncio.get_running_loop()
+    queue: asyncio.Queue[Event | None] = asyncio.Queue()
+
+    def emit(item: Event | None) -> None:
+        loop.call_soon_threadsafe(queue.put_nowait, item)
+
+    work = partial(_read, service, files, emit)
+    # Reading goes on where the client leaves: what was sent is read, as a shell's command would.
+    job = loop.run_in_executor(service.writing, work)
+    job.add_done_callback(lambda _: queue.put_nowait(None))
+    while (item := await queue.get()) is not None:
+        yield item
+    await job
+
+
+def _read(service: Service, files: list[tuple[str, Path]], emit: Callable[[Event], None]) -> None:
+    """Read files one after the other, each under its own name, and delete them."""
+    results: list[IngestResult] = []
+    try:
+        for name, path in files:
+            place = service.uploads / name
+            path.replace(place)
+            for result in _ingested(service, place, emit):
+                results.append(result)
+                emit(("document", _described(service, result.to_dict())))
+            _delete([place])
+    finally:
+        _delete(path for _, path in files)
+        _delete(service.uploads / name for name, _ in files)
+    emit(("report", _described(service, IngestReport.of(results).to_dict())))
+
+
+def _ingested(
+    service: Service, place: Path, emit: Callable[[Event], None]
+) -> Iterator[IngestResult]:
+    assert service.writer is not None
+
+    def report(step: IngestProgress) -> None:
+        emit(("progress", {**vars(step)}))
+
+    for result in service.writer.ingest_each(place, progress=report):
+        service.metrics.count_tokens(result.tokens)
+        yield result
+
+
+def _described(service: Service, value: Any) -> Any:
+    """Return a report in which sentences name no folder of the server."""
+    if isinstance(value, dict):
+        return {name: _described(service, item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_described(service, item) for item in value]
+    return without_paths(value, service) if isinstance(value, str) else value

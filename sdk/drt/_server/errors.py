@@ -1,0 +1,71 @@
+"""From errors to responses: a status, and one sentence in the shape that OpenAI's clients read."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from .. import _errors as errors
+
+if TYPE_CHECKING:
+    from .service import Service
+
+log = logging.getLogger("drt.server")
+
+
+class OverloadedError(errors.DrtError):
+    """More work waits than the server takes."""
+
+
+# The first that fits counts: special errors stand before their bases.
+STATUS: tuple[tuple[type[errors.DrtError], int], ...] = (
+    (OverloadedError, 503),
+    (errors.QuestionError, 400),
+    (errors.ConfigError, 400),
+    (errors.NotFoundError, 404),
+    (errors.UnsupportedFormatError, 415),
+    (errors.DocumentError, 422),
+    (errors.SessionError, 409),
+    (errors.LibraryBusyError, 503),
+    (errors.StorageFullError, 507),
+    (errors.DrtError, 500),
+)
+RETRY_SECONDS = "5"
+MISTAKE = "a mistake of the server, not yours; its log has the details."
+
+
+def error_body(message: str, kind: str, status: int) -> dict[str, Any]:
+    """Return the JSON of an error, the same for all routes."""
+    return {"error": {"message": message, "type": kind, "param": None, "code": status}}
+
+
+def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
+    """Return the status and the JSON for an exception; what is not ours is logged, not shown."""
+    if isinstance(error, HTTPException):
+        return error.status_code, error_body(error.detail, "request_error", error.status_code)
+    for kind, status in STATUS:
+        if isinstance(error, kind):
+            message = without_paths(str(error), service)
+            return status, error_body(message, type(error).__name__, status)
+    log.error("unexpected error", exc_info=error)
+    return 500, error_body(MISTAKE, "server_error", 500)
+
+
+def without_paths(sentence: str, service: Service) -> str:
+    """Return a sentence that names no folder of the server."""
+    for folder in (service.uploads, service.library.path.absolute(), service.library.path):
+        sentence = sentence.replace(f"{folder}/", "").replace(str(folder), "the library")
+    return sentence.replace("the library at the library", "the library")
+
+
+async def respond(request: Request, error: Exception) -> Response:
+    """Turn an exception into its response."""
+    status, body = described(error, request.app.state.service)
+    headers = dict(getattr(error, "headers", None) or {})
+    if status == 503:
+        headers["Retry-After"] = RETRY_SECONDS
+    return JSONResponse(body, status, headers=headers)

@@ -1,0 +1,237 @@
+"""The load test of ``drt bench serve``: many clients, one server in a process of its own.
+
+Every client asks its next question as soon as it has the answer to the last. Latencies stand beside
+those of one client alone, timed in the same run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import multiprocessing
+import os
+import re
+import signal
+import statistics
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import h11
+
+from .._assistant import Assistant
+from .._errors import ConfigError
+from .app import make_app
+from .options import ServeOptions
+from .process import run
+
+START_SECONDS = 300.0
+ALONE = 8  # questions of one client
+STATIONS = 200
+MIB = 1 << 20
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How many ``clients`` ask for how many ``seconds``; ``file`` and ``question`` replace ours."""
+
+    clients: int = 64
+    seconds: float = 60.0
+    file: str | None = None
+    question: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.clients <= 512 or not self.seconds > 0:
+            raise ConfigError(
+                f"clients is {self.clients} and seconds is {self.seconds}; expected 1 to 512, and"
+                " more than 0."
+            )
+        if (self.file is None) != (self.question is None):
+            raise ConfigError("serve takes a file and a question to ask it, or neither.")
+
+    def questions(self) -> Iterator[str]:
+        """Yield questions without end."""
+        if self.question is not None:
+            return itertools.repeat(self.question)
+        numbers = itertools.cycle(range(STATIONS))
+        return (f"How many crates are kept at station {number}?" for number in numbers)
+
+
+@dataclass
+class _Tally:
+    """Seconds of the answers that came, and what else came."""
+
+    seconds: list[float] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+def bench_serve(options: LoadOptions, **runtime: Any) -> dict[str, Any]:
+    """Return the JSON of ``drt bench serve``; ``runtime`` says how the model is loaded."""
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="drt-bench-") as folder:
+        file = Path(options.file) if options.file else Path(folder) / "stations.txt"
+        if options.file is None:
+            file.write_text(_stations(), encoding="utf-8")
+        library = Path(folder) / "library"
+        with Assistant(library, **runtime) as assistant:
+            assistant.ingest(file)
+        context = multiprocessing.get_context("spawn")
+        ours, theirs = context.Pipe()
+        process = context.Process(target=_serve, args=(library, runtime, theirs), daemon=True)
+        process.start()
+        try:
+            if not ours.poll(START_SECONDS):
+                raise ConfigError(f"the server did not start within {START_SECONDS:g} s.")
+            result = asyncio.run(_measure(str(ours.recv()), options))
+        finally:
+            if process.pid is not None and process.is_alive():
+                os.kill(process.pid, signal.SIGTERM)
+            process.join(60)
+            process.kill()
+    return {
+        "bench": "serve",
+        **result,
+        "seconds": time.perf_counter() - began,
+        "model": str(runtime.get("model", "drt-small-en")),
+    }
+
+
+def _serve(library: Path, runtime: dict[str, Any], pipe: Connection) -> None:
+    """Serve in the child, and send the address to the parent."""
+    with Assistant(library, **runtime) as assistant:
+        options = ServeOptions(port=0, queue=1024)
+        run(make_app(assistant, options), options, pipe.send)
+
+
+async def _measure(address: str, options: LoadOptions) -> dict[str, Any]:
+    questions = options.questions()
+    alone, load = _Tally(), _Tally()
+    await _client(address, itertools.islice(questions, 2), _Tally())  # the first pays for loading
+    await _client(address, itertools.islice(questions, ALONE), alone)
+    before = await _memory(address)
+    end = time.perf_counter() + options.seconds
+    until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
+    clients = [asyncio.create_task(_client(address, until, load)) for _ in range(options.clients)]
+    began = time.perf_counter()
+    await asyncio.gather(*clients)
+    elapsed = time.perf_counter() - began
+    after = await _memory(address)
+    if not alone.seconds or not load.seconds:
+        raise ConfigError(f"no question was answered: {(alone.errors + load.errors)[:1]}")
+    single = statistics.median(alone.seconds)
+    rows = [_row("one client, p50", single, "s")]
+    for share in (50, 95, 99):
+        name = f"{options.clients} clients, p{share}"
+        rows.append(_row(name, _quantile(load.seconds, share), "s", "one client, p50", single))
+    rate = len(load.seconds) / elapsed
+    rows.append(_row("answers", rate, "/s", "one client", 1 / single))
+    rows.append(_row("errors", len(load.errors), "requests"))
+    rows.append(_row("memory before", before / MIB, "MiB"))
+    rows.append(_row("memory after", after / MIB, "MiB", "memory before", before / MIB))
+    return {"rows": rows, "calibration": {"answers": len(load.seconds)}}
+
+
+async def _client(address: str, questions: Iterator[str], tally: _Tally) -> None:
+    """Ask over one connection, which is opened again where the server closes it."""
+    connection = _Connection(address)
+    for question in questions:
+        began = time.perf_counter()
+        body = json.dumps({"question": question}).encode()
+        try:
+            status, content = await connection.request("POST", "/v1/ask", body)
+        except (OSError, h11.RemoteProtocolError, asyncio.IncompleteReadError) as error:
+            tally.errors.append(repr(error))
+            connection = _Connection(address)
+            continue
+        if status == 200:
+            tally.seconds.append(time.perf_counter() - began)
+        else:
+            tally.errors.append(f"{status} {content[:200]!r}")
+    await connection.close()
+
+
+async def _memory(address: str) -> float:
+    """Return the server's resident bytes, as its metrics say them; 0 where they do not."""
+    connection = _Connection(address)
+    _, content = await connection.request("GET", "/metrics", b"")
+    await connection.close()
+    match = re.search(r"^process_resident_memory_bytes (\S+)$", content.decode(), flags=re.M)
+    return float(match[1]) if match else 0.0
+
+
+class _Connection:
+    """One connection of HTTP/1.1, kept open."""
+
+    def __init__(self, address: str) -> None:
+        self._place = urlsplit(address)
+        self._state = h11.Connection(h11.CLIENT)
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def request(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send a request; return the status and the body of its response."""
+        if self._streams is None:
+            assert self._place.hostname is not None
+            self._streams = await asyncio.open_connection(self._place.hostname, self._place.port)
+        reader, writer = self._streams
+        headers = [("Host", self._place.netloc), ("Content-Length", str(len(body)))]
+        for part in (
+            h11.Request(method=method, target=path, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        ):
+            writer.write(self._state.send(part) or b"")
+        await writer.drain()
+        status, content = 0, b""
+        while True:
+            event = self._state.next_event()
+            if event is h11.NEED_DATA:
+                self._state.receive_data(await reader.read(1 << 16))
+            elif isinstance(event, h11.Response):
+                status = event.status_code
+            elif isinstance(event, h11.Data):
+                content += bytes(event.data)
+            elif isinstance(event, h11.EndOfMessage):
+                break
+        self._state.start_next_cycle()
+        return status, content
+
+    async def close(self) -> None:
+        """Close the connection, where it was opened."""
+        if self._streams is not None:
+            self._streams[1].close()
+
+
+def _stations() -> str:
+    lines = (
+        f"At station {number}, {number * 7 % 97 + 3} crates are kept in the store. The keeper of"
+        f" station {number} writes the log every evening and counts the coal on Mondays."
+        for number in range(STATIONS)
+    )
+    return "\n\n".join(lines)
+
+
+def _quantile(values: list[float], share: int) -> float:
+    """Return a percentile by the nearest rank."""
+    ordered = sorted(values)
+    return ordered[max(0, -(-len(ordered) * share // 100) - 1)]
+
+
+def _row(
+    name: str, value: float, unit: str, against: str | None = None, other: float = 0.0
+) -> dict[str, Any]:
+    ratio = value / other if against is not None and other else None
+    against = against if ratio is not None else None
+    return {
+        "name": name,
+        "median": value,
+        "iqr": 0.0,
+        "unit": unit,
+        "against": against,
+        "ratio": ratio,
+    }

@@ -1,0 +1,66 @@
+"""How a library is served: addresses, token and limits. Imports nothing of the extra."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from .._errors import ConfigError
+
+MIB = 1 << 20
+SHORTEST_TOKEN = 16
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """How a library is served.
+
+    host, port: where to listen; port 0 takes a free one. Other addresses than this machine's own
+    need a token. token: what clients must send as ``Authorization: Bearer``. allowed_hosts: names
+    that clients may call the server by, besides localhost and addresses. allowed_origins: other
+    web pages that may use it, such as ``https://notes.example``. max_upload: bytes of an upload.
+    timeout: seconds that a request may take, uploads excepted. queue: questions that may wait.
+    read_only: whether uploads and removals are refused.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    token: str | None = None
+    allowed_hosts: tuple[str, ...] = ()
+    allowed_origins: tuple[str, ...] = ()
+    max_upload: int = 256 * MIB
+    timeout: float = 120.0
+    queue: int = 256
+    read_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not _plain(self.token)):
+            raise ConfigError(
+                f"the token has {len(self.token)} characters, expected {SHORTEST_TOKEN} or more,"
+                " printable and without spaces; `openssl rand -hex 24` makes one."
+            )
+        if self.token is None and not is_loopback(self.host):
+            raise ConfigError(
+                f"{self.host} can be reached from other machines, which needs a token; set one, or"
+                " listen on 127.0.0.1."
+            )
+        for name in ("max_upload", "timeout", "queue"):
+            if getattr(self, name) <= 0:
+                raise ConfigError(f"{name} is {getattr(self, name)}, expected more than 0.")
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _plain(token: str) -> bool:
+    return token.isascii() and token.isprintable() and " " not in token
+
+
+ServeOptions.__module__ = "drt"  # where users import it from

@@ -1,0 +1,98 @@
+"""Running the application: one process of uvicorn that ends when what runs is finished."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from .._errors import ConfigError
+
+if TYPE_CHECKING:
+    from .options import ServeOptions
+
+HEADER_SECONDS = 10.0  # in which a new connection must have sent its first request
+HEADER_BYTES = 64 * 1024
+CONNECTIONS = 1024
+IDLE_SECONDS = 30
+
+
+class _Protocol(H11Protocol):
+    """HTTP/1.1 that closes connections on which no request arrives."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self.loop.call_later(HEADER_SECONDS, self._expect_request)
+
+    def _expect_request(self) -> None:
+        if self.cycle is None and not self.transport.is_closing():
+            self.transport.close()
+
+
+class _Server(uvicorn.Server):
+    """A server that says when it listens, and whose end is no death by signal."""
+
+    def __init__(self, config: uvicorn.Config, ready: Callable[[str], None] | None) -> None:
+        super().__init__(config)
+        self._ready = ready
+
+    async def startup(self, sockets: Any = None) -> None:
+        await super().startup(sockets)
+        if self._ready is not None and self.started:
+            host, port = self.servers[0].sockets[0].getsockname()[:2]
+            self._ready(f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}")
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on the first signal, and at once on the second; do not raise them again."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def run(app: Starlette, options: ServeOptions, ready: Callable[[str], None] | None) -> None:
+    """Serve until a signal; raises ``ConfigError`` where the address cannot be listened on."""
+    app.state.service.load()
+    try:
+        asyncio.run(make_server(app, options, ready).serve())
+    except SystemExit:  # uvicorn's way to say that it could not listen
+        raise ConfigError(
+            f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"
+            " --port, or 0 for a free one."
+        ) from None
+
+
+def make_server(
+    app: Starlette, options: ServeOptions, ready: Callable[[str], None] | None = None
+) -> uvicorn.Server:
+    """Return a server for the application, with the limits of connections."""
+    config = uvicorn.Config(
+        app,
+        host=options.host.strip("[]"),
+        port=options.port,
+        http=_Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=CONNECTIONS,
+        timeout_keep_alive=IDLE_SECONDS,
+        h11_max_incomplete_event_size=HEADER_BYTES,
+    )
+    return _Server(config, ready)

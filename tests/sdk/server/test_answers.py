@@ -1,0 +1,195 @@
+"""Questions over HTTP: the published JSON, events, sessions, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jsonschema
+import pytest
+
+from drt import schema
+from drt_engine import errors
+from tests.sdk.fakes import FakeEngine
+from tests.sdk.server.conftest import Client, Serve
+
+QUESTION = "Which period?"
+
+
+def events(text: str) -> list[tuple[str, Any]]:
+    pairs = [part.split("\ndata: ") for part in text.strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data)) for name, data in pairs]
+
+
+def test_an_answer_is_as_published_and_names_no_folder(client: Client) -> None:
+    response = client.post("/v1/ask", json={"question": QUESTION, "top_k": 4})
+    answer = response.json()
+    assert response.status_code == 200, answer
+    jsonschema.validate(answer, schema("ask"))
+    assert answer["citations"][0]["source"] == "handbook.txt"
+
+
+def test_events_are_pieces_then_the_answer(client: Client) -> None:
+    response = client.post("/v1/ask", json={"question": QUESTION, "stream": True})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    received = events(response.text)
+    for _, value in received:
+        jsonschema.validate(value, schema("ask-line"))
+    assert [name for name, _ in received] == ["piece", "piece", "answer"]
+    assert "".join(v["text"] for _, v in received[:-1]) == received[-1][1]["answer"]
+
+
+def test_an_error_in_a_stream_is_its_last_event(client: Client) -> None:
+    response = client.post(
+        "/v1/ask", json={"question": "?!"}, headers={"accept": "text/event-stream"}
+    )
+    ((name, value),) = events(response.text)
+    assert name == "error" and "no words" in value["error"]["message"]
+
+
+def test_a_conversation_is_stored_listed_renamed_and_deleted(client: Client) -> None:
+    asked = {"question": QUESTION, "session": "a/b"}
+    assert client.post("/v1/ask", json=asked).json()["found"]
+    client.post("/v1/ask", json={**asked, "stream": True})
+    (info,) = client.get("/v1/sessions").json()["sessions"]
+    assert (info["name"], info["turns"]) == ("a/b", 2)
+    assert len(client.get("/v1/sessions", params={"words": "period"}).json()["turns"]) == 2
+    assert client.patch("/v1/sessions/a/b", json={"name": "kept"}).status_code == 200
+    shown = client.get("/v1/sessions/kept").json()
+    jsonschema.validate(shown, schema("session-show"))
+    assert client.delete("/v1/sessions/kept").status_code == 200
+    assert client.get("/v1/sessions").json() == {"sessions": []}
+
+
+def test_a_summary_and_a_trace(client: Client) -> None:
+    summary = client.post("/v1/summarize", json={"documents": ["handbook.txt"], "words": 30})
+    jsonschema.validate(summary.json(), schema("summarize"))
+    trace = client.post("/v1/trace", json={"question": QUESTION})
+    jsonschema.validate(trace.json(), schema("trace"))
+
+
+def test_a_search_is_as_published(client: Client) -> None:
+    found = client.post("/v1/search", json={"query": "notice period", "retriever": "lexical"})
+    jsonschema.validate(found.json(), schema("search"))
+    assert client.post("/v1/search", json={"words": "x"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "words"),
+    [
+        ({}, 400, "question"),
+        ({"question": 3}, 400, "string"),
+        ({"question": "x", "zeppelin": 1}, 400, "zeppelin"),
+        ({"question": "x", "mode": "sing"}, 400, "mode"),
+        ({"question": "x" * 20_001}, 400, "too long"),
+        ({"question": "?!"}, 400, "no words"),
+        ({"question": "x", "documents": ["none.txt"]}, 404, "none.txt"),
+        ({"question": "x", "documents": ["/etc/passwd"]}, 404, "passwd"),
+        ({"question": "x \ud800"}, 400, "UTF-8"),
+        ([], 400, "object"),
+    ],
+)
+def test_bad_questions_are_refused_in_a_sentence(
+    client: Client, body: Any, status: int, words: str
+) -> None:
+    response = client.post("/v1/ask", content=json.dumps(body))
+    error = response.json()["error"]
+    assert response.status_code == status, error
+    assert words in error["message"] and "Traceback" not in error["message"]
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a": NaN'])
+def test_what_is_no_json_is_refused(client: Client, content: bytes) -> None:
+    for path in ("/v1/ask", "/v1/chat/completions"):
+        assert client.post(path, content=content).status_code == 400
+
+
+def test_no_file_of_the_server_can_be_named(client: Client) -> None:
+    for since in ("/etc/passwd", "handbook.txt"):
+        body = {"documents": ["handbook.txt"], "since": since}
+        assert client.post("/v1/summarize", json=body).status_code == 400
+    assert client.post("/v1/summarize", json={"documents": ["/etc/hostname"]}).status_code == 404
+    for path in (
+        "/v1/documents/..%2f..%2fetc%2fpasswd/text",
+        "/../pyproject.toml",
+        "/v1/passages/x",
+    ):
+        assert client.get(path).status_code == 404
+
+
+def test_mistakes_of_the_program_are_not_shown(client: Client, engine: FakeEngine) -> None:
+    engine.raises["ask"] = RuntimeError("/secret/folder")
+    response = client.post("/v1/ask", json={"question": QUESTION})
+    assert response.status_code == 500 and "secret" not in response.text
+
+
+def test_errors_of_the_library_name_no_folder(serve: Serve, engine: FakeEngine) -> None:
+    client = serve()
+    assert "/" not in client.post("/v1/ask", json={"question": QUESTION}).json()["error"]["message"]
+    engine.raises["ask"] = errors.LockTimeout("busy")
+    # Without documents it is refused before the engine is asked.
+    assert client.post("/v1/ask", json={"question": QUESTION}).status_code in (400, 503)
+
+
+def test_questions_wait_in_a_queue_and_equal_ones_are_answered_once(
+    client: Client, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import drt._engine as seam
+
+    waiting, go = threading.Event(), threading.Event()
+    plain = engine.ask
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        waiting.set()
+        go.wait(10)
+        return plain(*arguments, **options)
+
+    monkeypatch.setitem(vars(seam), "ask", slow)
+    service = client.app.state.service
+    with ThreadPoolExecutor(8) as pool:
+
+        def ask(question: str) -> Any:
+            return client.post("/v1/ask", json={"question": question})
+
+        first = pool.submit(ask, "Which keeper?")
+        assert waiting.wait(10)
+        same = [pool.submit(ask, QUESTION) for _ in range(5)]
+        bad = pool.submit(ask, "?!")
+        deadline = threading.Event()
+        for _ in range(200):
+            jobs = list(service.questions._jobs)
+            if sum(len(job.futures) for job in jobs) == 6:
+                break
+            deadline.wait(0.01)
+        assert service.questions.waiting == 2
+        go.set()
+        assert first.result().status_code == 200 and bad.result().status_code == 400
+        assert {one.result().json()["answer"] for one in same} == {"period"}
+    assert [one["question"] for one in engine.asked].count(QUESTION) == 1
+
+
+def test_too_many_questions_are_refused_with_a_time_to_come_again(
+    serve: Serve, client: Client
+) -> None:
+    from drt._server.questions import _Job
+
+    crowded = serve(queue=1)
+    questions = crowded.app.state.service.questions
+    questions._jobs.append(_Job("Which keeper?", {}, None))  # as if one waited
+    response = crowded.post("/v1/ask", json={"question": QUESTION})
+    questions._jobs.clear()
+    assert response.status_code == 503 and response.headers["retry-after"]
+
+
+def test_a_request_that_takes_too_long_is_given_up(
+    serve: Serve, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import drt._engine as seam
+
+    hurried, go = serve(timeout=0.05), threading.Event()
+    monkeypatch.setitem(vars(seam), "ask", lambda *_, **__: go.wait(5))
+    response = hurried.post("/v1/ask", json={"question": QUESTION})
+    go.set()
+    assert response.status_code == 504 and "0.05 s" in response.json()["error"]["message"]

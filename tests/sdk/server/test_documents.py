@@ -1,0 +1,136 @@
+"""Documents over HTTP: upload, list, text, passage, remove; names and files that are hostile."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import jsonschema
+import pytest
+
+from drt import Assistant, schema
+from tests.sdk.server.conftest import HANDBOOK, Client, Serve
+from tests.sdk.server.test_answers import events
+
+
+def send(client: Client, name: str, content: bytes, **headers: str) -> Any:
+    return client.post("/v1/documents", files={"file": (name, content)}, headers=headers)
+
+
+def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Assistant) -> None:
+    client = serve()
+    response = send(client, "handbook.txt", HANDBOOK.encode())
+    report = response.json()
+    assert response.status_code == 201, report
+    jsonschema.validate(report, schema("ingest"))
+    (document,) = report["documents"]
+    assert document["source"] == "handbook.txt" and document["new"]
+    assert send(client, "handbook.txt", HANDBOOK.encode()).status_code == 200
+    listed = client.get("/v1/documents").json()
+    jsonschema.validate(listed, schema("library-list"))
+    answer = client.post("/v1/ask", json={"question": "Which period?"}).json()
+    citation = answer["citations"][0]
+    text = client.get(f"/v1/documents/{document['id']}/text").json()
+    assert text["text"] == HANDBOOK and text["characters"] == len(HANDBOOK)
+    assert text["text"][citation["start"] : citation["end"]] == citation["quote"]
+    part = client.get("/v1/documents/handbook.txt/text", params={"start": 4, "end": 10}).json()
+    assert (part["text"], part["start"], part["end"]) == ("notice", 4, 10)
+    shown = client.get(f"/v1/passages/{citation['handle']}", params={"around": 10}).json()
+    jsonschema.validate(shown, schema("show"))
+    assert client.get(f"/v1/documents/{document['id']}").json()["title"]
+    removed = client.delete(f"/v1/documents/{document['id']}", params={"forget": "1"})
+    assert removed.json()["id"] == document["id"]
+    assert client.get(f"/v1/documents/{document['id']}").status_code == 404
+    uploads = client.app.state.service.uploads
+    assert list(uploads.iterdir()) == []
+
+
+def test_a_new_version_replaces_the_older_one(serve: Serve) -> None:
+    client = serve()
+    send(client, "note.txt", b"The gate is locked at nine.\n")
+    send(client, "note.txt", b"The gate is locked at ten.\n")
+    sources = [one["source"] for one in client.get("/v1/documents").json()["documents"]]
+    assert sources.count("note.txt") >= 1
+
+
+def test_progress_comes_as_events(serve: Serve) -> None:
+    response = send(serve(), "a.txt", HANDBOOK.encode(), accept="text/event-stream")
+    received = events(response.text)
+    assert [name for name, _ in received] == ["progress", "document", "report"]
+    jsonschema.validate(received[1][1], schema("ingest-line"))
+    assert received[0][1]["total_characters"] >= received[0][1]["characters"] > 0
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", "..", ".hidden", "../../etc/cron.d/x", "C:\\x\\..\\.bad", "a\x00b.txt", "é" * 150],
+)
+def test_names_lead_nowhere_else(serve: Serve, name: str) -> None:
+    client = serve()
+    body = (
+        '--b\r\nContent-Disposition: form-data; name="file"; filename="'
+        + name.replace("\\", "\\\\")
+        + '"\r\n\r\nThe gate is locked at nine.\r\n--b--\r\n'
+    )
+    response = client.post(
+        "/v1/documents",
+        content=body.encode(),
+        headers={"content-type": "multipart/form-data; boundary=b"},
+    )
+    if response.status_code == 201:
+        assert response.json()["documents"][0]["source"] == "x"
+    else:
+        assert response.status_code in (400, 415) and response.json()["error"]["message"]
+    uploads = client.app.state.service.uploads
+    assert not uploads.exists() or not list(uploads.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("empty.txt", b"", "empty"),
+        ("a.pdf", b"%PDF-1.7 broken", "a.pdf"),
+        ("a.docx", b"PK\x03\x04 broken", "a.docx"),
+        ("a.bin", bytes(range(256)) * 20, "a.bin"),
+    ],
+)
+def test_files_that_cannot_be_read_are_a_sentence(
+    serve: Serve, name: str, content: bytes, words: str
+) -> None:
+    response = send(serve(), name, content)
+    assert response.status_code == 422, response.text
+    message = response.json()["error"]["message"]
+    assert words in message and "/" not in message.replace("and/or", "")
+
+
+def test_one_bad_file_does_not_stop_the_others(serve: Serve) -> None:
+    files = [("file", ("bad.txt", b"")), ("file", ("good.txt", HANDBOOK.encode()))]
+    report = serve().post("/v1/documents", files=files).json()
+    assert [one["source"] for one in report["documents"]] == ["good.txt"]
+    assert report["failures"][0]["source"].endswith("bad.txt")
+    assert "/" not in json.dumps(report["failures"])
+
+
+def test_a_form_without_files_and_many_files_are_refused(serve: Serve) -> None:
+    client = serve()
+    assert client.post("/v1/documents", data={"file": "text"}).status_code in (400, 415)
+    assert client.post("/v1/documents", json={}).status_code == 415
+    many = [("file", (f"{number}.txt", b"x")) for number in range(65)]
+    assert client.post("/v1/documents", files=many).status_code == 400
+    headers = {"content-type": "multipart/form-data"}
+    assert client.post("/v1/documents", content=b"x", headers=headers).status_code == 400
+
+
+def test_a_read_only_server_takes_and_removes_nothing(serve: Serve) -> None:
+    client = serve(read_only=True)
+    assert send(client, "a.txt", b"text").status_code == 403
+    assert client.delete("/v1/documents/x").status_code == 403
+
+
+@pytest.mark.parametrize("query", ["start=-1", "start=x", "end=1e9", "start=" + "9" * 30])
+def test_places_that_are_no_numbers_are_refused(client: Client, query: str) -> None:
+    assert client.get(f"/v1/documents/handbook.txt/text?{query}").status_code == 400
+
+
+def test_formats_are_listed(client: Client) -> None:
+    assert any(".pdf" in one["suffixes"] for one in client.get("/v1/formats").json()["formats"])

@@ -1,0 +1,146 @@
+"""Names, origins, tokens and sizes; what the server says about itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jsonschema
+import pytest
+
+from drt import ConfigError, ServeOptions
+from tests.sdk.server.conftest import Client, Serve
+
+TOKEN = "0123456789abcdef0123"
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:8080", 200),
+        ("localhost", 200),
+        ("[::1]:8080", 200),
+        ("192.168.1.7", 200),
+        ("evil.example", 421),
+        ("127.0.0.1.evil.example", 421),
+        ("localhost:99999", 421),
+        ("", 421),
+    ],
+)
+def test_names_that_were_pointed_here_are_unknown(client: Client, host: str, status: int) -> None:
+    assert client.get("/v1/documents", headers={"host": host}).status_code == status
+
+
+def test_pages_of_others_are_refused(client: Client, serve: Serve) -> None:
+    for origin in ("https://evil.example", "null", "http://127.0.0.1:9999"):
+        refused = client.get("/v1/documents", headers={"origin": origin})
+        assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
+    ours = client.get("/v1/documents", headers={"origin": "http://127.0.0.1:8080"})
+    assert ours.status_code == 200
+    assert client.get("/v1/models", headers={"sec-fetch-site": "cross-site"}).status_code == 403
+    open_to = serve(allowed_origins=("https://notes.example",), allowed_hosts=("drt.example",))
+    headers = {"origin": "https://notes.example", "host": "drt.example"}
+    asked = open_to.options("/v1/ask", headers=headers)
+    assert asked.headers["access-control-allow-origin"] == "https://notes.example"
+    assert open_to.get("/v1/documents", headers=headers).status_code == 200
+
+
+def test_a_token_is_needed_for_all_but_health_and_the_page(serve: Serve) -> None:
+    client = serve(token=TOKEN, host="0.0.0.0")
+    assert client.get("/healthz").json() == {"status": "ok"}
+    for given in (None, "Bearer", f"Basic {TOKEN}", f"Bearer {TOKEN}x", "Bearer ", "Bearer é"):
+        headers = {} if given is None else {"authorization": given.encode("latin-1")}
+        refused = client.get("/v1/documents", headers=headers)
+        assert refused.status_code == 401 and refused.headers["www-authenticate"] == "Bearer"
+        assert client.get("/metrics", headers=headers).status_code == 401
+    good = client.get("/v1/documents", headers={"authorization": f"Bearer {TOKEN}"})
+    assert good.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"host": "0.0.0.0"},
+        {"host": "192.168.1.7"},
+        {"host": "::"},
+        {"token": "short"},
+        {"token": "with spaces in the middle"},
+        {"queue": 0},
+    ],
+)
+def test_options_that_are_not_safe_are_refused(options: Any) -> None:
+    with pytest.raises(ConfigError, match="expected|token"):
+        ServeOptions(**options)
+
+
+def test_bodies_that_are_too_long_are_refused(client: Client, serve: Serve) -> None:
+    long = b'{"question": "' + b"x" * (1 << 20) + b'"}'
+    assert client.post("/v1/ask", content=long).status_code == 413
+    small = serve(max_upload=1000)
+    response = small.post("/v1/documents", files={"file": ("a.txt", b"x" * 2000)})
+    assert response.status_code == 413 and small.get("/v1/documents").status_code == 200
+
+
+def test_a_body_that_comes_too_slowly_is_refused(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import asyncio
+
+    from drt._server import guard
+
+    monkeypatch.setattr(guard, "BODY_SECONDS", 0.02)
+    status: list[int] = []
+
+    async def ask() -> None:
+        async def receive() -> Any:
+            await asyncio.sleep(60)
+
+        async def send(message: Any) -> None:
+            status.append(message.get("status", 0))
+
+        headers = [(b"host", b"127.0.0.1")]
+        scope = {"type": "http", "method": "POST", "path": "/v1/ask", "headers": headers}
+        scope |= {"query_string": b"", "root_path": "", "http_version": "1.1", "raw_path": b""}
+        await client.app(scope, receive, send)
+
+    asyncio.run(ask())
+    assert status[0] == 408
+
+
+def test_every_response_has_headers_that_protect(client: Client) -> None:
+    for path in ("/healthz", "/v1/documents", "/nothing"):
+        headers = client.get(path).headers
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+    assert client.get("/nothing").json()["error"]["code"] == 404
+    assert client.get("/v1/ask").status_code == 405
+
+
+def test_metrics_count_requests_by_route(client: Client) -> None:
+    client.get("/v1/documents/handbook.txt")
+    client.get("/nothing/at/all")
+    text = client.get("/metrics").text
+    assert (
+        'drt_requests_total{method="GET",route="/v1/documents/{document}",status="200"} 1.0' in text
+    )
+    assert 'route="other"' in text and "process_resident_memory_bytes" in text
+    assert "drt_questions_waiting 0.0" in text
+
+
+def test_the_description_has_every_route_and_sound_schemas(client: Client) -> None:
+    description = client.get("/openapi.json").json()
+    routes = {(route.path, method) for route in client.app.routes for method in route.methods}
+    described = {
+        (path.replace("{session}", "{session:path}"), method.upper())
+        for path, item in description["paths"].items()
+        for method in item
+    }
+    assert {pair for pair in routes if pair[1] != "HEAD"} - {("/", "GET")} <= described | {
+        ("/page.css", "GET"),
+        ("/page.js", "GET"),
+    }
+    for given in description["components"]["schemas"].values():
+        jsonschema.Draft202012Validator.check_schema(given)
+    ask = description["paths"]["/v1/ask"]["post"]["requestBody"]["content"]["application/json"]
+    assert {"question", "documents", "top_k", "session"} <= set(ask["schema"]["properties"])
+    names = set(description["components"]["schemas"])
+    assert {"ask", "ask-line", "ingest", "show", "error"} <= names

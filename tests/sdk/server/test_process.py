@@ -1,0 +1,188 @@
+"""The server as a process runs it: sockets, signals, the documentation's commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drt import Assistant, ConfigError, Library, ServeOptions, bench, serve
+from tests.sdk.fakes import FakeEngine
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
+uvicorn = pytest.importorskip("uvicorn")
+httpx2 = pytest.importorskip("httpx2")
+
+
+@contextmanager
+def running(assistant: Assistant, **options: Any) -> Iterator[tuple[str, Any]]:
+    """Serves in a thread; yields the address and the server."""
+    from drt import asgi_app
+    from drt._server.process import make_server
+
+    addresses: list[str] = []
+    chosen = ServeOptions(port=0, **options)
+    server = make_server(asgi_app(assistant, chosen), chosen, addresses.append)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        until(lambda: bool(addresses))
+        yield addresses[0], server
+    finally:
+        server.should_exit = True
+        thread.join(30)
+    assert not thread.is_alive()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(1000):
+        if condition():
+            return
+        time.sleep(0.02)
+    raise AssertionError("waited in vain")
+
+
+def test_stopping_finishes_what_runs(
+    engine: FakeEngine, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import drt._engine as seam
+
+    asked, go, plain = threading.Event(), threading.Event(), engine.ask
+    assistant.ingest(handbook)
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        asked.set()
+        go.wait(10)
+        return plain(*arguments, **options)
+
+    monkeypatch.setitem(vars(seam), "ask", slow)
+    answers: list[Any] = []
+    with running(assistant) as (address, server):
+
+        def ask() -> None:
+            body = {"question": "Which period?"}
+            answers.append(httpx2.post(f"{address}/v1/ask", json=body, timeout=20).json())
+
+        client = threading.Thread(target=ask)
+        client.start()
+        assert asked.wait(10)
+        server.should_exit = True
+        time.sleep(0.1)
+        go.set()
+        client.join(20)
+    assert answers[0]["answer"] == "period"
+
+
+def test_connections_without_a_request_are_closed(
+    assistant: Assistant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drt._server import process
+
+    monkeypatch.setattr(process, "HEADER_SECONDS", 0.1)
+    with running(assistant) as (address, _):
+        port = int(address.rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
+            slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127")
+            assert slow.recv(100) == b""
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as hostile:
+            hostile.sendall(b"\x16\x03\x01 no http at all\r\n\r\n")
+            assert hostile.recv(100).startswith(b"HTTP/1.1 400")
+        assert httpx2.get(f"{address}/healthz").status_code == 200
+
+
+def test_an_address_in_use_is_a_sentence(assistant: Assistant) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options = ServeOptions(port=taken.getsockname()[1])
+        with pytest.raises(ConfigError, match="in use"):
+            serve(assistant, options)
+
+
+def test_the_commands_of_the_page_run(
+    assistant: Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("openai")
+    if subprocess.run(["which", "curl"], capture_output=True, check=False).returncode:
+        pytest.skip("there is no curl")
+    monkeypatch.chdir(ROOT)
+    with running(assistant) as (address, _):
+        page = PAGE.replace("http://127.0.0.1:8080", address).replace("drt-small-en", "fake")
+        commands = [
+            line
+            for block in re.findall(r"```sh\n(.*?)```", page, flags=re.S)
+            for line in block.splitlines()
+        ]
+        assert len(commands) >= 8
+        for command in commands:
+            command = command.replace("curl ", "curl --fail-with-body --silent --show-error ")
+            ended = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
+            assert ended.returncode == 0, (command, ended.stdout, ended.stderr)
+        for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
+            exec(compile(block, "serve.md", "exec"), {})
+
+
+def test_options_of_the_load_test_are_checked() -> None:
+    with pytest.raises(ConfigError, match="clients"):
+        bench("serve", clients=0)
+    with pytest.raises(ConfigError, match="no option 'pages'"):
+        bench("serve", pages=3)
+
+
+KILLED = """
+import sys
+from drt import Assistant, ServeOptions, serve
+from tests.model_folder import model_folder
+with Assistant(sys.argv[1], model=model_folder(), device="cpu", threads=1) as assistant:
+    serve(assistant, ServeOptions(port=0), ready=lambda address: print(address, flush=True))
+"""
+
+
+@pytest.mark.slow
+def test_killing_the_server_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    """Clients upload until it is killed: what was answered is in the library, whole."""
+    library = tmp_path / "library"
+    acknowledged: set[str] = set()
+    for round_ in range(3):
+        command = [sys.executable, "-c", KILLED, str(library)]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        with process.stdout:
+            address = process.stdout.readline().strip()
+
+        def send(client: int, address: str = address, round_: int = round_) -> None:
+            for number in range(1000):
+                name = f"{round_}-{client}-{number}.txt"
+                text = f"Keeper {name} counts the coal. " * 200
+                try:
+                    files = {"file": (name, text.encode())}
+                    sent = httpx2.post(f"{address}/v1/documents", files=files, timeout=60)
+                except httpx2.HTTPError:
+                    return
+                if sent.status_code == 201:
+                    acknowledged.add(name)
+
+        clients = [threading.Thread(target=send, args=(client,)) for client in range(3)]
+        for client in clients:
+            client.start()
+        goal = len(acknowledged) + 5
+        until(lambda goal=goal: len(acknowledged) >= goal)  # type: ignore[misc]
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        for client in clients:
+            client.join()
+        kept = Library(library)
+        names = {Path(document.source).name for document in kept.documents()}
+        assert acknowledged <= names
+        assert [one for one in kept.check() if one.severity == "error"] == []
+    assert len(acknowledged) >= 15
