@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from .._stream import AnswerStream
     from .._types import Answer, Citation
 
-NOT_FOUND = "The document does not say."
+HEADS = {"likely": "The document probably says it here:", "none": "The document does not say."}
+KINDS = {"likely": "likely passage: ", "none": "closest passage: "}
 
 
 async def list_models(request: Request) -> Response:
@@ -65,10 +66,10 @@ async def complete(request: Request) -> Response:
 
 def rendered(answer: Answer, base_url: str) -> tuple[str, list[dict[str, Any]]]:
     """Return an answer with its sources as text, and an annotation for each source's characters."""
-    text = answer.text if answer.found else NOT_FOUND
+    text = answer.text if answer.found else HEADS[answer.state]
     annotations: list[dict[str, Any]] = []
     for number, citation in enumerate(answer.citations, start=1):
-        line = _source(number, citation, is_evidence=answer.found)
+        line = _source(number, citation, kind="" if answer.found else KINDS[answer.state])
         start = len(text) + 2
         text = f"{text}\n\n{line}"
         place = {
@@ -81,13 +82,12 @@ def rendered(answer: Answer, base_url: str) -> tuple[str, list[dict[str, Any]]]:
     return text, annotations
 
 
-def _source(number: int, citation: Citation, *, is_evidence: bool) -> str:
+def _source(number: int, citation: Citation, *, kind: str) -> str:
     parts = [citation.title]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
     if citation.section:
         parts.append(citation.section.removeprefix(f"{citation.title} > "))
-    kind = "" if is_evidence else "closest passage: "
     return f"[{number}] {kind}{', '.join(dict.fromkeys(parts))}: {citation.sentence}"
 
 
