@@ -12,9 +12,9 @@ from pathlib import Path
 from drt_engine.bench.parts import generated_text
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import DocumentError
-from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.report import BenchRow, bench_row
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 

@@ -22,10 +22,10 @@ from drt_engine.bench.parts import (
     wait,
 )
 from drt_engine.documents import Source
-from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 

@@ -19,9 +19,9 @@ from drt_engine.bench.parts import (
 )
 from drt_engine.config.model import ModelConfig
 from drt_engine.documents import Source
-from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 
 TOKENS = 60_000

@@ -25,8 +25,8 @@ from drt_engine.bench import again
 from drt_engine.bench.ask import cold_processes
 from drt_engine.bench.parts import MEGA, BenchOptions, run_process
 from drt_engine.data.needle_words import ADJECTIVES, COLOURS, NOUNS, THINGS
-from drt_engine.evaluate.library import open_library
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
+from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import ChunkBatch, ChunkText, Store

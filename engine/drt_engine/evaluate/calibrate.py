@@ -23,13 +23,7 @@ from pathlib import Path
 from drt_engine.answer.ask import AskOptions
 from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.library import (
-    by_document,
-    file_names,
-    library_of,
-    progress,
-    select_cases,
-)
+from drt_engine.evaluate.library import by_document, file_names, progress, select_cases
 from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.logistic import fit_logistic
 from drt_engine.evaluate.metrics.reliability import (
@@ -42,6 +36,7 @@ from drt_engine.evaluate.metrics.reliability import (
 from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
 from drt_engine.evaluate.quote_fit import JudgedQuote, fit_quotes, quote_metrics
 from drt_engine.evaluate.report import EvalReport, Metrics
+from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import Calibration, Signals, log_odds
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime

@@ -17,12 +17,13 @@ from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.data.schema import FileQuestion, read_file_questions
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
-from drt_engine.evaluate.library import ALL, mean, open_library, progress, sample, temporary_folder
+from drt_engine.evaluate.library import ALL, mean, progress, sample
 from drt_engine.evaluate.metrics.auroc import auroc
 from drt_engine.evaluate.metrics.reliability import reliability
 from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library, temporary_folder
 from drt_engine.results import AnswerState
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime

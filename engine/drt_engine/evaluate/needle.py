@@ -25,11 +25,12 @@ from drt_engine.data.needles import (
 )
 from drt_engine.data.schema import read_corpus
 from drt_engine.errors import ConfigError
-from drt_engine.evaluate.library import library_of, mean, overlaps, progress
+from drt_engine.evaluate.library import mean, overlaps, progress
 from drt_engine.evaluate.metrics.qa_f1 import normalize_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.qa import best_quote, check_quoting
 from drt_engine.evaluate.report import EvalReport, Metrics
+from drt_engine.ingest.temporary import library_of
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.text.sentences import Span, split_sentences

@@ -22,7 +22,6 @@ from drt_engine.evaluate.library import (
     chunk_rows,
     file_names,
     grouped,
-    library_of,
     mean,
     overlaps,
     progress,
@@ -32,6 +31,7 @@ from drt_engine.evaluate.metrics.auroc import auroc, auroc_within
 from drt_engine.evaluate.metrics.qa_f1 import AnswerScore, is_right, score_answer
 from drt_engine.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
+from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import NO_EVIDENCE, QuoteFeatures, Signals
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime

@@ -19,7 +19,6 @@ from drt_engine.evaluate.library import (
     chunk_rows,
     file_names,
     grouped,
-    library_of,
     mean,
     overlaps,
     progress,
@@ -27,6 +26,7 @@ from drt_engine.evaluate.library import (
 )
 from drt_engine.evaluate.report import EvalReport, Metrics, Number
 from drt_engine.generate.prompt_run import open_prompt
+from drt_engine.ingest.temporary import library_of
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime

@@ -14,10 +14,11 @@ from typing import Literal
 
 from drt_engine.data.schema import SummaryItem, read_summaries
 from drt_engine.errors import ConfigError, EmptyDocument
-from drt_engine.evaluate.library import grouped, library_of, progress, select_cases
+from drt_engine.evaluate.library import grouped, progress, select_cases
 from drt_engine.evaluate.metrics.rouge import RougeScore, mean_rouge, rouge
 from drt_engine.evaluate.metrics.summary_baselines import joined, lead_summary, textrank_summary
 from drt_engine.evaluate.report import EvalReport, Metrics
+from drt_engine.ingest.temporary import library_of
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary.options import SummaryOptions

@@ -14,10 +14,11 @@ from drt_engine.answer.result import AnswerResult
 from drt_engine.documents import Source
 from drt_engine.errors import ConfigError, FingerprintMismatch
 from drt_engine.evaluate import calibrate, qa
-from drt_engine.evaluate.library import library_of, open_library, overlaps, sample
+from drt_engine.evaluate.library import overlaps, sample
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import library_of, open_library
 from drt_engine.model.calibration import Signals
 from drt_engine.results import Citation, Trace
 from drt_engine.runtime import Runtime
