@@ -212,6 +212,8 @@ def _summarise(drt: CommandLine, agreement: Path, draft: Path) -> None:
     expect(written["summary"] and written["sentences"], f"abstractive: {written}")
     lines = drt(f"summarize {agreement} --section 'Clause 3' --jsonl --words 40").splitlines()
     expect(lines and all(json.loads(line)["quote"] for line in lines), f"--section: {lines}")
+    text = drt(f"summarize {agreement} --markdown")
+    expect("[^1]: " in text, f"--markdown: {text}")
     changed = drt.json(f"summarize {agreement} --since {draft}")
     expect(changed["changes"], f"--since: {changed}")
 

@@ -13,7 +13,7 @@ from drt_cli._errors import DONE, FAILED, PARTLY
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
 from drt_cli._output import place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
-from drt_cli._text import one_line, printable
+from drt_cli._text import markdown, one_line, printable
 
 if TYPE_CHECKING:
     from drt import Summary
@@ -55,6 +55,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="Show where each sentence comes from.",
 )
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print Markdown, each place as a footnote.",
+)
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -63,6 +69,7 @@ def command(
     /,
     documents: tuple[str, ...],
     cite: bool,
+    as_markdown: bool,
     as_json: bool,
     as_lines: bool,
     **options: Any,
@@ -75,8 +82,10 @@ def command(
     \b
     Example: drt summarize handbook.md --section "Part 4" --words 100
     """
-    if as_json and as_lines:
-        raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
+    if as_json + as_lines + as_markdown > 1:
+        raise click.UsageError(
+            "--json prints one object, --jsonl one a line and --markdown a text; use one."
+        )
     failed = False
     with settings.assistant() as assistant:
         names: list[str] = []
@@ -96,6 +105,8 @@ def command(
     elif as_lines:
         for line in _lines(summary):
             print_line(line)
+    elif as_markdown:
+        click.echo(_as_markdown(summary, cite=cite))
     else:
         _print(summary, cite=cite)
     return PARTLY if failed else DONE
@@ -116,15 +127,49 @@ def _print(summary: Summary, *, cite: bool) -> None:
     if summary.text:
         say(printable(_numbered(summary) if cite else summary.text))
     if summary.changes_omitted:
-        total = len(summary.changes) + summary.changes_omitted
-        say(
-            f"... and {summary.changes_omitted} more of {total} changes; without --length and"
-            " --words all are listed."
-        )
+        say(_remark(summary))
     if cite and summary.sentences:
         click.echo()
         for number, sentence in enumerate(summary.sentences, start=1):
             say(f"[{number}] {place(sentence, share=False)}")
+
+
+def _remark(summary: Summary) -> str:
+    total = len(summary.changes) + summary.changes_omitted
+    return (
+        f"... and {summary.changes_omitted} more of {total} changes; without --length and --words"
+        " all are listed."
+    )
+
+
+def _as_markdown(summary: Summary, *, cite: bool) -> str:
+    """Return a paragraph of the sentences, or a list of the changes, and the places.
+
+    The places are footnotes, or a list where the text is not made of sentences that have one.
+    """
+    numbers = count(1)
+
+    def note() -> str:
+        return f"[^{next(numbers)}]" if cite else ""
+
+    has_notes = bool(summary.changes) or summary.mode == "extractive"
+    if summary.changes:
+        pairs = zip(summary.text.splitlines(), summary.changes, strict=True)
+        lines = [
+            f"- {markdown(line)}{'' if change.new is None else note()}" for line, change in pairs
+        ]
+    elif has_notes:
+        lines = [" ".join(f"{markdown(s.quote)}{note()}" for s in summary.sentences)]
+    else:
+        lines = [markdown(summary.text)]
+    if summary.changes_omitted:
+        lines += ["", markdown(_remark(summary))]
+    if cite and summary.sentences:
+        lines.append("")
+        for number, sentence in enumerate(summary.sentences, start=1):
+            label = f"[^{number}]:" if has_notes else "-"
+            lines.append(f"{label} {markdown(place(sentence, share=False))}")
+    return "\n".join(lines)
 
 
 def _numbered(summary: Summary) -> str:
