@@ -463,3 +463,5 @@ def _without_extras(drt: CommandLine) -> None:
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
     said = drt("bench serve --clients 2 --seconds 1", code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
+    said = drt("mcp --allow-ingest .", code=1)
+    expect("drt-assistant[mcp]" in said, f"mcp without its extra: {said}")

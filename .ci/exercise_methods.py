@@ -209,10 +209,14 @@ def _python_functions(drt: Any, agreement: Path) -> None:
 def _without_extras(drt: Any) -> None:
     """Call what needs an extra: it says which."""
     with drt.Assistant("python.library") as assistant:
-        for call in (drt.serve, drt.asgi_app):
+        for call, options in (
+            (drt.serve, [drt.ServeOptions(port=0)]),
+            (drt.asgi_app, []),
+            (drt.mcp_server, []),
+        ):
             try:
-                call(assistant, drt.ServeOptions(port=0))
+                call(assistant, *options)
             except drt.ConfigError as error:
-                expect("drt-assistant[serve]" in str(error), f"without its extra: {error}")
+                expect("pip install" in str(error), f"without its extra: {error}")
             else:
                 expect(False, f"{call} without its extra")

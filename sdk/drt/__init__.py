@@ -73,7 +73,7 @@ if typing.TYPE_CHECKING:
     from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
-    from ._serving import asgi_app, serve
+    from ._serving import asgi_app, mcp_server, serve
 
 __all__ = [
     "Answer",
@@ -139,6 +139,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "formats",
+    "mcp_server",
     "model_info",
     "models",
     "passage",
@@ -158,6 +159,7 @@ _LATE = {
     "AsyncSession": "_async",
     "ServeOptions": "_server.options",
     "asgi_app": "_serving",
+    "mcp_server": "_serving",
     "schema": "_schemas",
     "schemas": "_schemas",
     "serve": "_serving",
