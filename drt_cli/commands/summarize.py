@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,7 +11,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
-from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
+from drt_cli._options import (
+    Settings,
+    json_option,
+    jsonl_option,
+    part_options,
+    with_global_options,
+)
 from drt_cli._output import place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
 from drt_cli._text import markdown, one_line, printable
@@ -19,9 +26,19 @@ if TYPE_CHECKING:
     from drt import Summary
 
 
+def _file_or_date(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is None or Path(value).is_file() or re.fullmatch(r"\d{4}(-\d\d){0,2}", value):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is neither a file nor a date (YYYY, YYYY-MM or YYYY-MM-DD)."
+    )
+
+
 @with_global_options()
 @click.command("summarize")
-@click.argument("documents", nargs=-1, required=True, metavar="PATH|DOC...")
+@click.argument("documents", nargs=-1, metavar="[PATH|DOC]...")
 @click.option(
     "--length",
     type=click.Choice(["short", "medium", "long"]),
@@ -43,11 +60,13 @@ if TYPE_CHECKING:
 )
 @click.option("--focus", metavar="TEXT", help="What the summary should be about.")
 @click.option("--section", metavar="NAME", help="Only the sections whose name begins with this.")
+@part_options
 @click.option(
     "--since",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="What changed since the older version in this file.",
+    callback=_file_or_date,
+    metavar="FILE|DATE",
+    help="What changed since the older version in this file; or only documents of this day, month"
+    " or year (YYYY-MM-DD) or later.",
 )
 @click.option(
     "--cite/--no-cite",
@@ -77,7 +96,8 @@ def command(
     """Summarise documents, or what changed in one.
 
     PATH is a file or a folder, which is read first if it is new or changed; DOC is the id, title or
-    source of a document of the library. Several documents get one summary.
+    source of a document of the library. Several documents get one summary. With --tag, --type,
+    --pages or a date no document need be named: all that they leave are summarised.
 
     \b
     Example: drt summarize handbook.md --section "Part 4" --words 100
@@ -86,6 +106,8 @@ def command(
         raise click.UsageError(
             "--json prints one object, --jsonl one a line and --markdown a text; use one."
         )
+    if not documents and not any(options[name] for name in ("tags", "types", "pages", "since")):
+        raise click.UsageError("name a document to summarise, or filter them.")
     failed = False
     with settings.assistant() as assistant:
         names: list[str] = []
@@ -96,10 +118,11 @@ def command(
                 failed = failed or bool(report.failures)
             else:
                 names.append(document)
-        if not names:
+        if documents and not names:
             return FAILED
-        summary = assistant.summarize(names, **options)
-        remember(assistant.library.path, f"summary of {' '.join(documents)}", summary.sentences)
+        summary = assistant.summarize(names or None, **options)
+        subject = " ".join(documents) or "the documents that are left"
+        remember(assistant.library.path, f"summary of {subject}", summary.sentences)
     if as_json:
         print_json(summary.to_dict())
     elif as_lines:

@@ -54,8 +54,8 @@ def _list_changes(
 ) -> SummaryResult:
     new_text = "".join(view.iter_text(row.id))
     all_changes = [Wording.of(d, old_text, new_text) for d in differences(old_text, new_text)]
-    if options.section is not None:
-        spans, _ = section_spans(view, row, options.section)
+    if options.section is not None or options.pages is not None:
+        spans, _ = section_spans(view, row, options.section, options.pages)
         all_changes = [
             change
             for change in all_changes

@@ -69,8 +69,8 @@ def candidates_of_documents(
     section_names: list[str] = []
     for number, document in enumerate(documents):
         spans = None
-        if options.section is not None:
-            spans, names = section_spans(view, document, options.section)
+        if options.section is not None or options.pages is not None:
+            spans, names = section_spans(view, document, options.section, options.pages)
             section_names += names
             if not spans:
                 continue
