@@ -123,15 +123,20 @@ def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
     parts.append(one_line(citation.handle))
     if hasattr(citation, "score"):
         parts.append(f"score {citation.score:.2f}")
-    elif share:
+    elif share and citation.probability > 0:  # looked up, not retrieved
         parts.append(f"retrieved with {citation.probability:.0%}")
     return ", ".join(parts)
 
 
 def print_citation(citation: Citation, number: int | None = None) -> None:
     """Print a quote, its place, and the sentence around it with the quote marked."""
-    say(f'"{one_line(citation.quote)}"', bold=True)
     label = "" if number is None else f"[{number}] "
+    if citation.metadata is not None:
+        name, _, value = citation.metadata.partition(": ")
+        say(one_line(value), bold=True)
+        say(f"  {label}{one_line(citation.title)}, {name} in the file's metadata, not in its text")
+        return
+    say(f'"{one_line(citation.quote)}"', bold=True)
     say(f"  {label}{place(citation)}")
     if one_line(citation.context) != one_line(citation.quote):
         begin, end = marks()
@@ -180,7 +185,6 @@ def read_paths(
     paths: Sequence[str],
     settings: Settings,
     *,
-    tags: Sequence[str] = (),
     show: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why.
@@ -193,7 +197,7 @@ def read_paths(
     results: list[IngestResult] = []
     try:
         with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, tags=tags, progress=progress):
+            for result in assistant.ingest_each(paths, progress=progress):
                 results.append(result)
                 if progress is not None:
                     progress.clear()

@@ -22,11 +22,10 @@ OFFERED = {
     "poisoned",
     "poisoned_memory",
 }
-# Called by what is not Python of ours: click, Triton, io and mcp.
+# Called by what is not Python of ours: click, Triton and io.
 HOOKS = {
     "allocate",
     "format_commands",
-    "list_resources",
     "make_formatter",
     "seekable",
 }

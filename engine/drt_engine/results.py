@@ -50,7 +50,9 @@ class Citation:
     without a byte order mark, or of the page in a PDF. In formats whose text is kept as it is they
     hold exactly the quote; where a reader rewrites (LaTeX, tables) they hold what it was made of;
     other formats have none. ``context`` is the sentence around the quote, cut where it is very
-    long; it is ``sentence`` in JSON.
+    long; it is ``sentence`` in JSON. ``metadata`` is a field of the file's metadata with its value
+    ("author: Ann Lee") where the text does not say it: there is no quote then, and ``start`` and
+    ``end`` are 0.
     """
 
     document: str
@@ -66,6 +68,7 @@ class Citation:
     source_end: int | None = field(default=None, kw_only=True)
     probability: float
     context: str = field(default="", repr=False)
+    metadata: str | None = field(default=None, kw_only=True)
 
     @property
     def handle(self) -> str:

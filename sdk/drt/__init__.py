@@ -44,7 +44,6 @@ from ._types import (
     DoctorCheck,
     DoctorReport,
     DocumentInfo,
-    FilterOptions,
     Finding,
     FormatInfo,
     FoundTurn,
@@ -52,7 +51,6 @@ from ._types import (
     IngestReport,
     IngestResult,
     ModelInfo,
-    PartOptions,
     Passage,
     SearchHit,
     SearchOptions,
@@ -75,7 +73,7 @@ if typing.TYPE_CHECKING:
     from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
-    from ._serving import asgi_app, mcp_server, serve
+    from ._serving import asgi_app, serve
 
 __all__ = [
     "Answer",
@@ -95,7 +93,6 @@ __all__ = [
     "DocumentInfo",
     "DrtError",
     "EmptyDocumentError",
-    "FilterOptions",
     "Finding",
     "FormatInfo",
     "FoundTurn",
@@ -111,7 +108,6 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "NotFoundError",
-    "PartOptions",
     "Passage",
     "QuestionError",
     "SearchHit",
@@ -143,7 +139,6 @@ __all__ = [
     "doctor",
     "evaluate",
     "formats",
-    "mcp_server",
     "model_info",
     "models",
     "passage",
@@ -163,7 +158,6 @@ _LATE = {
     "AsyncSession": "_async",
     "ServeOptions": "_server.options",
     "asgi_app": "_serving",
-    "mcp_server": "_serving",
     "schema": "_schemas",
     "schemas": "_schemas",
     "serve": "_serving",

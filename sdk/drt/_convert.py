@@ -28,7 +28,6 @@ def document(row: DocumentRow, *, new: bool = False, skipped: tuple[str, ...] = 
         skipped=skipped,
         author=row.author,
         date=row.date,
-        tags=row.tags,
     )
 
 

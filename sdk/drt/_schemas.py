@@ -112,7 +112,14 @@ def _citation() -> Schema:
             "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
             "description": "character after the last that the quote comes from",
         },
-        probability=_share("with what share the quoted chunk was retrieved"),
+        probability=_share(
+            "with what share the quoted chunk was retrieved; 0 for what was looked up"
+        ),
+        metadata={
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+            "description": "a field of the file's metadata and its value, as in author: Ann Lee,"
+            " where the text does not say it: the quote is empty then",
+        },
     )
     sentence = {"type": "string", "description": "the sentence around the quote"}
     return _with(fields, sentence=sentence, handle=_HANDLE)

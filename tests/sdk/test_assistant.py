@@ -198,6 +198,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "source_start": None,
                 "source_end": None,
                 "probability": 0.5,
+                "metadata": None,
                 "sentence": "The notice period is thirty days.",
                 "handle": citation.handle,
             }

@@ -11,6 +11,7 @@ from typing import Literal
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.judge import Judgement, judge
+from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
@@ -20,7 +21,6 @@ from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
 from drt_engine.results import Trace
 from drt_engine.retrieval.candidates import RetrieverName
-from drt_engine.retrieval.filters import NO_FILTERS, Filters
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -35,7 +35,7 @@ class AskOptions:
 
     ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for).
     ``reread`` reads them with the question. ``record`` makes the answer's trace a full one, which
-    changes nothing else. ``filters`` restrict the documents, and the parts of them.
+    changes nothing else.
     """
 
     documents: tuple[str, ...] | None = None
@@ -46,7 +46,6 @@ class AskOptions:
     threshold: float | None = None
     max_tokens: int = 96
     record: bool = False
-    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if self.mode not in ("quote", "free"):
@@ -59,9 +58,7 @@ class AskOptions:
 
     def search_options(self) -> SearchOptions:
         """Return the part of the options that retrieval needs."""
-        return SearchOptions(
-            self.documents, self.top_k, self.retriever, self.reread, filters=self.filters
-        )
+        return SearchOptions(self.documents, self.top_k, self.retriever, self.reread)
 
 
 def ask(
@@ -181,7 +178,10 @@ def _draft(
     question: str,
     options: AskOptions,
 ) -> Generator[str, None, Draft]:
-    """Quote a cell or a span, or write; yield the text in pieces and return the whole."""
+    """Quote, or write; yield the text in pieces and return the whole.
+
+    What the document says of itself, then a cell of a table are looked up; all else is a span.
+    """
     if options.mode == "free":
         written = written_answer(
             runtime,
@@ -193,7 +193,9 @@ def _draft(
             max_tokens=options.max_tokens,
         )
         return (yield from written)
-    draft = table_answer(runtime, view, documents, question, run.passages)
+    draft = metadata_answer(view, question, options.documents, run.passages) or table_answer(
+        runtime, view, documents, question, run.passages
+    )
     if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
         draft = quote_answer(view, documents, run, judgement, question)
     if draft.text:

@@ -78,4 +78,5 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "line": _or_none(_is_count),
     "source_start": _or_none(_is_count),
     "source_end": _or_none(_is_count),
+    "metadata": _or_none(_is_text),
 }

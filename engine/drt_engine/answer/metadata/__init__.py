@@ -1,0 +1,1 @@
+"""Answers about a document itself: title, author, date, version, publisher, sender, recipient."""

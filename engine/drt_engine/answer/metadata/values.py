@@ -1,0 +1,265 @@
+"""Finds what a document says of itself: in header fields, on its title page, in its first lines.
+
+Knows plain text; the values that a file's own metadata has are looked up in the text, too. Every
+value has its place.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from drt_engine.answer.metadata.question import Field
+from drt_engine.text.words import word_set, words
+
+HEAD = 6_000  # characters from the start in which a document says what it is
+_TITLE_PAGE = 2_500  # in which values without a name before them are the document's
+
+_KEYS: dict[Field, tuple[str, ...]] = {
+    "title": ("title", "document title"),
+    "author": (
+        *("author", "authors", "author(s)", "by", "written by", "from", "creator", "editor"),
+        *("sender", "prepared by", "compiled by", "edited by", "maintainer", "contact"),
+    ),
+    "date": (
+        *("date", "publication date", "published", "release date", "released", "date published"),
+        *("date sent", "sent", "created", "written", "issued", "date of issue", "effective date"),
+        *("meeting date", "date and time", "posted", "last updated", "updated", "revised"),
+    ),
+    "version": ("version", "revision", "edition", "document version", "rev", "release"),
+    "publisher": ("publisher", "published by", "issued by", "publication", "organization"),
+    "subject": ("subject", "re"),
+    "recipient": ("to", "recipient", "recipients", "addressee"),
+}
+_UPDATED = ("last updated", "updated", "last modified", "modified", "revised", "last revised")
+_LINE = re.compile(
+    r"^[ \t]*(?:[-*#/;%|>]+[ \t]*|//[ \t]*|\.\.[ \t]+|@|:)?[*_]{0,2}"
+    r"(?P<key>[A-Za-z][A-Za-z() ]{0,24}?)[*_]{0,2}[ \t]*(?::[*_]{0,2}|\|)[ \t]*[*_]{0,2}"
+    r"(?P<value>\S[^\n]*)$",
+    re.MULTILINE,
+)
+_DUNDER = re.compile(
+    r"__(?P<key>version|author|date)__\s*=\s*[\"'](?P<value>[^\"'\n]+)"
+    r"|#\s*define\s+\w*?(?P<define>VERSION)\w*\s+\"(?P<text>[^\"\n]+)"
+    r"|^\s*[*#/]*\s*@(?P<tag>author|version|date)\s+(?P<tagged>\S[^\n]*)",
+    re.MULTILINE,
+)
+_MONTH = (
+    r"(?:Jan(?:uary)?|Feb(?:ruary)?|Mar(?:ch)?|Apr(?:il)?|May|June?|July?|Aug(?:ust)?"
+    r"|Sept?(?:ember)?|Oct(?:ober)?|Nov(?:ember)?|Dec(?:ember)?)"
+)
+_YEAR = r"(?:1[5-9]|20)\d\d"
+DATE = re.compile(
+    rf"\b(?:{_YEAR}-\d\d-\d\d|(?:\d{{1,2}}(?:st|nd|rd|th)?[ -])?{_MONTH}\.?[ ,-]+{_YEAR}"
+    rf"|\d{{1,2}}(?:st|nd|rd|th)? day of {_MONTH},? {_YEAR}"
+    rf"|{_MONTH}\.? \d{{1,2}}(?:st|nd|rd|th)?,? {_YEAR}|\d{{1,2}}[./]\d{{1,2}}[./]{_YEAR})\b"
+)
+_PUBLISHED = re.compile(
+    rf"\b(?:[Pp]ublished|[Pp]rinted|[Rr]eprinted|[Ii]ssued|[Rr]eleased|[Pp]ublication date)\b"
+    rf"[^.\n]{{0,60}}?\b(?P<date>{DATE.pattern}|{_YEAR})\b"
+)
+_UPDATED_ON = re.compile(
+    rf"\b[Ll]ast (?:updated|modified|revised|changed)(?: on|:)? (?P<date>{DATE.pattern})"
+)
+_VERSION = re.compile(
+    r"\b(?:[Vv]ersion|[Rr]evision|[Rr]elease|[Ee]dition|VERSION)\s+v?(\d+(?:\.\d+)*\w{0,4})\b"
+    r"|(?<!since )(?<!from )(?<!than )(?<!before )(?<!after )\bv\d+(?:\.\d+)+\b"
+    r"|\b(?:First|Second|Third|Fourth|Fifth|\d+(?:st|nd|rd|th)) [Ee]dition\b"
+)
+_DOTTED = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
+_NAME = r"[A-Z][\w.'\u2019-]*(?: (?:[A-Z][\w.'\u2019-]*|de|van|von|der|la|of|the|and|&)){0,7}"
+_BY = re.compile(
+    rf"^[ \t#*/]*(?:[Ww]ritten |[Ee]dited |[Cc]ompiled |[Oo]riginal code )?(?:[Bb]y|BY)[ \t:]+"
+    rf"(?P<value>{_NAME}(?:, [A-Z][^\n,]{{2,40}})*)",
+    re.MULTILINE,
+)
+_BY_BELOW = re.compile(rf"^[ \t]*(?:by|BY|By)[ \t]*\n\s*(?P<value>{_NAME})[ \t]*$", re.MULTILINE)
+_COPYRIGHT = re.compile(
+    rf"(?:Copyright|\u00a9)(?:[ ,]|\([cC]\)|\u00a9|by|{_YEAR}|[-\u2013])*(?P<value>{_NAME})"
+)
+_ISSUED_BY = re.compile(
+    rf"\b(?:[Pp]ublished|[Ii]ssued|[Rr]eleased|[Pp]rinted)(?: in {_YEAR}|,? {_YEAR},?)? by\s+"
+    rf"(?:the |The |THE )?(?P<value>{_NAME})"
+)
+_ADDRESS = re.compile(r"@\w|\w at \w+\.\w")
+_PROPER = r"[A-Z][a-z\u00e0-\u00ff'\u2019-]+"
+_PERSON = re.compile(
+    rf"[ \t]*{_PROPER}(?: [A-Z]\.)*(?: {_PROPER}){{1,2}}"
+    r"(?:,? <?[\w.+-]+@[\w.-]+>?)?[ \t]*\Z"
+)
+
+
+_NO_PERSON = word_set(
+    """
+    abstract agency annual appendix board bureau chapter committee contents department draft edition
+    field final foreword foundation guide handbook institute introduction manual notes office part
+    policy preface press project report school section service society state street table team
+    technology union united university version working
+    """
+)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value and its characters [start, end) of the text."""
+
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What the library holds of the document: its title, author and date; "" without."""
+
+    title: str
+    author: str
+    date: str
+
+
+def find_value(
+    field: Field, head: str, stored: Stored, *, updated: bool = False, keyed: bool = False
+) -> Value | None:
+    """Return where the beginning of a text gives a field of its document; None where it does not.
+
+    ``updated`` looks for the date of the last change alone, ``keyed`` for a date in a line
+    ``key: value`` alone.
+    """
+    if field == "date" and updated:
+        return next(_updates(head), None)
+    if field == "date" and keyed:
+        return next(_keyed_dates(head), None)
+    finders: dict[Field, Callable[[str, Stored], Iterator[Value]]] = {
+        "title": _titles,
+        "author": _authors,
+        "date": _dates,
+        "version": _versions,
+        "publisher": _publishers,
+        "subject": lambda text, _: _keyed(text, _KEYS["subject"]),
+        "recipient": lambda text, _: _keyed(text, _KEYS["recipient"]),
+    }
+    return next(finders[field](head, stored), None)
+
+
+def _keyed(head: str, keys: Sequence[str]) -> Iterator[Value]:
+    """Yield the values of lines ``key: value``, by the order of the keys."""
+    fields: dict[str, Value] = {}
+    for match in _LINE.finditer(head):
+        fields.setdefault(match["key"].strip().lower(), _trimmed(head, *match.span("value")))
+    for match in _DUNDER.finditer(head):
+        for key, value in (("key", "value"), ("define", "text"), ("tag", "tagged")):
+            if match[key]:
+                fields.setdefault(match[key].lower(), _trimmed(head, *match.span(value)))
+    yield from (fields[key] for key in keys if key in fields and fields[key].text)
+
+
+def _titles(head: str, stored: Stored) -> Iterator[Value]:
+    place = locate(head, stored.title)
+    if place is not None:
+        yield place
+    yield from _keyed(head, _KEYS["title"])
+
+
+def _authors(head: str, stored: Stored) -> Iterator[Value]:
+    yield from _keyed(head, _KEYS["author"])
+    place = locate(head, stored.author)
+    if place is not None:
+        yield place
+    page = head[:_TITLE_PAGE]
+    for pattern in (_BY, _BY_BELOW):
+        for match in pattern.finditer(page):
+            yield _trimmed(head, *match.span("value"))
+    if stored.author:
+        return  # the file knows better than a guess
+    yield from _people(page, stored.title)
+    for match in _COPYRIGHT.finditer(page):
+        yield _trimmed(head, *match.span("value"))
+
+
+def _people(page: str, title: str) -> Iterator[Value]:
+    """Yield lines that are a person's name beside a date or another such line, as one span."""
+    lines: list[tuple[int, str]] = []
+    start = 0
+    for line in page.split("\n"):
+        if line.strip():
+            lines.append((start, line))
+        start += len(line) + 1
+    number = 0
+    while number < len(lines):
+        last = number
+        while last < len(lines) and _is_person(lines[last][1], title):
+            last += 1
+        if last > number:
+            around = lines[max(0, number - 1) : number] + lines[last : last + 1]
+            dated = any(DATE.search(line) and len(line) < 60 for _, line in around)
+            mail = any(_ADDRESS.search(line) for _, line in lines[number : last + 1])
+            if dated or mail or last - number > 1:
+                end = lines[last - 1][0] + len(lines[last - 1][1].rstrip())
+                yield _trimmed(page, lines[number][0], end)
+        number = max(last, number + 1)
+
+
+def _is_person(line: str, title: str) -> bool:
+    return bool(
+        _PERSON.match(line)
+        and locate(title, line) is None
+        and not _NO_PERSON & frozenset(words(line))
+    )
+
+
+def _keyed_dates(head: str) -> Iterator[Value]:
+    return (value for value in _keyed(head, _KEYS["date"]) if re.search(r"\d", value.text))
+
+
+def _updates(head: str) -> Iterator[Value]:
+    yield from _keyed(head, _UPDATED)
+    for match in _UPDATED_ON.finditer(head):
+        yield _trimmed(head, *match.span("date"))
+
+
+def _dates(head: str, stored: Stored) -> Iterator[Value]:
+    page = head[:_TITLE_PAGE]
+    published = [_trimmed(head, *match.span("date")) for match in _PUBLISHED.finditer(head)]
+    # The release of an electronic edition is not when its book was published.
+    if "Project Gutenberg" in head:
+        yield from published
+    yield from _keyed_dates(head)
+    yield from published
+    for match in DATE.finditer(page):
+        yield Value(match[0], *match.span())
+    place = locate(head, stored.date)
+    if place is not None:
+        yield place
+
+
+def _versions(head: str, stored: Stored) -> Iterator[Value]:
+    title = locate(head, stored.title)
+    if title is not None and (match := _VERSION.search(title.text) or _DOTTED.search(title.text)):
+        yield Value(match[0], title.start + match.start(), title.start + match.end())
+    for value in _keyed(head, _KEYS["version"]):
+        if re.search(r"\d", value.text):
+            yield value
+    for match in _VERSION.finditer(head[:_TITLE_PAGE]):
+        yield Value(match[0], *match.span())
+
+
+def _publishers(head: str, _: Stored) -> Iterator[Value]:
+    yield from _keyed(head, _KEYS["publisher"])
+    for match in _ISSUED_BY.finditer(head):
+        yield _trimmed(head, *match.span("value"))
+
+
+def locate(head: str, value: str) -> Value | None:
+    """Return where a text says ``value``, in any case and with any white space; None if nowhere."""
+    parts = [re.escape(part) for part in value.split()]
+    match = re.search(r"\s+".join(parts), head, re.IGNORECASE) if parts else None
+    return Value(match[0], *match.span()) if match else None
+
+
+def _trimmed(head: str, start: int, end: int) -> Value:
+    """Return a value without the marks around it: quotes, emphasis, bars, ends of comments."""
+    text = head[start:end]
+    bare = re.sub(r"(?:\s*(?:\*/|-->|\\|\|))+\s*\Z", "", text).rstrip(" \t*_\"'`,;")
+    lead = len(bare) - len(bare.lstrip(" \t*_\"'`"))
+    return Value(bare[lead:], start + lead, start + len(bare))

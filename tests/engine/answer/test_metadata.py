@@ -1,0 +1,167 @@
+"""Questions about a document itself are answered from its head or its file's metadata."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.metadata.lookup import PRECISION, metadata_answer
+from drt_engine.answer.metadata.question import metadata_question
+from drt_engine.answer.metadata.values import Stored, find_value
+from drt_engine.store import Store
+from tests.model_folder import library, read_text, runtime, text_of
+
+BEES = """---
+title: "Keeping bees in towns"
+author: Mara Osei
+date: 2023-05-14
+version: 2.1
+---
+
+Bees were first kept on roofs in 1874, when Louis Vane published a guide. The city released its
+rules in 1990; the third version of the rules was written by Ann Adair. Use frame version 3.
+"""
+MAIL = """From: Ada Quist <ada@harbour.example>
+To: Tom Lind <tom@pier.example>
+Subject: Crane inspection moved
+Date: Mon, 3 Mar 2025 09:12:00 +0100
+Content-Type: text/plain; charset=utf-8
+
+Dear Tom, the crane inspection moves to 14 April 2025. Professor Ames wrote the new checklist.
+"""
+NOVEL = """The Salt Road
+
+by Helena Marsh
+
+Published 1911 by Dorn & Sons, Leeds
+
+CHAPTER I
+
+It was a long night, and a quiet one, until the door was opened and the lamp went out. The letter
+came at noon. It was written by her uncle. "Who wrote it?" she asked.
+"""
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    folder = tmp_path_factory.mktemp("metadata")
+    with library(folder / "library") as opened:
+        for name, text in (("bees.md", BEES), ("crane.eml", MAIL), ("salt.txt", NOVEL)):
+            read_text(opened, folder, name=name, text=text)
+        yield opened
+
+
+def answer(store: Store, name: str, question: str) -> str | None:
+    draft = metadata_answer(store, question, [store.document(name).id], ())
+    return None if draft is None else draft.text
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "expected"),
+    [
+        ("bees.md", "Who wrote this article?", "Mara Osei"),
+        ("bees.md", "When was it published?", "2023-05-14"),
+        ("bees.md", "Which version is this document?", "2.1"),
+        ("bees.md", "title of the document", "Keeping bees in towns"),
+        ("bees.md", "author and date", "Mara Osei\ndate: 2023-05-14"),
+        ("bees.md", "When did Louis Vane publish a guide?", None),
+        ("bees.md", "Who wrote the third version of the rules?", None),
+        ("bees.md", "When were the rules released?", None),
+        ("bees.md", "Which version of the frame is used?", None),
+        ("bees.md", "Who wrote the article about wasps?", None),
+        ("crane.eml", "Who sent this message?", "Ada Quist <ada@harbour.example>"),
+        ("crane.eml", "To whom was it sent?", "Tom Lind <tom@pier.example>"),
+        ("crane.eml", "subject line", "Crane inspection moved"),
+        ("crane.eml", "date of Ada's email", "Mon, 3 Mar 2025 09:12:00 +0100"),
+        ("crane.eml", "When is the crane inspection?", None),
+        ("crane.eml", "Who wrote the checklist?", None),
+        ("salt.txt", "Who is the author of the book?", "Helena Marsh"),
+        ("salt.txt", "Who published the book?", "Dorn & Sons"),
+        ("salt.txt", "Who wrote the letter?", None),
+        ("salt.txt", "When was the letter sent?", None),
+        ("salt.txt", "When was it last updated?", None),
+    ],
+)
+def test_what_a_document_says_of_itself(
+    store: Store, name: str, question: str, expected: str | None
+) -> None:
+    assert answer(store, name, question) == expected
+
+
+def test_the_value_is_cited_where_the_text_has_it(store: Store) -> None:
+    document = store.document("bees.md")
+    options = AskOptions(documents=(document.id,), threshold=0.5)
+    result = ask(runtime(), store, "Who wrote this article?", options)
+    assert (result.text, result.found, result.confidence) == ("Mara Osei", True, PRECISION)
+    (citation,) = result.citations
+    assert text_of(store, document)[citation.start : citation.end] == citation.quote == "Mara Osei"
+    assert citation.metadata is None
+
+
+def test_of_several_documents_one_has_to_be_named(store: Store) -> None:
+    assert metadata_answer(store, "Who wrote it?", None, ()) is None
+    draft = metadata_answer(store, "Who wrote the book Keeping bees in towns?", None, ())
+    assert draft is not None and draft.text == "Mara Osei"
+
+
+def test_what_only_the_file_says_is_cited_as_such(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as plain:
+        row = read_text(plain, tmp_path, name="plan.txt", text="we sail at dawn, says the captain.")
+        plain.set_author_and_date(row.id, "Ann Lee", "2020-01-02")
+        result = ask(runtime(), plain, "Who wrote this, and on what date?", AskOptions())
+        assert (result.text, result.found) == ("Ann Lee; 2020-01-02", True)
+        for citation, metadata in zip(
+            result.citations, ("author: Ann Lee", "date: 2020-01-02"), strict=True
+        ):
+            assert (citation.metadata, citation.quote) == (metadata, "")
+            assert citation.handle == f"{row.id[:8]}:0-0"
+            assert citation.to_dict()["metadata"] == metadata
+        assert metadata_answer(plain, "What is its title?", None, ()) is None  # a file's name
+
+
+@pytest.mark.parametrize(
+    ("head", "field", "expected"),
+    [
+        ('#define ZLIB_VERSION "1.2.13"\n', "version", "1.2.13"),
+        (
+            "/* Copyright (C) 1995-2022 Jean Gail and Mark Adler */",
+            "author",
+            "Jean Gail and Mark Adler",
+        ),
+        ("Peter Novak\nFeb 2024\n\nText.", "author", "Peter Novak"),
+        (
+            "Ann Lee, ann@a.example\nTom Day, tom@a.example\n\nText.",
+            "author",
+            "Ann Lee, ann@a.example\nTom Day, tom@a.example",
+        ),
+        ("Field Guide\nMay 2020\n", "author", None),
+        ("The standard. Publication date March 19, 2015", "date", "March 19, 2015"),
+        ("Dated this 1st day of May, 2020 in Hull", "date", "1st day of May, 2020"),
+        ("Improved since v2.27. See v2.28", "version", "v2.28"),
+        ("* **Author(s)**: Kai Seth\n", "author", "Kai Seth"),
+        (
+            "An official guide published by the Open Project (www.open.example)",
+            "publisher",
+            "Open Project",
+        ),
+    ],
+)
+def test_values_in_the_first_lines(head: str, field: str, expected: str | None) -> None:
+    value = find_value(field, head, Stored("", "", ""))  # type: ignore[arg-type]  a parameter
+    assert (value and value.text) == expected
+    assert value is None or head[value.start : value.end] == value.text
+
+
+def test_questions_about_other_things() -> None:
+    for question in (
+        "Who are you?",
+        "How was this written?",
+        "When was it?",
+        "Why was the letter sent?",
+        "Which page is longest?",
+        "When does the ferry leave?",
+    ):
+        assert metadata_question(question) is None, question
