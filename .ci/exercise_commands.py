@@ -187,6 +187,17 @@ def _search(drt: CommandLine, agreement: Path, text: str) -> None:
     expect(hit["sentence"] in hit["text"] and hit["sentence"] in drt("show 1"), f"search: {hit}")
     plain = drt(f"search 'notice after sailing' --doc {agreement} --retriever landmark")
     expect("[1]" in plain and "score" in plain, f"search: {plain}")
+    drt(f"ingest {agreement} --tag work")
+    expect("[signed]" in drt("library tag agreement.md +signed -work"), "library tag")
+    filters = "--tag signed --type md --since 2020 --section 'Clause 11'"
+    expect("Clause 11" in drt(f"search notice {filters}"), "search with filters")
+    expect(ANSWER in drt(f"ask '{QUESTION}' {filters}"), "ask with filters")
+    expect("Clause 11" in drt(f"trace '{QUESTION}' {filters}"), "trace with filters")
+    expect(ANSWER in drt(f"chat {filters}", stdin=f"{QUESTION}\n"), "chat with filters")
+    expect(drt("summarize --tag signed --type md"), "summarize with filters")
+    for line in ("search x", "ask x", "trace x", "chat", "summarize agreement.md"):
+        problem = drt(f"{line} --pages 2-3", code=int(line != "chat"), stdin="x\n")
+        expect(line == "chat" or "have no pages" in problem, f"{line} --pages: {problem}")
     lines = drt("search notice --retriever lexical --jsonl").splitlines()
     expect(lines and "notice" in json.loads(lines[0])["sentence"], f"search --jsonl: {lines}")
 
@@ -212,6 +223,8 @@ def _summarise(drt: CommandLine, agreement: Path, draft: Path) -> None:
     expect(written["summary"] and written["sentences"], f"abstractive: {written}")
     lines = drt(f"summarize {agreement} --section 'Clause 3' --jsonl --words 40").splitlines()
     expect(lines and all(json.loads(line)["quote"] for line in lines), f"--section: {lines}")
+    text = drt(f"summarize {agreement} --markdown")
+    expect("[^1]: " in text, f"--markdown: {text}")
     changed = drt.json(f"summarize {agreement} --since {draft}")
     expect(changed["changes"], f"--since: {changed}")
 
@@ -461,3 +474,5 @@ def _without_extras(drt: CommandLine) -> None:
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
     said = drt("bench serve --clients 2 --seconds 1", code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
+    said = drt("mcp --allow-ingest .", code=1)
+    expect("drt-assistant[mcp]" in said, f"mcp without its extra: {said}")

@@ -102,6 +102,10 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(trace.as_text() and "<html" in trace.as_html()[:500] and trace.to_dict(), "trace")
     handles = [entry.handle for group in trace.groups for entry in group.entries]
     expect(handles and drt.passage(assistant.library, handles[0]).quote, "a trace's handle")
+    tagged = assistant.library.tag(document, add="signed")
+    expect(tagged.tags == ("signed",), f"tag: {tagged}")
+    found = assistant.search(QUESTION, tags="signed", section="Clause 11")
+    expect(found.hits, f"search with filters: {found}")
     found = assistant.search(QUESTION, documents=document, top_k=3)
     expect(found.to_dict()["hits"][0] == found.hits[0].to_dict(), f"search: {found}")
     expect(drt.passage(assistant.library, found.hits[0]).quote == found.hits[0].sentence, "passage")
@@ -209,10 +213,14 @@ def _python_functions(drt: Any, agreement: Path) -> None:
 def _without_extras(drt: Any) -> None:
     """Call what needs an extra: it says which."""
     with drt.Assistant("python.library") as assistant:
-        for call in (drt.serve, drt.asgi_app):
+        for call, options in (
+            (drt.serve, [drt.ServeOptions(port=0)]),
+            (drt.asgi_app, []),
+            (drt.mcp_server, []),
+        ):
             try:
-                call(assistant, drt.ServeOptions(port=0))
+                call(assistant, *options)
             except drt.ConfigError as error:
-                expect("drt-assistant[serve]" in str(error), f"without its extra: {error}")
+                expect("pip install" in str(error), f"without its extra: {error}")
             else:
                 expect(False, f"{call} without its extra")

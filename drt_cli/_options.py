@@ -6,6 +6,7 @@ the later one counts.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -174,8 +175,78 @@ def jsonl_option(function: Function) -> Function:
     )(function)
 
 
+class PagesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """Pages as A-B or A, passed to the command as the first and the last."""
+
+    name = "pages"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return both numbers; fail with a sentence for anything else."""
+        if isinstance(value, tuple):
+            return value
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9}))?", str(value).strip())
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+        if not 1 <= first <= last:
+            self.fail(f"{value!r} is not a page or pages, such as 7 or 3-5.", param, ctx)
+        return first, last
+
+
+def part_options(function: Function) -> Function:
+    """Add the filters of documents and their parts that need no more words for a summary."""
+    for decorate in (
+        click.option(
+            "--tag",
+            "tags",
+            multiple=True,
+            metavar="NAME",
+            help="Only documents with this tag; with all of them if repeated.",
+        ),
+        click.option(
+            "--type",
+            "types",
+            multiple=True,
+            metavar="FORMAT",
+            help="Only documents of this format, such as pdf or .md; may be repeated.",
+        ),
+        click.option(
+            "--pages", type=PagesType(), metavar="A-B", help="Only these pages of documents."
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def filter_options(function: Function) -> Function:
+    """Add the options of which part of the library counts."""
+    for decorate in (
+        click.option(
+            "--since",
+            metavar="DATE",
+            help="Only documents of this day, month or year (YYYY-MM-DD) or later: by the date"
+            " that they name, or else by the day they were read.",
+        ),
+        part_options,
+        click.option(
+            "--section",
+            metavar="NAME",
+            help="Only sections whose name, or that of a section around them, begins with this.",
+        ),
+        click.option(
+            "--doc",
+            "documents",
+            multiple=True,
+            metavar="DOC",
+            help="Only this document, by id, title or source; may be repeated.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
 def retrieval_options(function: Function) -> Function:
-    """Add the options of how the library is searched."""
+    """Add the options of how the library is searched, and which part of it."""
     for decorate in (
         click.option(
             "--reread/--no-reread",
@@ -194,13 +265,7 @@ def retrieval_options(function: Function) -> Function:
             type=click.IntRange(1, 64),
             help="Chunks retrieved at a time.  [default: the model's own number]",
         ),
-        click.option(
-            "--doc",
-            "documents",
-            multiple=True,
-            metavar="DOC",
-            help="Ask only this document, by id, title or source; may be repeated.",
-        ),
+        filter_options,
     ):
         function = decorate(function)
     return function

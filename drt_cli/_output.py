@@ -185,6 +185,7 @@ def read_paths(
     paths: Sequence[str],
     settings: Settings,
     *,
+    tags: Sequence[str] = (),
     show: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why.
@@ -197,7 +198,7 @@ def read_paths(
     results: list[IngestResult] = []
     try:
         with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, progress=progress):
+            for result in assistant.ingest_each(paths, tags=tags, progress=progress):
                 results.append(result)
                 if progress is not None:
                     progress.clear()

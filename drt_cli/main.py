@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "chat": ("chat", "Ask questions at a prompt."),
     "trace": ("trace", "Show what the model retrieves for a question."),
     "serve": ("serve", "Serve the library over HTTP: an API, and chat as OpenAI's."),
+    "mcp": ("mcp", "Serve the library to assistants and editors (Model Context Protocol)."),
     "library": ("library", "List, show, remove, check, export and import documents."),
     "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe, verify and convert models."),

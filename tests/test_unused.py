@@ -22,10 +22,11 @@ OFFERED = {
     "poisoned",
     "poisoned_memory",
 }
-# Called by what is not Python of ours: click, Triton and io.
+# Called by what is not Python of ours: click, Triton, io and mcp.
 HOOKS = {
     "allocate",
     "format_commands",
+    "list_resources",
     "make_formatter",
     "seekable",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,12 +25,21 @@ from drt_cli._output import (
 from drt_cli._text import one_line
 
 if TYPE_CHECKING:
-    from drt import Assistant, DocumentInfo, IngestReport
+    from collections.abc import Callable, Iterator
+
+    from drt import Assistant, DocumentInfo, IngestReport, WatchEvent
 
 
 @with_global_options()
 @click.command("ingest")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME",
+    help="Give the documents this tag, also unchanged ones; may be repeated.",
+)
 @click.option("--watch", is_flag=True, help="Follow the changes of folders until Ctrl-C.")
 @click.option(
     "--interval",
@@ -46,6 +56,7 @@ def command(
     settings: Settings,
     /,
     paths: tuple[str, ...],
+    tags: tuple[str, ...],
     watch: bool,
     interval: float,
     as_json: bool,
@@ -68,11 +79,13 @@ def command(
         raise click.UsageError("--json prints one object in the end; use --jsonl.")
     with settings.assistant() as assistant:
         if watch:
-            _watch(assistant, paths, settings, interval=interval, as_lines=as_lines)
+            events = partial(assistant.watch, interval=interval, tags=tags)
+            _watch(events, paths, settings, as_lines=as_lines)
         if as_lines:
-            return _print_lines(assistant, paths, settings)
+            return _print_lines(assistant, paths, settings, tags=tags)
+        show = None if as_json else _print_read
         try:
-            result = read_paths(assistant, paths, settings, show=None if as_json else _print_read)
+            result = read_paths(assistant, paths, settings, tags=tags, show=show)
         except Interrupted as interrupted:
             if as_json:
                 print_json(interrupted.report.to_dict())
@@ -107,12 +120,14 @@ def _print_document(state: str, document: DocumentInfo) -> None:
     sys.stdout.flush()
 
 
-def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Settings) -> int:
+def _print_lines(
+    assistant: Assistant, paths: tuple[str, ...], settings: Settings, *, tags: tuple[str, ...]
+) -> int:
     """Print each document, or its failure, as soon as it is known."""
     documents = failures = 0
     try:
         with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, progress=progress):
+            for result in assistant.ingest_each(paths, tags=tags, progress=progress):
                 print_line(result.to_dict())
                 documents += result.document is not None
                 failures += result.error is not None
@@ -123,18 +138,17 @@ def _print_lines(assistant: Assistant, paths: tuple[str, ...], settings: Setting
 
 
 def _watch(
-    assistant: Assistant,
+    watch: Callable[..., Iterator[WatchEvent]],
     paths: tuple[str, ...],
     settings: Settings,
     *,
-    interval: float,
     as_lines: bool,
 ) -> None:
     """Print what changes until it is interrupted."""
     note(settings, f"Watching {', '.join(paths)}; Ctrl-C ends it.")
     with progress_bar(settings) as progress:
         folders = [Path(path) for path in paths]
-        for event in assistant.watch(folders, interval=interval, progress=progress):
+        for event in watch(folders, progress=progress):
             if as_lines:
                 print_line(event.to_dict())
             elif event.document is None:

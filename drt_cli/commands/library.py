@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -38,7 +39,7 @@ def list_documents(settings: Settings, /, as_json: bool) -> None:
             (
                 document.id,
                 f"{document.tokens:,} tokens",
-                one_line(document.title),
+                one_line(document.title) + _tag_words(document.tags),
                 one_line(document.source),
             )
             for document in documents
@@ -71,6 +72,36 @@ def show(
         print_json(info.to_dict())
         return
     print_fields({name: value for name, value in info.to_dict().items() if name != "new"})
+
+
+def _tag_words(tags: Sequence[str]) -> str:
+    return f"  [{', '.join(map(printable, tags))}]" if tags else ""
+
+
+# A tag to take away looks like an option; -h must not ask for help here.
+_TAG_SETTINGS = {"ignore_unknown_options": True, "help_option_names": ["--help"]}
+
+
+@with_global_options()
+@command.command("tag", context_settings=_TAG_SETTINGS)
+@click.argument("document", metavar="DOC")
+@click.argument("changes", nargs=-1, required=True, metavar="+TAG|-TAG...")
+@click.pass_obj
+def tag(settings: Settings, /, document: str, changes: tuple[str, ...]) -> None:
+    """Give a document tags and take some away.
+
+    DOC is an id, a title or a source. A tag has no spaces and no commas. ask, search, trace, chat
+    and summarize take --tag NAME.
+
+    \b
+    Example: drt library tag manual.pdf +work -draft
+    """
+    for change in changes:
+        if change[:1] not in ("+", "-") or len(change) < 2:
+            raise click.UsageError(f"{change!r} is neither +TAG nor -TAG.")
+    add, remove = ([c[1:] for c in changes if c[0] == sign] for sign in "+-")
+    info = settings.open_library().tag(document, add=add, remove=remove)
+    click.echo(f"{info.id}  {one_line(info.title)}{_tag_words(info.tags) or '  no tags'}")
 
 
 @with_global_options()

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
-from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
+from drt_cli._options import (
+    Settings,
+    filter_options,
+    json_option,
+    jsonl_option,
+    with_global_options,
+)
 from drt_cli._output import (
     marks,
     note,
@@ -43,13 +49,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="How to find passages: by landmarks, by words (BM25, loads no model), or by both.",
 )
-@click.option(
-    "--doc",
-    "documents",
-    multiple=True,
-    metavar="DOC",
-    help="Search only this document, by id, title or source; may be repeated.",
-)
+@filter_options
 @json_option
 @jsonl_option
 @click.pass_obj

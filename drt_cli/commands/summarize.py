@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -10,18 +11,34 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
-from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
+from drt_cli._options import (
+    Settings,
+    json_option,
+    jsonl_option,
+    part_options,
+    with_global_options,
+)
 from drt_cli._output import place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
-from drt_cli._text import one_line, printable
+from drt_cli._text import markdown, one_line, printable
 
 if TYPE_CHECKING:
     from drt import Summary
 
 
+def _file_or_date(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is None or Path(value).is_file() or re.fullmatch(r"\d{4}(-\d\d){0,2}", value):
+        return value
+    raise click.BadParameter(
+        f"{value!r} is neither a file nor a date (YYYY, YYYY-MM or YYYY-MM-DD)."
+    )
+
+
 @with_global_options()
 @click.command("summarize")
-@click.argument("documents", nargs=-1, required=True, metavar="PATH|DOC...")
+@click.argument("documents", nargs=-1, metavar="[PATH|DOC]...")
 @click.option(
     "--length",
     type=click.Choice(["short", "medium", "long"]),
@@ -43,17 +60,25 @@ if TYPE_CHECKING:
 )
 @click.option("--focus", metavar="TEXT", help="What the summary should be about.")
 @click.option("--section", metavar="NAME", help="Only the sections whose name begins with this.")
+@part_options
 @click.option(
     "--since",
-    type=click.Path(exists=True, dir_okay=False),
-    metavar="FILE",
-    help="What changed since the older version in this file.",
+    callback=_file_or_date,
+    metavar="FILE|DATE",
+    help="What changed since the older version in this file; or only documents of this day, month"
+    " or year (YYYY-MM-DD) or later.",
 )
 @click.option(
     "--cite/--no-cite",
     default=True,
     show_default=True,
     help="Show where each sentence comes from.",
+)
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print Markdown, each place as a footnote.",
 )
 @json_option
 @jsonl_option
@@ -63,6 +88,7 @@ def command(
     /,
     documents: tuple[str, ...],
     cite: bool,
+    as_markdown: bool,
     as_json: bool,
     as_lines: bool,
     **options: Any,
@@ -70,13 +96,18 @@ def command(
     """Summarise documents, or what changed in one.
 
     PATH is a file or a folder, which is read first if it is new or changed; DOC is the id, title or
-    source of a document of the library. Several documents get one summary.
+    source of a document of the library. Several documents get one summary. With --tag, --type,
+    --pages or a date no document need be named: all that they leave are summarised.
 
     \b
     Example: drt summarize handbook.md --section "Part 4" --words 100
     """
-    if as_json and as_lines:
-        raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
+    if as_json + as_lines + as_markdown > 1:
+        raise click.UsageError(
+            "--json prints one object, --jsonl one a line and --markdown a text; use one."
+        )
+    if not documents and not any(options[name] for name in ("tags", "types", "pages", "since")):
+        raise click.UsageError("name a document to summarise, or filter them.")
     failed = False
     with settings.assistant() as assistant:
         names: list[str] = []
@@ -87,15 +118,18 @@ def command(
                 failed = failed or bool(report.failures)
             else:
                 names.append(document)
-        if not names:
+        if documents and not names:
             return FAILED
-        summary = assistant.summarize(names, **options)
-        remember(assistant.library.path, f"summary of {' '.join(documents)}", summary.sentences)
+        summary = assistant.summarize(names or None, **options)
+        subject = " ".join(documents) or "the documents that are left"
+        remember(assistant.library.path, f"summary of {subject}", summary.sentences)
     if as_json:
         print_json(summary.to_dict())
     elif as_lines:
         for line in _lines(summary):
             print_line(line)
+    elif as_markdown:
+        click.echo(_as_markdown(summary, cite=cite))
     else:
         _print(summary, cite=cite)
     return PARTLY if failed else DONE
@@ -116,15 +150,49 @@ def _print(summary: Summary, *, cite: bool) -> None:
     if summary.text:
         say(printable(_numbered(summary) if cite else summary.text))
     if summary.changes_omitted:
-        total = len(summary.changes) + summary.changes_omitted
-        say(
-            f"... and {summary.changes_omitted} more of {total} changes; without --length and"
-            " --words all are listed."
-        )
+        say(_remark(summary))
     if cite and summary.sentences:
         click.echo()
         for number, sentence in enumerate(summary.sentences, start=1):
             say(f"[{number}] {place(sentence, share=False)}")
+
+
+def _remark(summary: Summary) -> str:
+    total = len(summary.changes) + summary.changes_omitted
+    return (
+        f"... and {summary.changes_omitted} more of {total} changes; without --length and --words"
+        " all are listed."
+    )
+
+
+def _as_markdown(summary: Summary, *, cite: bool) -> str:
+    """Return a paragraph of the sentences, or a list of the changes, and the places.
+
+    The places are footnotes, or a list where the text is not made of sentences that have one.
+    """
+    numbers = count(1)
+
+    def note() -> str:
+        return f"[^{next(numbers)}]" if cite else ""
+
+    has_notes = bool(summary.changes) or summary.mode == "extractive"
+    if summary.changes:
+        pairs = zip(summary.text.splitlines(), summary.changes, strict=True)
+        lines = [
+            f"- {markdown(line)}{'' if change.new is None else note()}" for line, change in pairs
+        ]
+    elif has_notes:
+        lines = [" ".join(f"{markdown(s.quote)}{note()}" for s in summary.sentences)]
+    else:
+        lines = [markdown(summary.text)]
+    if summary.changes_omitted:
+        lines += ["", markdown(_remark(summary))]
+    if cite and summary.sentences:
+        lines.append("")
+        for number, sentence in enumerate(summary.sentences, start=1):
+            label = f"[^{number}]:" if has_notes else "-"
+            lines.append(f"{label} {markdown(place(sentence, share=False))}")
+    return "\n".join(lines)
 
 
 def _numbered(summary: Summary) -> str:

@@ -44,6 +44,7 @@ from ._types import (
     DoctorCheck,
     DoctorReport,
     DocumentInfo,
+    FilterOptions,
     Finding,
     FormatInfo,
     FoundTurn,
@@ -51,6 +52,7 @@ from ._types import (
     IngestReport,
     IngestResult,
     ModelInfo,
+    PartOptions,
     Passage,
     SearchHit,
     SearchOptions,
@@ -73,7 +75,7 @@ if typing.TYPE_CHECKING:
     from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
-    from ._serving import asgi_app, serve
+    from ._serving import asgi_app, mcp_server, serve
 
 __all__ = [
     "Answer",
@@ -93,6 +95,7 @@ __all__ = [
     "DocumentInfo",
     "DrtError",
     "EmptyDocumentError",
+    "FilterOptions",
     "Finding",
     "FormatInfo",
     "FoundTurn",
@@ -108,6 +111,7 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "NotFoundError",
+    "PartOptions",
     "Passage",
     "QuestionError",
     "SearchHit",
@@ -139,6 +143,7 @@ __all__ = [
     "doctor",
     "evaluate",
     "formats",
+    "mcp_server",
     "model_info",
     "models",
     "passage",
@@ -158,6 +163,7 @@ _LATE = {
     "AsyncSession": "_async",
     "ServeOptions": "_server.options",
     "asgi_app": "_serving",
+    "mcp_server": "_serving",
     "schema": "_schemas",
     "schemas": "_schemas",
     "serve": "_serving",

@@ -6,6 +6,7 @@ thread asks.
 
 from __future__ import annotations
 
+import datetime
 import os
 import threading
 import time
@@ -28,6 +29,7 @@ from ._errors import (
     expect_text,
     translate,
 )
+from ._filters import filters_of, listed, since_day_or_file, without_filters
 from ._library import Library, document_name
 from ._session import Session
 from ._stream import AnswerStream
@@ -39,6 +41,7 @@ from ._types import (
     IngestProgress,
     IngestReport,
     IngestResult,
+    PartOptions,
     SearchOptions,
     SearchResult,
     Summary,
@@ -118,9 +121,16 @@ class Assistant:
         """The library without its model: list, show, remove, check."""
         return self._library
 
-    def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
+    def ingest(
+        self,
+        path: StrPath,
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> DocumentInfo:
         """Read one document, or "-" for standard input; skip it if it is unchanged.
 
+        It gets the ``tags``, also if it is unchanged, and keeps those that it has.
         Raises a ``DocumentError`` if it cannot be read, or if ``path`` names several documents.
         """
         sources = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
@@ -130,38 +140,52 @@ class Assistant:
                 f"{os.fspath(path)} holds {content}, one was expected; "
                 "use ingest_many to read a folder or a pattern."
             )
-        return self._read(sources[0], progress)[0]
+        return self._read(sources[0], self._tags(tags), progress)[0]
 
     def ingest_many(
-        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
     ) -> IngestReport:
-        """Read files, folders and patterns; if a document cannot be read, the others still are."""
-        return IngestReport.of(self.ingest_each(paths, progress=progress))
+        """Read files, folders and patterns; if a document cannot be read, the others still are.
+
+        All of them get the ``tags``.
+        """
+        return IngestReport.of(self.ingest_each(paths, tags=tags, progress=progress))
 
     def ingest_each(
-        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
     ) -> Iterator[IngestResult]:
         """Read like ``ingest_many``, and yield each document, or its failure, when it is done.
 
         The skipped files of a path come last, as a result with neither document nor error.
         """
+        checked = self._tags(tags)
         for path in _listed(paths):
             named = os.fspath(path)
-            yield from self._read_all(_engine.expand_paths([named]), named, progress)
+            yield from self._read_all(_engine.expand_paths([named]), named, checked, progress)
 
     def watch(
         self,
         folders: StrPath | Iterable[StrPath],
         *,
         interval: float = 2.0,
+        tags: str | Iterable[str] = (),
         progress: Progress | None = None,
     ) -> Iterator[WatchEvent]:
         """Follow the changes of folders, without end; yield what was done.
 
         A file is read when it is new or has changed and nobody writes to it, and its document is
-        removed with it. It looks every ``interval`` seconds.
+        removed with it. It looks every ``interval`` seconds. Documents get the ``tags``.
         """
-        watch = Watch(self, [Path(folder) for folder in _listed(folders)], progress=progress)
+        paths = [Path(folder) for folder in _listed(folders)]
+        watch = Watch(self, paths, tags=self._tags(tags), progress=progress)
         while True:
             yield from watch.poll()
             time.sleep(interval)
@@ -210,7 +234,7 @@ class Assistant:
         by_words = options.get("retriever") == "lexical"
         with self._cataloguing() if by_words else self._working() as (runtime, store):
             began = time.perf_counter()
-            values: dict[str, Any] = {**options, "documents": self._ids(store, options)}
+            values = self._values(store, options)
             request = _engine.SearchRequest(**values)
             hits = _engine.search(runtime, store, query, request)
             seconds = time.perf_counter() - began
@@ -218,29 +242,47 @@ class Assistant:
 
     def summarize(
         self,
-        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
+        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo] | None = None,
         *,
         length: SummaryLength | None = None,
         words: int | None = None,
         mode: SummaryMode = "auto",
         focus: str | None = None,
         section: str | None = None,
-        since: StrPath | None = None,
+        since: StrPath | datetime.date | None = None,
+        **filters: Unpack[PartOptions],
     ) -> Summary:
         """Summarise documents of the library, by name, or files (``Path``), which are read first.
 
         ``length`` is "short" by default, ``words`` sets the longest length exactly. ``section``
-        keeps to the sections of this name. ``since`` names a file with an older version: the
-        summary then lists what changed: all of it, unless a length is set; ``changes_omitted``
-        counts the rest.
+        keeps to the sections of this name, ``pages``, ``types`` and ``tags`` to what they leave as
+        in ``FilterOptions``; with one of these no document need be named. ``since`` names a file
+        with an older version: the summary then lists what changed: all of it, unless a length is
+        set; ``changes_omitted`` counts the rest. A date is the filter of ``FilterOptions``.
         """
         expect_text("the focus", focus or "", QuestionError)
         expect_text("the section", section or "", QuestionError)
+        day, old = since_day_or_file(since)
+        chosen = filters_of({**filters, "since": day})
+        if document is None and chosen is None:
+            raise QuestionError("no document is named to summarise; name one, or filter them.")
         with self._working() as (runtime, store):
-            ids = [store.document(name).id for name in self._names(document)]
+            ids = None
+            if document is not None:
+                ids = [store.document(name).id for name in self._names(document)]
+            if chosen is not None:
+                ids = list(_engine.resolve_scope(store, ids, chosen).document_ids or ())
+            if not ids:
+                raise QuestionError("there is no document to summarise; read one first.")
             began = time.perf_counter()
-            options = {"words": words, "mode": mode, "focus": focus, "section": section}
-            old = None if since is None else os.fspath(since)
+            options: dict[str, Any] = {
+                "words": words,
+                "mode": mode,
+                "focus": focus,
+                "section": section,
+            }
+            if filters.get("pages"):
+                options["pages"] = filters["pages"]
             result = _engine.summarize(runtime, store, ids, length=length, since=old, **options)
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
@@ -286,6 +328,7 @@ class Assistant:
         self,
         expansion: PathExpansion,
         named: str,
+        tags: Sequence[str],
         progress: Progress | None,
     ) -> Iterator[IngestResult]:
         """Read what a path names; a path that names nothing is a failure, too."""
@@ -293,7 +336,7 @@ class Assistant:
         for source in self._steps(expansion):
             nothing = False
             try:
-                document, seconds, tokens = self._read(source, progress)
+                document, seconds, tokens = self._read(source, tags, progress)
             except DocumentError as error:
                 name = named if isinstance(source, engine.DocumentError) else source.name
                 yield IngestResult(name, None, error)
@@ -339,7 +382,10 @@ class Assistant:
             state.save()
 
     def _read(
-        self, source: Source | engine.DocumentError, progress: Progress | None
+        self,
+        source: Source | engine.DocumentError,
+        tags: Sequence[str],
+        progress: Progress | None,
     ) -> tuple[DocumentInfo, float, int]:
         """Read one document; return it, its seconds without loading the model, its new tokens."""
         if isinstance(source, engine.DocumentError):
@@ -365,36 +411,47 @@ class Assistant:
                 )
             finally:
                 source.close()
+            if not set(tags) <= set(row.tags):
+                row = row._replace(tags=store.change_tags(row.id, add=tags))
             seconds = time.perf_counter() - began
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
 
     def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
         """Return the engine's options, with documents as ids; ``record`` asks for a full trace."""
-        values: dict[str, Any] = {**options}
+        values = self._values(store, options)
         if record:
             values["record"] = True
-        if options.get("documents") is not None:
-            values["documents"] = self._ids(store, options)
         return _engine.AskOptions(**values)
 
-    def _ids(self, store: Store, options: AskOptions | SearchOptions) -> tuple[str, ...] | None:
-        """Return the ids of the documents that the options name; None where they name none."""
-        if options.get("documents") is None:
-            return None
-        names = [document_name(document) for document in _documents(options)]
-        return tuple(store.document(name).id for name in names)
+    def _values(self, store: Store, options: AskOptions | SearchOptions) -> dict[str, Any]:
+        """Return options with documents as ids, and with filters as the engine takes them."""
+        values = without_filters(options)
+        if options.get("documents") is not None:
+            names = [document_name(document) for document in _documents(options)]
+            values["documents"] = tuple(store.document(name).id for name in names)
+        filters = filters_of(options)
+        if filters is not None:
+            values["filters"] = filters
+        return values
+
+    def _tags(self, tags: str | Iterable[str]) -> tuple[str, ...]:
+        """Return checked tags, before anything is read."""
+        with engine_errors():
+            return _engine.checked_tags(listed(tags))
 
     def _expect_question(
         self, question: str, options: AskOptions | SearchOptions, *, what: str = "the question"
     ) -> None:
         """Raise for what cannot be asked before seconds go into loading a model."""
         expect_text(what, question, QuestionError)
+        filters = filters_of(options)
         if self._runtime is not None:
             return
         self._library.expect_documents()
-        for document in _documents(options):
-            self._library.show(document)
+        ids = [self._library.show(document).id for document in _documents(options)]
+        if filters is not None:
+            self._library._expect_left(ids or None, filters)  # noqa: SLF001
 
     def _steps(self, items: Iterator[Item]) -> Iterator[Item]:
         """Take each item under the lock, which is free while the caller works with it."""

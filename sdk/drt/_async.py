@@ -7,6 +7,7 @@ Knows nothing of what they do: each hands its arguments to ``Assistant``, ``Sess
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -26,6 +27,7 @@ from ._types import (
     DocumentInfo,
     IngestReport,
     IngestResult,
+    PartOptions,
     SearchOptions,
     SearchResult,
     Summary,
@@ -205,34 +207,51 @@ class AsyncAssistant:
         """The library without its model; its calls are short and not awaited."""
         return self._assistant.library
 
-    async def ingest(self, path: StrPath, *, progress: Progress | None = None) -> DocumentInfo:
+    async def ingest(
+        self,
+        path: StrPath,
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> DocumentInfo:
         """Do as ``Assistant.ingest``."""
-        return await self._worker.run(self._assistant.ingest, path, progress=_in_loop(progress))
+        work = self._assistant.ingest
+        return await self._worker.run(work, path, tags=tags, progress=_in_loop(progress))
 
     async def ingest_many(
-        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
     ) -> IngestReport:
         """Do as ``Assistant.ingest_many``."""
         work = self._assistant.ingest_many
-        return await self._worker.run(work, paths, progress=_in_loop(progress))
+        return await self._worker.run(work, paths, tags=tags, progress=_in_loop(progress))
 
     def ingest_each(
-        self, paths: StrPath | Iterable[StrPath], *, progress: Progress | None = None
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
     ) -> AsyncIterator[IngestResult]:
         """Do as ``Assistant.ingest_each``; iterate with ``async for``."""
         work = self._assistant.ingest_each
-        return self._worker.iterate(work(paths, progress=_in_loop(progress)))
+        return self._worker.iterate(work(paths, tags=tags, progress=_in_loop(progress)))
 
     async def watch(
         self,
         folders: StrPath | Iterable[StrPath],
         *,
         interval: float = 2.0,
+        tags: str | Iterable[str] = (),
         progress: Progress | None = None,
     ) -> AsyncIterator[WatchEvent]:
         """Do as ``Assistant.watch``; other calls are done between two looks."""
         paths = [Path(folder) for folder in _listed(folders)]
-        watch = Watch(self._assistant, paths, progress=_in_loop(progress))
+        checked = self._assistant._tags(tags)  # noqa: SLF001  before it looks at anything
+        watch = Watch(self._assistant, paths, tags=checked, progress=_in_loop(progress))
         while True:
             async for event in self._worker.iterate(watch.poll()):
                 yield event
@@ -268,17 +287,18 @@ class AsyncAssistant:
 
     async def summarize(
         self,
-        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
+        document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo] | None = None,
         *,
         length: SummaryLength | None = None,
         words: int | None = None,
         mode: SummaryMode = "auto",
         focus: str | None = None,
         section: str | None = None,
-        since: StrPath | None = None,
+        since: StrPath | datetime.date | None = None,
+        **filters: Unpack[PartOptions],
     ) -> Summary:
         """Do as ``Assistant.summarize``."""
-        return await self._worker.run(
+        work = partial(
             self._assistant.summarize,
             document,
             length=length,
@@ -287,7 +307,9 @@ class AsyncAssistant:
             focus=focus,
             section=section,
             since=since,
+            **filters,
         )
+        return await self._worker.run(work)
 
     async def session(self, name: str | None = None, *, autosave: bool = True) -> AsyncSession:
         """Do as ``Assistant.session``."""

@@ -28,6 +28,7 @@ def document(row: DocumentRow, *, new: bool = False, skipped: tuple[str, ...] = 
         skipped=skipped,
         author=row.author,
         date=row.date,
+        tags=row.tags,
     )
 
 

@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
     from drt_engine.progress import silenced as silenced
+    from drt_engine.retrieval.filters import Filters as Filters
+    from drt_engine.retrieval.filters import resolve_scope as resolve_scope
     from drt_engine.runtime import Runtime
     from drt_engine.search.search import SearchRequest as SearchRequest
     from drt_engine.search.search import search as search
     from drt_engine.store import Store
+    from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.summary.result import SummaryResult
     from drt_engine.trace.page import trace_page as trace_page
     from drt_engine.trace.text import trace_text as trace_text
@@ -42,10 +45,12 @@ if TYPE_CHECKING:
 
 _FORWARDED = {
     "AskOptions": "answer.ask",
+    "Filters": "retrieval.filters",
     "SearchRequest": "search.search",
     "SessionState": "answer.session",
     "ask": "answer.ask",
     "bench": "bench.run",
+    "checked_tags": "store.tags",
     "convert": "model.convert",
     "diagnose": "diagnosis",
     "evaluate": "evaluate.run",
@@ -55,6 +60,7 @@ _FORWARDED = {
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
     "search": "search.search",
+    "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
     "silenced": "progress",
     "stream": "answer.ask",

@@ -6,13 +6,14 @@ Needs no model but to repair or rebuild chunk memory; reading and asking are ``_
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import _convert, _engine
 from ._errors import (
+    ConfigError,
     LibraryCorruptError,
     LibraryError,
     QuestionError,
@@ -20,6 +21,7 @@ from ._errors import (
     engine_errors,
     expect_text,
 )
+from ._filters import listed
 from ._paths import default_library
 from ._types import (
     DocumentInfo,
@@ -31,6 +33,7 @@ from ._types import (
 )
 
 if TYPE_CHECKING:
+    from drt_engine.retrieval.filters import Filters
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
 
@@ -76,6 +79,26 @@ class Library:
             row = store.document(document_name(document))
             last = row.characters if end is None else min(end, row.characters)
             return store.text(row.id, start, last)
+
+    def tag(
+        self,
+        document: str | DocumentInfo,
+        *,
+        add: str | Iterable[str] = (),
+        remove: str | Iterable[str] = (),
+    ) -> DocumentInfo:
+        """Give a document tags and take some away; return it.
+
+        A tag has no spaces and no commas, and does not begin with + or -. Raises ``ConfigError``
+        for one that has.
+        """
+        added, removed = listed(add), listed(remove)
+        for tag in (*added, *removed):
+            expect_text("the tag", tag, ConfigError)
+        with self._open() as store:
+            row = store.document(document_name(document))
+            store.change_tags(row.id, add=added, remove=removed)
+            return _convert.document(store.document(row.id))
 
     def remove(self, document: str | DocumentInfo, *, forget: bool = False) -> DocumentInfo:
         """Remove a document and what was stored for it; return what was removed.
@@ -209,6 +232,11 @@ class Library:
         """Raise ``QuestionError`` if there is no document to ask, or no library yet."""
         if not self.documents():
             raise QuestionError(f"the library at {self.path} holds no documents; read one first.")
+
+    def _expect_left(self, document_ids: Sequence[str] | None, filters: Filters) -> None:
+        """Raise ``NotFoundError`` if filters leave nothing of these documents."""
+        with self._open() as store:
+            _engine.resolve_scope(store, document_ids, filters)
 
     def _expect(self) -> None:
         if not self.exists():

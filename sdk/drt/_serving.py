@@ -1,12 +1,14 @@
-"""The door to the HTTP server: its application, running it, and its load test.
+"""The doors to the servers: the HTTP application, running it, its load test, and MCP.
 
-Imports the packages of the extra ``serve`` on first use.
+Imports the packages of the extras ``serve`` and ``mcp`` on first use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ._errors import ConfigError
@@ -43,6 +45,23 @@ def serve(
     from ._server.process import run
 
     run(app, options or ServeOptions(), ready)
+
+
+def mcp_server(assistant: Assistant, *, folders: Sequence[str | os.PathLike[str]] = ()) -> Any:
+    """Return a server of the Model Context Protocol over a library; its ``run`` speaks stdio.
+
+    folders: from where its tool ``ingest`` may read files; it has none without them. Raises
+    ``ConfigError`` where the extra ``mcp`` is not installed, or where a folder is none.
+    """
+    places = [Path(folder) for folder in folders]
+    for place in places:
+        if not place.is_dir():
+            raise ConfigError(f"{place} is not a folder; name one that files may be read from.")
+    try:
+        from ._mcp.server import make_server
+    except ImportError as error:
+        raise _missing("mcp", error) from error
+    return make_server(assistant, places)
 
 
 def bench_server(runtime: dict[str, object], options: dict[str, Any]) -> dict[str, Any]:

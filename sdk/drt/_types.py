@@ -5,6 +5,7 @@ the others. Annotations are evaluated here: they are resolved in the namespace o
 """
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypedDict
@@ -38,6 +39,7 @@ __all__ = [
     "DoctorCheck",
     "DoctorReport",
     "DocumentInfo",
+    "FilterOptions",
     "Finding",
     "FormatInfo",
     "FoundTurn",
@@ -45,6 +47,7 @@ __all__ = [
     "IngestReport",
     "IngestResult",
     "ModelInfo",
+    "PartOptions",
     "Passage",
     "Retriever",
     "SearchHit",
@@ -76,7 +79,7 @@ class DocumentInfo:
 
     ``skipped`` says what its reader passed over and why; it is empty unless this call opened the
     file. ``author`` and ``date`` are what the document names (the date as YYYY-MM-DD where that is
-    certain), empty where it names none.
+    certain), empty where it names none; ``tags`` are the user's.
     """
 
     id: str
@@ -89,17 +92,45 @@ class DocumentInfo:
     skipped: tuple[str, ...] = ()
     author: str = ""
     date: str = ""
+    tags: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the document as plain values."""
         # asdict takes ten times as long, which thousands would feel
-        return vars(self) | {"skipped": list(self.skipped)}
+        return vars(self) | {"skipped": list(self.skipped), "tags": list(self.tags)}
 
 
-class AskOptions(TypedDict, total=False):
+class PartOptions(TypedDict, total=False):
+    """Which part of a library is asked, searched or summarised: what all of them leave.
+
+    pages: only these pages: the first and the last.
+    types: only documents of these formats, by name or suffix: "pdf", ".md".
+    tags: only documents that have all of these tags.
+    """
+
+    pages: tuple[int, int] | None
+    types: str | Sequence[str] | None
+    tags: str | Sequence[str] | None
+
+
+class FilterOptions(PartOptions, total=False):
+    """Which part of a library is asked or searched: ``PartOptions``, and three more.
+
+    documents: only these, by id, title, source or ``DocumentInfo``.
+    section: only sections whose name, or that of a section around them, begins with this.
+    since: only documents of this day, month or year (YYYY-MM-DD) or later: by the date that they
+        name, or, where they name none with certainty, by the day when they were read.
+    """
+
+    documents: str | DocumentInfo | Sequence[str | DocumentInfo] | None
+    section: str | None
+    since: str | datetime.date | None
+
+
+class AskOptions(FilterOptions, total=False):
     """Options of a question, the same for ``Assistant.ask``, ``stream``, ``trace`` and sessions.
 
-    documents: restricts the question to these, by id, title, source or ``DocumentInfo``.
+    Those of ``FilterOptions``, and:
     mode: "quote" answers with spans of the documents, "free" lets the decoder write.
     top_k: chunks retrieved at a time, 1 to 64; the model's own number by default.
     retriever: how to find candidates: "landmark", "lexical" (BM25) or "hybrid" (both).
@@ -108,7 +139,6 @@ class AskOptions(TypedDict, total=False):
     max_tokens: longest text of free mode.
     """
 
-    documents: str | DocumentInfo | Sequence[str | DocumentInfo] | None
     mode: AnswerMode
     top_k: int | None
     retriever: Retriever
@@ -117,15 +147,13 @@ class AskOptions(TypedDict, total=False):
     max_tokens: int
 
 
-class SearchOptions(TypedDict, total=False):
-    """Options of ``Assistant.search``.
+class SearchOptions(FilterOptions, total=False):
+    """Options of ``Assistant.search``: those of ``FilterOptions``, and two more.
 
-    documents: restricts the search to these, by id, title, source or ``DocumentInfo``.
     top_k: the largest number of passages, 1 to 50; 10 by default.
     retriever: how to find them: "landmark", "lexical" (BM25, loads no model) or "hybrid" (both).
     """
 
-    documents: str | DocumentInfo | Sequence[str | DocumentInfo] | None
     top_k: int
     retriever: Retriever
 

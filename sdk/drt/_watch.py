@@ -29,10 +29,12 @@ class Watch:
         assistant: Assistant,
         folders: Sequence[Path],
         *,
+        tags: Sequence[str] = (),
         progress: Callable[[IngestProgress], None] | None = None,
     ) -> None:
         self._assistant = assistant
         self._folders = [Path(os.path.abspath(folder)) for folder in folders]
+        self._tags = tags
         self._progress = progress
         self._done: dict[Path, Stamp] = {}
         self._waiting: dict[Path, Stamp] = {}
@@ -59,7 +61,8 @@ class Watch:
         yield from self._remove_lost()
 
     def _read(self, file: Path) -> Iterator[WatchEvent]:
-        for result in self._assistant.ingest_each([file], progress=self._progress):
+        read = self._assistant.ingest_each([file], tags=self._tags, progress=self._progress)
+        for result in read:
             if result.document is not None:
                 if result.document.new:
                     yield WatchEvent("read", result.source, result.document)

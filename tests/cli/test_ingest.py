@@ -168,6 +168,16 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
     assert list(drt("summarize", "--json", "handbook.txt").json) == [*keys, "seconds", "model"]
 
 
+def test_a_summary_as_markdown_has_its_places_as_footnotes(drt: Drt, handbook: Path) -> None:
+    lines = drt("summarize", handbook, "--markdown").out.splitlines()
+    assert lines[:2] == ["The notice period is thirty days.[^1]", ""]
+    assert lines[2].startswith("[^1]: handbook.txt, page 3, ")
+    plain = drt("summarize", handbook, "--markdown", "--no-cite").out
+    assert plain == "The notice period is thirty days.\n"
+    lines = drt("summarize", handbook, "--markdown", "--since", handbook).out.splitlines()
+    assert lines[:2] == ["- Removed: Gone.", "- Changed: The notice period is thirty days.[^1]"]
+
+
 def test_changes_are_numbered_and_what_is_left_out_is_counted(drt: Drt, handbook: Path) -> None:
     lines = drt("summarize", handbook, "--since", handbook).out.splitlines()
     assert lines[:2] == ["Removed: Gone.", "Changed: The notice period is thirty days. [1]"]

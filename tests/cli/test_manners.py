@@ -295,6 +295,7 @@ def test_what_leaves_a_library_is_as_private_as_it(
         ("ingest", "x", "--json", "--jsonl"),
         ("ingest", "x", "--watch", "--json"),
         ("summarize", "x", "--json", "--jsonl"),
+        ("summarize", "x", "--json", "--markdown"),
     ],
 )
 def test_two_kinds_of_output_at_once_are_wrong_usage(drt: Drt, words: tuple[str, ...]) -> None:

@@ -21,6 +21,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
 from drt_engine.results import Trace
 from drt_engine.retrieval.candidates import RetrieverName
+from drt_engine.retrieval.filters import NO_FILTERS, Filters
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -35,7 +36,7 @@ class AskOptions:
 
     ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for).
     ``reread`` reads them with the question. ``record`` makes the answer's trace a full one, which
-    changes nothing else.
+    changes nothing else. ``filters`` restrict the documents, and the parts of them.
     """
 
     documents: tuple[str, ...] | None = None
@@ -46,6 +47,7 @@ class AskOptions:
     threshold: float | None = None
     max_tokens: int = 96
     record: bool = False
+    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if self.mode not in ("quote", "free"):
@@ -58,7 +60,9 @@ class AskOptions:
 
     def search_options(self) -> SearchOptions:
         """Return the part of the options that retrieval needs."""
-        return SearchOptions(self.documents, self.top_k, self.retriever, self.reread)
+        return SearchOptions(
+            self.documents, self.top_k, self.retriever, self.reread, filters=self.filters
+        )
 
 
 def ask(

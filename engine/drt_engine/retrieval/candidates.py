@@ -6,7 +6,7 @@ Returns scores only; reads no records. Knows nothing of prompts or of what is re
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.model.scorer import ChunkScores, LandmarkScorer
+from drt_engine.retrieval.filters import Scope
 from drt_engine.store import ChunkBatch
 from drt_engine.store.view import LibraryView
 from drt_engine.text.lexical import normalised_bm25, with_neighbours
@@ -50,25 +51,40 @@ class Candidates:
     records: ChunkBatch | None = None
 
 
-def bm25_matches(
-    store: LibraryView, question: str, document_ids: Sequence[str] | None
-) -> dict[int, float]:
+def bm25_matches(store: LibraryView, question: str, scope: Scope) -> dict[int, float]:
     """Return the normalised BM25 scores of the best chunks that hold words of the question."""
-    ranking = store.search_text(question, documents=document_ids, limit=LEXICAL_CANDIDATES)
+    ranking = store.search_text(
+        question, documents=scope.document_ids, chunks=scope.chunk_ids, limit=LEXICAL_CANDIDATES
+    )
     return normalised_bm25(dict(ranking))
 
 
 def lexical_scores(
-    store: LibraryView,
-    question: str,
-    document_ids: Sequence[str] | None,
-    *,
-    neighbour_weight: float,
+    store: LibraryView, question: str, scope: Scope, *, neighbour_weight: float
 ) -> LexicalScores:
     """Search the question's words once, for all landmarks that will ask."""
-    matches = bm25_matches(store, question, document_ids)
+    matches = bm25_matches(store, question, scope)
     neighbours = store.neighbours_of(list(matches)) if neighbour_weight else {}
     return LexicalScores(matches, with_neighbours(matches, neighbours, neighbour_weight))
+
+
+def scan_scope(store: LibraryView, scope: Scope) -> LandmarkParts:
+    """Scan the landmarks of what may be retrieved, with their codes where they have some."""
+    parts = store.scan_coded_landmarks(scope.document_ids)
+    return parts if scope.chunk_ids is None else _restricted(parts, scope.chunk_ids)
+
+
+def _restricted(parts: LandmarkParts, chunk_ids: Collection[int]) -> LandmarkParts:
+    """Yield only the landmarks of some chunks; these are gathered, so they come without codes."""
+    for ids, landmarks in parts:
+        if isinstance(ids, range):  # not looked through: it may be of millions
+            numbers = sorted(chunk_id - ids.start for chunk_id in chunk_ids if chunk_id in ids)
+        else:
+            numbers = [number for number, chunk_id in enumerate(ids) if chunk_id in chunk_ids]
+        if len(numbers) == len(ids):
+            yield ids, landmarks
+        elif numbers:
+            yield [ids[n] for n in numbers], Landmarks(landmarks.rows[torch.tensor(numbers)])
 
 
 def find_candidates(

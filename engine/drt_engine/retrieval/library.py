@@ -20,8 +20,10 @@ from drt_engine.retrieval.candidates import (
     RetrieverName,
     find_candidates,
     lexical_scores,
+    scan_scope,
 )
-from drt_engine.retrieval.passages import Passage, read_windows
+from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
+from drt_engine.retrieval.passages import Passage, read_windows, within
 from drt_engine.retrieval.reader_pass import PassageLogits, encode_passages, read_passages
 from drt_engine.retrieval.rerank import memory_of_records, rerank
 from drt_engine.retrieval.sources import Retrieval, join_memories, merge_chunks
@@ -36,6 +38,7 @@ MOST_CHUNKS = 64  # retrieved at a time
 class SearchOptions:
     """How a library is searched; ``document_ids`` ``None`` means all documents.
 
+    ``filters`` restrict it further, to parts of documents, too.
     ``top_k`` ``None`` is the model's own number of retrieved chunks. ``reader_pass`` reads the
     retrieved passages with the question, where the model can.
     """
@@ -44,6 +47,7 @@ class SearchOptions:
     top_k: int | None = None
     retriever: RetrieverName = "hybrid"
     reader_pass: bool = True
+    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if self.retriever not in ("hybrid", "landmark", "lexical"):
@@ -63,6 +67,7 @@ class LibraryQuery:
     question_ids: Sequence[int]
     options: SearchOptions
     lexical: LexicalScores
+    scope: Scope = Scope()
 
     @property
     def top_k(self) -> int:
@@ -83,14 +88,18 @@ def query_library(
     *,
     options: SearchOptions,
 ) -> LibraryQuery:
-    """Search the question's words, unless the retriever is landmarks alone."""
+    """Search the question's words, unless the retriever is landmarks alone.
+
+    Raises ``NotFound`` where the filters leave nothing.
+    """
+    scope = resolve_scope(store, options.document_ids, options.filters)
     lexical = LexicalScores()
     if options.retriever != "landmark":
         weight = (
             runtime.config.lexical_neighbours if runtime.model.scorer.lexical is not None else 0
         )
-        lexical = lexical_scores(store, question, options.document_ids, neighbour_weight=weight)
-    return LibraryQuery(runtime, store, question_ids, options, lexical)
+        lexical = lexical_scores(store, question, scope, neighbour_weight=weight)
+    return LibraryQuery(runtime, store, question_ids, options, lexical, scope)
 
 
 @dataclass
@@ -204,7 +213,7 @@ def library_candidates(
     candidates = find_candidates(
         query,
         scorer,
-        library.store.scan_coded_landmarks(options.document_ids),
+        scan_scope(library.store, library.scope),
         lexical.spread,
         count=count,
         allowed_chunk_ids=allowed,
@@ -235,6 +244,9 @@ def _passages(
     margin = library.runtime.config.passage_margin if library.reads_passages else 0
     chunk_ids = [candidates.chunk_ids[choice.number] for choice in choices]
     scores = candidates.scores.at(torch.tensor([choice.number for choice in choices]))
+    windows = read_windows(library.store, chunk_ids, margin)
+    if library.scope.spans is not None:
+        windows = [within(window, library.scope.spans) for window in windows]
     parts = {
         "landmark": scores.landmark.tolist(),
         "lexical": _values(scores.lexical, len(choices)),
@@ -248,9 +260,7 @@ def _passages(
             by=_matched_by(library, window.row.id),
             **{name: values[place] for name, values in parts.items()},
         )
-        for place, (window, choice) in enumerate(
-            zip(read_windows(library.store, chunk_ids, margin), choices, strict=True)
-        )
+        for place, (window, choice) in enumerate(zip(windows, choices, strict=True))
     ]
 
 

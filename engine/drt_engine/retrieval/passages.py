@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from drt_engine.store import ChunkRow
 from drt_engine.store.types import TokenBatch
 from drt_engine.store.view import LibraryView
+from drt_engine.text.sentences import Span
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,19 @@ def read_windows(store: LibraryView, chunk_ids: Sequence[int], margin: int) -> l
         parts = [None if c is None else rows[c] for c in (before, chunk_id, after)]
         windows.append(_window(parts, tokens, margin))
     return windows
+
+
+def within(window: TokenWindow, spans: Mapping[str, Sequence[Span]]) -> TokenWindow:
+    """Return a window whose tokens outside of its document's ``spans`` (characters) are left out.
+
+    Where none is inside, as of a chunk that a section's border touches, it stays as it is.
+    """
+    inside = torch.zeros(len(window.starts), dtype=torch.bool)
+    for start, end in spans.get(window.row.document_id, ()):
+        inside |= (window.starts >= start) & (window.ends <= end)
+    if not (inside & window.mask).any():
+        return window
+    return replace(window, token_numbers=window.token_numbers.masked_fill(~inside, -1))
 
 
 def _window(

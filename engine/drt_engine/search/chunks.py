@@ -72,12 +72,21 @@ def join_neighbours(chunks: Iterable[ScoredChunk]) -> list[list[ScoredChunk]]:
 
 
 def cut_passage(
-    view: LibraryView, document: DocumentRow, chunks: Sequence[ScoredChunk]
+    view: LibraryView,
+    document: DocumentRow,
+    chunks: Sequence[ScoredChunk],
+    *,
+    spans: Sequence[Span] | None = None,
 ) -> FoundPassage | None:
-    """Return chunks of one document as a passage of whole sentences; None where there are none."""
+    """Return chunks of one document as a passage of whole sentences; None where there are none.
+
+    Only sentences that begin in ``spans`` (characters of the document) count where there are any.
+    """
     ordered = tuple(sorted(chunks, key=lambda chunk: chunk.row.ordinal))
     first, last = ordered[0].row, ordered[-1].row
     sentences = sentences_at(view, document, first.start, last.start + len(last.text))
+    if spans is not None:
+        sentences = [s for s in sentences if any(a <= s[0] < b for a, b in spans)]
     if not sentences:
         return None
     text = view.text(document.id, sentences[0][0], sentences[-1][1])

@@ -10,6 +10,7 @@ from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.documents.source_map import place_in_source
 from drt_engine.errors import ConfigError, QuestionError
 from drt_engine.results import SearchHit
+from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
 from drt_engine.search.chunks import FoundPassage, ScoredChunk, cut_passage, join_neighbours
 from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
@@ -30,12 +31,14 @@ _BM25_WEIGHT = 2.0  # of a sentence's normalised BM25, beside its late interacti
 class SearchRequest:
     """How a library is searched; ``documents`` are ids (``None``: all).
 
-    ``top_k`` is the largest number of passages. ``lexical`` needs no model.
+    ``top_k`` is the largest number of passages. ``lexical`` needs no model. ``filters`` restrict
+    the documents, and the parts of them.
     """
 
     documents: tuple[str, ...] | None = None
     top_k: int = TOP_K
     retriever: RetrieverName = "hybrid"
+    filters: Filters = NO_FILTERS
 
     def __post_init__(self) -> None:
         if self.retriever not in ("hybrid", "landmark", "lexical"):
@@ -53,47 +56,73 @@ def search(
 
     ``runtime`` may be ``None`` where the retriever is ``lexical``. Reads a snapshot. Raises
     ``QuestionError`` for a query without words or too long, or a library without documents,
-    ``NotFound`` for a document that is not there, ``StoreError`` for a damaged library.
+    ``NotFound`` for a document that is not there or filters that leave nothing, ``StoreError`` for
+    a damaged library.
     """
     with store.snapshot() as view:
         documents = documents_to_ask(view, request.documents)
         if request.retriever == "lexical":
-            return _hits(view, documents, query, _by_words(view, query, request), request.top_k)
+            scope = resolve_scope(view, request.documents, request.filters)
+            chunks = _by_words(view, query, scope, limit=_CHUNKS_PER_PASSAGE * request.top_k)
+            passages = _passages(view, documents, chunks, scope, top_k=request.top_k)
+            return _hits(view, query, passages)
         if runtime is None:
             raise ConfigError("only the lexical retriever searches without a model")
         from drt_engine.retrieval.library import SearchOptions
         from drt_engine.search.by_model import search_by_model
 
-        options = SearchOptions(request.documents, None, request.retriever, reader_pass=False)
+        options = SearchOptions(
+            request.documents,
+            None,
+            request.retriever,
+            reader_pass=False,
+            filters=request.filters,
+        )
         with runtime.computing():
             by_model = search_by_model(runtime, view, query, options)
-            chunks = by_model.chunks()
-            return _hits(view, documents, query, chunks, request.top_k, by_model=by_model)
+            scope = by_model.library.scope
+            chunks = by_model.chunks()[: _CHUNKS_PER_PASSAGE * request.top_k]
+            passages = _passages(view, documents, chunks, scope, top_k=request.top_k)
+            return _hits(view, query, passages, by_model)
 
 
-def _by_words(view: LibraryView, query: str, request: SearchRequest) -> list[ScoredChunk]:
+def _by_words(view: LibraryView, query: str, scope: Scope, *, limit: int) -> list[ScoredChunk]:
     """Return the chunks with words of the query, best first; their scores are normalised BM25."""
     if not search_terms(query):
         raise QuestionError("the query has no words, expected plain language")
-    limit = _CHUNKS_PER_PASSAGE * request.top_k
-    ranking = view.search_text(query, documents=request.documents, limit=limit)
+    ranking = view.search_text(
+        query, documents=scope.document_ids, chunks=scope.chunk_ids, limit=limit
+    )
     scores = normalised_bm25(dict(ranking))
     rows = view.chunk_rows(list(scores))
     return [ScoredChunk(row, scores[row.id], lexical=scores[row.id]) for row in rows]
 
 
-def _hits(
+def _passages(
     view: LibraryView,
     documents: DocumentRows,
-    query: str,
     chunks: Sequence[ScoredChunk],
-    top_k: int,
+    scope: Scope,
     *,
+    top_k: int,
+) -> list[FoundPassage]:
+    """Join chunks, given best first, to the best passages."""
+    passages = []
+    for group in join_neighbours(chunks)[:top_k]:
+        document = documents.row(group[0].row.document_id)
+        spans = None if scope.spans is None else scope.spans[document.id]
+        passage = cut_passage(view, document, group, spans=spans)
+        if passage is not None:
+            passages.append(passage)
+    return passages
+
+
+def _hits(
+    view: LibraryView,
+    query: str,
+    passages: Sequence[FoundPassage],
     by_model: ModelSearch | None = None,
 ) -> tuple[SearchHit, ...]:
-    groups = join_neighbours(chunks[: _CHUNKS_PER_PASSAGE * top_k])[:top_k]
-    cut = (cut_passage(view, documents.row(g[0].row.document_id), g) for g in groups)
-    passages = [passage for passage in cut if passage is not None]
     scores = _sentence_scores(query, passages, by_model)
     return tuple(
         _hit(view, passage, max(range(len(values)), key=values.__getitem__))

@@ -124,6 +124,16 @@ class Store(LibraryView):
         with self._writing():
             self._catalog.set_author_and_date(document_id, author, date)
 
+    def change_tags(
+        self, document_id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Give a document tags and take some away; return those it has then.
+
+        Raises NotFound, and ConfigError for what cannot be a tag.
+        """
+        with self._writing():
+            return self._catalog.change_tags(document_id, add=add, remove=remove)
+
     def note_source(self, path: str, digest: str, document: str) -> None:
         """Remember the digest of a file's bytes, so that the same bytes are not parsed again."""
         self._catalog.note_source(path, digest, document)

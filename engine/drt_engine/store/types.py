@@ -94,6 +94,7 @@ class DocumentRow(NamedTuple):
     created: str
     author: str = ""  # as the document names them; unknown to libraries before version 5
     date: str = ""
+    tags: tuple[str, ...] = ()  # of the user's, in alphabetical order; since version 6
 
 
 @dataclass(frozen=True)

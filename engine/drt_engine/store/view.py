@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -273,10 +273,20 @@ class LibraryView:
         return self._texts.neighbours_of(chunk_ids)
 
     def search_text(
-        self, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
+        self,
+        query: str,
+        *,
+        documents: Sequence[str] | None = None,
+        chunks: Collection[int] | None = None,
+        limit: int = 50,
     ) -> list[tuple[int, float]]:
-        """Return (chunk id, BM25 score) of chunks with any of the query's words, best first."""
-        return search.search_text(self._catalog, query, documents=documents, limit=limit)
+        """Return (chunk id, BM25 score) of chunks with any of the query's words, best first.
+
+        Only of some documents, and only these chunks, where they are given.
+        """
+        return search.search_text(
+            self._catalog, query, documents=documents, chunks=chunks, limit=limit
+        )
 
     # text
 
@@ -323,6 +333,16 @@ class LibraryView:
     def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
         """Return where a document's page or section changes: (start, page, section), in order."""
         return self._texts.places(document_id)
+
+    def placed_parts(
+        self, document_ids: Sequence[str]
+    ) -> Iterator[tuple[str, int, int, int | None, str | None]]:
+        """Yield parts of documents with one page and section: (id, start, end, page, section)."""
+        return self._texts.placed_parts(document_ids)
+
+    def chunk_ids_between(self, document_id: str, start: int, end: int) -> list[int]:
+        """Return the ids of the chunks that have characters ``start:end`` of a document."""
+        return self._texts.chunk_ids_between(document_id, start, end)
 
     def origins(
         self, document_id: str, start: int = 0, end: int | None = None

@@ -19,6 +19,7 @@ from drt_engine.text.sentences import split_sentences
 
 _LONGEST_PART = 96  # tokens written for one prompt
 _WORDS_PER_TOPIC = 50  # of the budget: one topic, and so one prompt, for each
+_LONGEST_TOPIC = 60  # words, for a prompt has few tokens
 _QUESTION = "What is this text about?"
 
 
@@ -56,7 +57,8 @@ def _topics(
     candidates = candidates_of_documents(runtime, view, documents, options)
     picked = pick_sentences(candidates, options.budget)
     count = max(1, options.budget // _WORDS_PER_TOPIC)
-    return [view.text(documents[c.document].id, c.start, c.end) for c in picked[:count]]
+    texts = [view.text(documents[c.document].id, c.start, c.end) for c in picked[:count]]
+    return [" ".join(text.split()[:_LONGEST_TOPIC]) for text in texts]
 
 
 def _write_part(

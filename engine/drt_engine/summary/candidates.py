@@ -1,32 +1,45 @@
-"""Candidate sentences of a document, scored by how much their chunks are retrieved."""
+"""Candidate sentences of a document: those that are prose, scored by what tells their worth."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
 
+from drt_engine.documents.structure.block_kinds import BlockKinds
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkRow, DocumentRow
+from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.centrality import chunk_centrality
 from drt_engine.summary.focus import focus_scores
-from drt_engine.text.sentences import Span, is_heading, sentence_spans
+from drt_engine.summary.sentences.features import Described, described_sentences
+from drt_engine.summary.sentences.prose import (
+    PROSE,
+    PlacedSentence,
+    placed_sentences,
+    quotable,
+    section_names,
+)
+from drt_engine.summary.sentences.weights import sentence_score
+from drt_engine.summary.sentences.wording import is_dangling
+from drt_engine.text.sentences import Span
 from drt_engine.text.words import content_words
 
 # Chunks whose graph is scored together: its matrix is this squared, so memory stays flat.
 _PART = 1024
+# Weights of the focus, by its retrieval of a sentence's chunk and by its words in the sentence.
+_CHUNK_FOCUS, _WORD_FOCUS = 0.25, 1.0
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A sentence that may be picked, with its place and its scores.
+    """A sentence that may be picked, with its place and its score.
 
-    ``score`` ranks the sentences of a long text before the pick, ``weight`` (how early, how close
-    to the focus) counts in it. ``retrieved`` is the centrality of the chunk, as a fraction of its
-    document's once all are known. ``words`` are content words, ``length`` counts all words.
+    ``words`` are content words, ``length`` counts all words. ``retrieved`` is the centrality of the
+    chunk, as a fraction of its document's. ``previous`` is the end of the sentence before it, in
+    the same paragraph; ``is_dangling`` says that it cannot be understood without that one.
     """
 
     document: int
@@ -35,9 +48,36 @@ class Candidate:
     words: frozenset[str]
     length: int
     score: float
-    weight: float
     retrieved: float
-    prose: bool
+    previous: int | None = None
+    is_dangling: bool = False
+    is_prose: bool = True
+
+    @classmethod
+    def of(cls, described: Described, score: float, *, retrieved: float) -> Candidate:
+        """Return the candidate that a sentence of the first document is."""
+        sentence = described.sentence
+        return cls(
+            document=0,
+            start=sentence.start,
+            end=sentence.end,
+            words=described.words,
+            length=len(sentence.text.split()),
+            score=score,
+            retrieved=retrieved,
+            previous=sentence.previous,
+            is_dangling=is_dangling(sentence.text),
+            is_prose=sentence.grade == PROSE,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _InChunk:
+    """A sentence with the centrality of the chunk it begins in, and that chunk's relevance."""
+
+    sentence: PlacedSentence
+    centrality: float
+    relevance: float
 
 
 def sentence_candidates(
@@ -52,27 +92,58 @@ def sentence_candidates(
 
     Sentences that are no prose are left out, unless there are no others.
     """
+    entries, total = _sentences_in_chunks(runtime, view, document, focus, spans)
+    if spans is not None:
+        entries = [
+            entry
+            for entry in entries
+            if any(a <= entry.sentence.start and entry.sentence.end <= b for a, b in spans)
+        ]
+    entries = [entries[number] for number in quotable([entry.sentence for entry in entries])]
+    described = described_sentences([entry.sentence for entry in entries], document.title)
+    focus_words = frozenset(content_words(focus)) if focus else frozenset[str]()
+    candidates = []
+    for entry, sentence in zip(entries, described, strict=True):
+        score = sentence_score(sentence.features)
+        if focus_words:
+            score += _CHUNK_FOCUS * math.log(entry.relevance)
+            score += _WORD_FOCUS * len(sentence.words & focus_words) / len(focus_words)
+        candidates.append(Candidate.of(sentence, score, retrieved=entry.centrality / total))
+    return candidates
+
+
+def _sentences_in_chunks(
+    runtime: Runtime,
+    view: LibraryView,
+    document: DocumentRow,
+    focus: str | None,
+    spans: Sequence[Span] | None,
+) -> tuple[list[_InChunk], float]:
+    """Return the sentences of a document, and the sum of the centralities of its chunks."""
     chunk_ids = view.chunk_ids([document.id])
     landmarks = torch.cat([part.float() for _, part in view.scan_landmarks([document.id])])  # [C,E]
     focus_score = None if focus is None else focus_scores(runtime, view, document, focus, chunk_ids)
-    candidates: list[Candidate] = []
-    totals: list[float] = []
+    kinds = BlockKinds(view, document)
+    sections = section_names(view.places(document.id))
+    out: list[_InChunk] = []
+    total = 0.0
     for part in _parts(view, chunk_ids, spans):
-        score = chunk_centrality(runtime, landmarks[part])  # [C of the part]
-        relevance = torch.ones_like(score) if focus_score is None else focus_score[part]
-        score = score * relevance
-        totals.append(float(score.sum()))
+        centrality = chunk_centrality(runtime, landmarks[part])  # [C of the part]
+        relevance = torch.ones_like(centrality) if focus_score is None else focus_score[part]
+        total += float((centrality * relevance).sum())
         rows = view.chunk_rows(chunk_ids[part])
-        sentences = _scored_sentences(rows, score, relevance, opens_text=part.start == 0)
+        placed = placed_sentences("".join(row.text for row in rows), rows[0].start, kinds, sections)
         # The border of two parts cuts the sentence across it: the half on either side is dropped.
-        last = len(sentences) - int(part.stop < len(chunk_ids))
-        candidates += sentences[int(part.start > 0) : last]
-    if spans is not None:
-        candidates = [c for c in candidates if any(a <= c.start and c.end <= b for a, b in spans)]
-    total = sum(totals)
-    candidates = [replace(c, retrieved=c.retrieved / total) for c in candidates]
-    # A document of tables, headings or scraps is summarised by what it has.
-    return [c for c in candidates if c.prose] or candidates
+        last = len(placed) - int(part.stop < len(chunk_ids))
+        first = int(part.start > 0)
+        starts = torch.tensor([sentence.start for sentence in placed])
+        edges = torch.tensor([row.start for row in rows])
+        chunks = (torch.searchsorted(edges, starts, right=True) - 1).tolist()
+        weights, relevances = (centrality * relevance).tolist(), relevance.tolist()
+        for number in range(first, last):
+            sentence, chunk = placed[number], chunks[number]
+            out.append(_InChunk(sentence, weights[chunk], relevances[chunk]))
+    return out, total
 
 
 def _parts(
@@ -96,42 +167,3 @@ def _parts(
         for low, high in runs
         for first in range(low, high, _PART)
     ]
-
-
-def _scored_sentences(
-    rows: Sequence[ChunkRow], score: Tensor, relevance: Tensor, *, opens_text: bool
-) -> list[Candidate]:
-    """Return the sentences of consecutive chunks [C] with the scores of the chunks they begin in.
-
-    ``relevance`` is that to the focus. Where the chunks open the text, its first sentences are
-    favoured, for they often say what it is about.
-    """
-    text = "".join(row.text for row in rows)
-    base = rows[0].start
-    edges = torch.tensor([row.start - base for row in rows])
-    candidates = []
-    for number, (start, end) in enumerate(sentence_spans(text)):
-        sentence = text[start:end]
-        length = len(sentence.split())
-        chunk = int(torch.searchsorted(edges, torch.tensor(start), right=True)) - 1
-        position = 1 + 2.0 / (1 + number) if opens_text else 1.0
-        retrieved = float(score[chunk])
-        candidates.append(
-            Candidate(
-                document=0,
-                start=start + base,
-                end=end + base,
-                words=frozenset(content_words(sentence)),
-                length=length,
-                score=retrieved**0.5 * position,
-                weight=position * float(relevance[chunk]) ** 0.5,
-                retrieved=retrieved,
-                prose=6 <= length <= 60 and not is_heading(sentence) and _is_prose(sentence),
-            )
-        )
-    return candidates
-
-
-def _is_prose(sentence: str) -> bool:
-    letters = sum(c.isalpha() or c.isspace() for c in sentence)
-    return letters > 0.75 * len(sentence) and "|" not in sentence

@@ -5,6 +5,7 @@ The texts are compared by their words; the model only ranks the differences.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -20,7 +21,6 @@ from drt_engine.summary.differences import Wording, differences
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.sections import section_spans
-from drt_engine.text.sentences import Span
 
 NOTHING = "Nothing changed."
 
@@ -54,8 +54,8 @@ def _list_changes(
 ) -> SummaryResult:
     new_text = "".join(view.iter_text(row.id))
     all_changes = [Wording.of(d, old_text, new_text) for d in differences(old_text, new_text)]
-    if options.section is not None:
-        spans, _ = section_spans(view, row, options.section)
+    if options.section is not None or options.pages is not None:
+        spans, _ = section_spans(view, row, options.section, options.pages)
         all_changes = [
             change
             for change in all_changes
@@ -63,7 +63,8 @@ def _list_changes(
         ]
     with runtime.computing():
         sentences = sentence_candidates(runtime, view, row, options.focus)
-    candidates = {(c.start, c.end): c for c in sentences}
+    # By their ends, for candidates lack the number of the item that they may be.
+    candidates = {c.end: c for c in sentences}
     listed = all_changes
     if options.is_limited:
         listed = _most_important(all_changes, candidates, options.budget)
@@ -84,10 +85,10 @@ def _file_text(file: Path) -> str:
 
 
 def _most_important(
-    changes: Sequence[Wording], candidates: Mapping[Span, Candidate], budget: int
+    changes: Sequence[Wording], candidates: Mapping[int, Candidate], budget: int
 ) -> list[Wording]:
     """Return the changes that fit in ``budget`` words, taken by importance, in text order."""
-    scores = sorted(candidate.score for candidate in candidates.values())
+    scores = sorted(math.exp(candidate.score) for candidate in candidates.values())
     # A sentence without a score, such as a removed one, counts as much as the median sentence.
     median = scores[len(scores) // 2] if scores else 1.0
     fitting: list[Wording] = []
@@ -99,26 +100,26 @@ def _most_important(
     return sorted(fitting, key=lambda c: (c.difference.at, c.difference.kind))
 
 
-def _importance(change: Wording, candidates: Mapping[Span, Candidate], median: float) -> float:
+def _importance(change: Wording, candidates: Mapping[int, Candidate], median: float) -> float:
     """Return the sentence's score, doubled for a change: it contradicts what the reader knows.
 
     A change of nothing but the number that a clause begins with counts a tenth.
     """
     span = change.difference.new
-    candidate = None if span is None else candidates.get(span)
-    score = median if candidate is None else candidate.score
+    candidate = None if span is None else candidates.get(span[1])
+    score = median if candidate is None else math.exp(candidate.score)
     if change.difference.kind == "changed":
         return score * (0.1 if change.is_renumbered else 2.0)
     return score
 
 
 def _cited_change(
-    view: LibraryView, row: DocumentRow, change: Wording, candidates: Mapping[Span, Candidate]
+    view: LibraryView, row: DocumentRow, change: Wording, candidates: Mapping[int, Candidate]
 ) -> Change:
     new: Citation | None = None
     span = change.difference.new
     if span is not None:
-        candidate = candidates.get(span)
+        candidate = candidates.get(span[1])
         probability = 0.0 if candidate is None else candidate.retrieved
         new = cite(view, row, *span, probability)
     return Change(change.difference.kind, change.old, new)

@@ -22,6 +22,7 @@ from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.sections import section_spans
 from drt_engine.summary.selection import pick_sentences
+from drt_engine.summary.sentences.tables import describe_table
 
 
 def extractive_summary(
@@ -32,6 +33,10 @@ def extractive_summary(
     Raises ``NotFound`` for an unknown section, ``EmptyDocument`` where there is no sentence.
     """
     candidates = candidates_of_documents(runtime, view, documents, options)
+    if len(documents) == 1 and not any(candidate.is_prose for candidate in candidates):
+        table = _table_summary(view, documents[0], options)
+        if table is not None:
+            return table
     picked = pick_sentences(candidates, options.budget, longest=options.longest)
     if not picked:
         raise EmptyDocument(f"{_titles(documents)} holds no sentences, expected text to summarise")
@@ -39,6 +44,18 @@ def extractive_summary(
     text = " ".join(" ".join(citation.quote.split()) for citation in citations)
     tokens = sum(document.tokens for document in documents)
     return SummaryResult(text, "extractive", citations, tokens)
+
+
+def _table_summary(
+    view: LibraryView, document: DocumentRow, options: SummaryOptions
+) -> SummaryResult | None:
+    """Return what a document that is one table holds; None for any other."""
+    description = describe_table("".join(view.iter_text(document.id)), options.budget)
+    if description is None:
+        return None
+    text, start, end = description
+    first_row = cite(view, document, start, end, 1.0)
+    return SummaryResult(text, "table", (first_row,), document.tokens)
 
 
 def candidates_of_documents(
@@ -52,8 +69,8 @@ def candidates_of_documents(
     section_names: list[str] = []
     for number, document in enumerate(documents):
         spans = None
-        if options.section is not None:
-            spans, names = section_spans(view, document, options.section)
+        if options.section is not None or options.pages is not None:
+            spans, names = section_spans(view, document, options.section, options.pages)
             section_names += names
             if not spans:
                 continue

@@ -18,8 +18,9 @@ class SummaryOptions:
     ``focus`` is a question or topic that steers the choice. ``length`` None is "medium" for a
     summary and no limit for a list of changes; ``words`` sets another limit in its place.
     ``section`` restricts the summary to sections whose name, or that of a section around them,
-    begins like this. ``first_whole`` lets the best sentence exceed the limit, as the usual
-    baselines do, which evaluation needs for a fair comparison.
+    begins like this, ``pages`` to the first and the last of them. ``first_whole`` lets the best
+    sentence exceed the limit, as the usual baselines do, which evaluation needs for a fair
+    comparison.
     """
 
     mode: Literal["auto", "extractive", "abstractive"] = "auto"
@@ -27,6 +28,7 @@ class SummaryOptions:
     focus: str | None = None
     words: int | None = None
     section: str | None = None
+    pages: tuple[int, int] | None = None
     first_whole: bool = False
 
     def __post_init__(self) -> None:

@@ -95,12 +95,12 @@ class _FullTrace:
         self.recording, self.source, self.documents = recording, source, documents
         self.runtime, self.store = source.query.runtime, source.query.store
         self.config = self.runtime.config
-        self.document_ids = source.query.options.document_ids
+        self.scope = source.query.scope
 
     def make(self, question: str, groups: Sequence[TraceGroup]) -> Trace:
         scores = [self._landmark_scores(query) for query in self.recording.tape.queries]
         tokens = self._tokens()
-        bm25 = bm25_matches(self.store, question, self.document_ids)
+        bm25 = bm25_matches(self.store, question, self.scope)
         full = tuple(
             self._full_group(
                 group, passages, landmark_scores=group_scores, bm25=bm25, tokens=tokens
@@ -115,7 +115,7 @@ class _FullTrace:
         """Return the landmark score of every chunk for a query [E], by chunk id."""
         query = query.to(self.runtime.device)
         scores: dict[int, float] = {}
-        for chunk_ids, landmarks in self.store.scan_landmarks(self.document_ids):
+        for chunk_ids, landmarks in self.store.scan_landmarks(self.scope.document_ids):
             keys = landmarks.float().to(query.device)
             row = self.runtime.model.scorer.scores(query[None], keys).landmark[0]
             scores |= zip(chunk_ids, row.tolist(), strict=True)

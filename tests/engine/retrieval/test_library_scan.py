@@ -20,6 +20,7 @@ from drt_engine.retrieval.candidates import (
     find_candidates,
     lexical_scores,
 )
+from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.library import LibraryQuery, SearchOptions, library_candidates
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -160,7 +161,7 @@ def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> Non
     store.neighbours_of = neighbours_of  # type: ignore[method-assign]
     own = {250: 1.0, 100: 0.5, 5000: 0.2}
     store.search_text = lambda *_, **options: list(own.items())  # type: ignore[attr-defined]
-    lexical = lexical_scores(cast(Store, store), "question", None, neighbour_weight=0.3)
+    lexical = lexical_scores(cast(Store, store), "question", Scope(), neighbour_weight=0.3)
     wanted = {250: 1.0, 100: 0.5, 5000: 0.2, 249: 0.3, 251: 0.3, 101: 0.15}
     assert lexical.matches == own and lexical.spread == pytest.approx(wanted)
     query = torch.randn(WIDTH)

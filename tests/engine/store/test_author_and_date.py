@@ -57,7 +57,7 @@ def as_version_4(folder: Path) -> None:
     with contextlib.closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
         connection.execute("UPDATE documents SET author = '', date = ''")
         row_values.update_document_checksum(connection, 1, version=4)
-        for column in ("author", "date"):
+        for column in ("author", "date", "tags"):
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
         connection.execute("UPDATE sources SET digest = replace(digest, '4:', '3:')")
         connection.execute("PRAGMA user_version = 4")
@@ -104,7 +104,7 @@ def test_an_archive_of_version_2_has_none(folder: Path, tmp_path: Path) -> None:
     for kind, payload in frames_of(tmp_path / "a.drt"):
         values = json.loads(payload) if kind == b"DOCU" else {}
         if values:
-            del values["author"], values["date"]
+            del values["author"], values["date"], values["tags"]
             payload = json.dumps(values).encode()
         frames.append((kind, payload))
     older = write(tmp_path / "older.drt", frames, version=2)

@@ -16,6 +16,7 @@ from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.model.gca_layer import GroupedCrossAttention, Retrieved
 from drt_engine.results import Trace
 from drt_engine.retrieval.candidates import bm25_matches, lexical_scores
+from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -93,7 +94,7 @@ def test_scores_are_made_of_landmark_words_and_tokens(
 ) -> None:
     weight = float(model.model.scorer.lexical.detach())
     part = model.config.lexical_neighbours
-    words = lexical_scores(store, QUESTION, None, neighbour_weight=part).spread
+    words = lexical_scores(store, QUESTION, Scope(), neighbour_weight=part).spread
     for group in answer.trace.groups:
         assert group.entries
         for entry in group.entries:
@@ -200,7 +201,7 @@ def test_a_passage_has_the_text_of_all_its_tokens(model: Runtime, store: Store) 
 def test_candidates_are_the_best_of_each_kind(
     model: Runtime, store: Store, answer: AnswerResult
 ) -> None:
-    words = sorted(bm25_matches(store, QUESTION, None).values(), reverse=True)[:CANDIDATES]
+    words = sorted(bm25_matches(store, QUESTION, Scope()).values(), reverse=True)[:CANDIDATES]
     for group in answer.trace.groups:
         assert [one.score for one in group.by_words] == words
         scores = [one.score for one in group.by_landmark]

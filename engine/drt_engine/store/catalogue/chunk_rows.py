@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 from drt_engine.errors import StoreError
 from drt_engine.store.catalogue.catalog import Catalog
@@ -142,6 +143,35 @@ class Texts:
         for row in rows:
             expect(row, "int")
         return [(row[0], row[1], row[2]) for row in rows]
+
+    def placed_parts(
+        self, document_ids: Sequence[str]
+    ) -> Iterator[tuple[str, int, int, int | None, str | None]]:
+        """Yield the parts of documents with one page and section: (id, start, end, page, section).
+
+        In order; a part ends where the next begins, the last with its document.
+        """
+        rows = self._database.query(
+            "SELECT d.id, d.characters, p.start, p.page, p.section FROM documents d"
+            f" JOIN places p ON p.document = d.number WHERE d.id {IN_LIST} AND d.state = 'ready'"
+            " ORDER BY d.number, p.start",
+            (json_list(list(document_ids)),),
+        )
+        for row, following in zip_longest(rows, rows[1:]):
+            expect(row, "siint")
+            document_id, characters, start, page, section = row
+            same = following is not None and following[0] == document_id
+            yield document_id, start, following[2] if same else characters, page, section
+
+    def chunk_ids_between(self, document_id: str, start: int, end: int) -> list[int]:
+        """Return the ids of the chunks that have characters ``start:end`` of a document."""
+        number = self._catalog.number(document_id)
+        rows = self._database.query(
+            "SELECT id FROM chunks WHERE document = ? AND start < ? AND start >= coalesce("
+            "(SELECT max(start) FROM chunks WHERE document = ? AND start <= ?), 0)",
+            (number, end, number, start),
+        )
+        return [chunk_id for (chunk_id,) in rows]
 
     def origins(self, document_id: str, start: int, end: int | None) -> list[tuple[int, str]]:
         """Return what leads from the text between two characters to its file: (start, anchors)."""

@@ -20,12 +20,13 @@ from drt_engine.store.catalogue.row_values import (
     setting_checksum,
     update_document_checksum,
 )
+from drt_engine.store.tags import checked_tags, pack_tags, unpack_tags
 from drt_engine.store.types import DocumentRow, Origins, Place
 
 VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 
 _MIN_PREFIX = 4
-_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date"
+_DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date, tags"
 
 
 def nearest(name: str, names: Sequence[str]) -> str:
@@ -174,6 +175,7 @@ class DocumentRows:
             number, source = connection.execute(
                 "SELECT number, source FROM documents WHERE id = ?", (document_id,)
             ).fetchone()
+            _inherit_tags(connection, source, number)
             files = drop_source(connection, source, keep=number)
             connection.executemany(
                 "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
@@ -210,6 +212,7 @@ class DocumentRows:
         """
         number, source = self.number(document_id), storable(source)
         with self.database.transaction() as connection:
+            _inherit_tags(connection, source, number)
             files = drop_source(connection, source, keep=number)
             connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
             update_document_checksum(connection, number)
@@ -224,6 +227,22 @@ class DocumentRows:
                 (storable(author), storable(date), number),
             )
             update_document_checksum(connection, number)
+
+    def change_tags(
+        self, document_id: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    ) -> tuple[str, ...]:
+        """Give tags to a document in any state, take some away; return those it has; NotFound."""
+        with self.database.transaction() as connection:
+            row = connection.execute("SELECT number FROM documents WHERE id = ?", (document_id,))
+            (number,) = row.fetchone() or (None,)
+            if number is None:
+                raise _no_id(document_id)
+            tags = checked_tags({*_tags_of(connection, number), *add}.difference(remove))
+            connection.execute(
+                "UPDATE documents SET tags = ? WHERE number = ?", (pack_tags(tags), number)
+            )
+            update_document_checksum(connection, number)
+        return tags
 
     def numbers(self, ids: Sequence[str], *, state: str = "ready") -> list[int]:
         """Return row numbers of documents of a state, in library order.
@@ -271,8 +290,8 @@ def _no_id(document_id: str) -> NotFound:
 
 
 def _document(row: Row) -> DocumentRow:
-    expect(row, "ssssiiisss")
-    return DocumentRow(*row)
+    expect(row, "ssssiiissss")
+    return DocumentRow(*row)._replace(tags=unpack_tags(row[-1]))
 
 
 def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
@@ -285,6 +304,22 @@ def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentR
     if len(name) >= _MIN_PREFIX:
         ways.append([row for row in rows if row.id.startswith(name.lower())])
     return ways
+
+
+def _tags_of(connection: sqlite3.Connection, number: int) -> tuple[str, ...]:
+    row = connection.execute("SELECT tags FROM documents WHERE number = ?", (number,)).fetchone()
+    return unpack_tags(str(row[0]))
+
+
+def _inherit_tags(connection: sqlite3.Connection, source: str, number: int) -> None:
+    """Give a document the tags of those of its source, which it is a new version of."""
+    rows = connection.execute(
+        "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, number)
+    ).fetchall()
+    older = {tag for (other,) in rows for tag in _tags_of(connection, other)}
+    if older:
+        tags = pack_tags(older.union(_tags_of(connection, number)))
+        connection.execute("UPDATE documents SET tags = ? WHERE number = ?", (tags, number))
 
 
 def _number_of(connection: sqlite3.Connection, document_id: str) -> int:

@@ -155,12 +155,18 @@ def _m005_author_and_date(connection: sqlite3.Connection) -> None:
         connection.execute(f"ALTER TABLE documents ADD COLUMN {column} TEXT NOT NULL DEFAULT ''")
 
 
+def _m006_tags(connection: sqlite3.Connection) -> None:
+    # a JSON array, after the checksum, which is right as long as there are none
+    connection.execute("ALTER TABLE documents ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_checksums_and_landmark_files,
     _m003_origins,
     _m004_index_words,
     _m005_author_and_date,
+    _m006_tags,
 )
 
 

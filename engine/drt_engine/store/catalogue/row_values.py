@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from drt_engine.store.catalogue.row_checksums import blob_crc, chunk_rows_checksum, row_checksum
 
-LAST_VERSION = 5  # of the catalogue
+LAST_VERSION = 6  # of the catalogue
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
@@ -28,8 +28,8 @@ def document_checksum(
 ) -> int:
     """Return the checksum of a document's row, its places, and its origins if there are any.
 
-    ``version`` is the catalogue's: before 3 it had no origins, before 5 no author and date. These
-    count only where there are any, so that the checksums of older versions stay right.
+    ``version`` is the catalogue's: before 3 it had no origins, before 5 no author and date, before
+    6 no tags. These count only where there are any, so that older checksums stay right.
     """
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
@@ -46,6 +46,7 @@ def document_checksum(
             *places,
             *(_origin_checksums(connection, number) if version >= 3 else ()),
             *(_author_and_date(connection, number) if version >= 5 else ()),
+            *(_tags(connection, number) if version >= 6 else ()),
         ]
     )
 
@@ -53,6 +54,11 @@ def document_checksum(
 def _author_and_date(connection: sqlite3.Connection, number: int) -> list[tuple[str, str]]:
     rows = connection.execute("SELECT author, date FROM documents WHERE number = ?", (number,))
     return [(author, date) for author, date in rows if (author, date) != ("", "")]
+
+
+def _tags(connection: sqlite3.Connection, number: int) -> list[str]:
+    rows = connection.execute("SELECT tags FROM documents WHERE number = ?", (number,))
+    return [tags for (tags,) in rows if tags]
 
 
 def _origin_checksums(connection: sqlite3.Connection, number: int) -> list[tuple[int, int]]:

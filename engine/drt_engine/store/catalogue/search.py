@@ -9,10 +9,11 @@ never reach FTS5 as syntax.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.catalogue.database import IN_LIST, json_list
 from drt_engine.text.lexical import search_terms
 
 Hits = list[tuple[int, float]]
@@ -23,9 +24,16 @@ _WORTH = 1.5  # rarities of the commonest kept word; more, and the try would har
 
 
 def search_text(
-    catalog: Catalog, query: str, *, documents: Sequence[str] | None = None, limit: int = 50
+    catalog: Catalog,
+    query: str,
+    *,
+    documents: Sequence[str] | None = None,
+    chunks: Collection[int] | None = None,
+    limit: int = 50,
 ) -> Hits:
     """Return chunks of ready documents that hold any of the words, best first.
+
+    Only of ``documents``, and only ``chunks``, where they are given.
 
     Returns (chunk id, score) pairs, a score being BM25, above zero, larger when better.
     """
@@ -33,6 +41,9 @@ def search_text(
     if not words or limit < 1:
         return []
     where, parameters = catalog.document_condition(documents)
+    if chunks is not None:
+        where += f" AND c.id {IN_LIST}"
+        parameters = [*parameters, json_list(sorted(chunks))]
     rank = partial(_ranked, catalog, where, parameters, limit)
     hits = _by_rarer_words(catalog, words, rank, limit)
     if hits is None:

@@ -15,8 +15,8 @@ from typing import IO
 from drt_engine.errors import CorruptStore, StoreError
 
 MAGIC = b"\x89DRTARC\n"
-VERSION = 3
-_KNOWN_VERSIONS = (1, 2, VERSION)  # 1 had no ORIG, 2 no author and date
+VERSION = 4
+_KNOWN_VERSIONS = (1, 2, 3, VERSION)  # 1 had no ORIG, 2 no author and date, 3 no tags
 _FRAME = struct.Struct("<4sQI")  # kind, length of the payload, CRC32 of kind, length and payload
 CHUNK_HEADER = struct.Struct("<QIqII")  # start, tokens, page, bytes of section, bytes of text
 PLACE_HEADER = struct.Struct("<QqI")  # start, page, bytes of section

@@ -98,6 +98,8 @@ class _Intake:
             author=row.author,
             date=row.date,
         )
+        if row.tags:
+            session.catalog.change_tags(row.id, add=row.tags)
 
     def _append(self, part: Part) -> None:
         if self._appender is None:

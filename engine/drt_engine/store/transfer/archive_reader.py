@@ -20,6 +20,7 @@ from drt_engine.errors import ConfigError, StoreError
 from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
 from drt_engine.store.filesystem.disk import open_plain
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader, plan
+from drt_engine.store.tags import checked_tags
 from drt_engine.store.transfer.archive_format import (
     CHUNK_HEADER,
     NO_PAGE,
@@ -173,7 +174,11 @@ def _about(payload: bytes) -> About:
 
 
 def _document(payload: bytes) -> DocumentRow:
-    row = DocumentRow(**_loads(payload))
+    values = _loads(payload)
+    tags = values.get("tags", [])  # unknown to older archives
+    if not isinstance(tags, list):
+        raise TypeError(f"{tags!r:.40} are not tags")
+    row = DocumentRow(**values | {"tags": checked_tags(tags)})
     words, numbers = (*row[:4], row.created, row.author, row.date), row[4:7]
     _expect_texts(*words)
     if not all(type(number) is int and 0 <= number < 1 << 62 for number in numbers):

@@ -100,17 +100,14 @@ def _copy(connection: sqlite3.Connection) -> None:
     offsets = {name: last_numbers.get(name, 0) for name in ("documents", "segments", "chunks")}
     # a document may have been moved meanwhile: its source is what the outer library says
     documents = connection.execute(
-        f"SELECT new.number, old.source, old.author, old.date {_PAIRS}"
+        f"SELECT new.number, old.source, old.author, old.date, old.tags {_PAIRS}"
     ).fetchall()
     for table in ("documents", "segments", "chunks", "places", "origins", "shelves"):
         connection.execute(f"DELETE FROM main.{table}")
     connection.executemany(
         "INSERT INTO documents SELECT number + ?, id, state, title, ?, media_type, characters,"
-        " tokens, chunks, created, 0, ?, ? FROM fresh.documents WHERE number = ?",
-        [
-            (offsets["documents"], source, author, date, number)
-            for number, source, author, date in documents
-        ],
+        " tokens, chunks, created, 0, ?, ?, ? FROM fresh.documents WHERE number = ?",
+        [(offsets["documents"], *kept_values, number) for number, *kept_values in documents],
     )
     for statement in _COPIES:
         connection.execute(statement, offsets if ":" in statement else {})

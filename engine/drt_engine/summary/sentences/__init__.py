@@ -1,0 +1,1 @@
+"""Sentences that a summary may quote: which are prose, what their words tell, how they score."""

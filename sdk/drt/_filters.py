@@ -1,0 +1,57 @@
+"""The options that say which part of a library counts, for the engine."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from . import _engine
+from ._errors import QuestionError, engine_errors, expect_text
+
+if TYPE_CHECKING:
+    from drt_engine.retrieval.filters import Filters
+
+_DATE = re.compile(r"\d{4}(-\d\d){0,2}")
+NAMES = ("section", "pages", "types", "tags", "since")
+
+
+def listed(names: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return several names, one, or none as a tuple."""
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def filters_of(options: Mapping[str, Any]) -> Filters | None:
+    """Return the filters among options; None without any; ``ConfigError`` for a wrong one."""
+    given = {name: options[name] for name in NAMES if options.get(name)}
+    if not given:
+        return None
+    for name in ("types", "tags"):
+        given[name] = listed(given.get(name))
+    for text in (given.get("section", ""), *given["types"], *given["tags"]):
+        expect_text("the filter", text, QuestionError)
+    if isinstance(given.get("since"), datetime.date):
+        given["since"] = given["since"].isoformat()[:10]
+    with engine_errors():
+        return _engine.Filters(**given)
+
+
+def since_day_or_file(
+    since: str | os.PathLike[str] | datetime.date | None,
+) -> tuple[str | datetime.date | None, str | None]:
+    """Return a date, or the name of a file, of which a summary takes either."""
+    if since is None or isinstance(since, datetime.date):
+        return since, None
+    name = os.fspath(since)
+    if _DATE.fullmatch(name) and not os.path.exists(name):
+        return name, None
+    return None, name
+
+
+def without_filters(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the other options."""
+    return {name: value for name, value in options.items() if name not in NAMES}

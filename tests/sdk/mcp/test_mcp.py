@@ -1,0 +1,147 @@
+"""The SDK's own client as the client: tools, resources, and what may be read."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from drt import Assistant, ConfigError, mcp_server, schema
+from tests.sdk.conftest import HANDBOOK, assistant, engine, handbook  # noqa: F401  fixtures
+
+mcp = pytest.importorskip("mcp")
+ROOT = Path(__file__).parents[3]
+
+
+def talk(server: Any, conversation: Callable[[Any], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        async with mcp.Client(server) as client:
+            return await conversation(client)
+
+    return asyncio.run(run())
+
+
+def call(server: Any, name: str, **arguments: Any) -> tuple[Any, bool]:
+    """What a tool returns, and whether it is an error."""
+    result = talk(server, lambda client: client.call_tool(name, arguments))
+    if result.is_error:
+        return result.content[0].text, True
+    assert json.loads(result.content[0].text) == result.structured_content
+    return result.structured_content, False
+
+
+@pytest.fixture
+def server(assistant: Assistant, handbook: Path) -> Any:  # noqa: F811
+    assistant.ingest(handbook)
+    return mcp_server(assistant)
+
+
+def test_tools_return_the_published_json(server: Any, assistant: Assistant) -> None:  # noqa: F811
+    answer, _ = call(server, "ask", question="Which period?")
+    jsonschema.validate(answer, schema("ask"))
+    citation = answer["citations"][0]
+    shown, _ = call(server, "read_passage", handle=citation["handle"], around=10)
+    jsonschema.validate(shown, schema("show"))
+    assert shown["quote"] == citation["quote"] == "period"
+    listed, _ = call(server, "list_documents")
+    assert listed["documents"][0]["title"]
+    summary, _ = call(server, "summarize", documents=["handbook.txt"])
+    jsonschema.validate(summary, schema("summarize"))
+
+
+def test_search_returns_hits_with_handles(server: Any) -> None:
+    hits, _ = call(server, "search", query="notice period", top_k=3)
+    jsonschema.validate(hits, schema("search"))
+
+
+def test_mistakes_are_sentences(server: Any) -> None:
+    for name, arguments, words in (
+        ("ask", {"question": "?!"}, "no words"),
+        ("ask", {"question": "x", "documents": ["zeppelin"]}, "zeppelin"),
+        ("read_passage", {"handle": "nonsense"}, "is no citation"),
+        ("summarize", {"documents": ["/etc/passwd"]}, "passwd"),
+        ("ask", {}, "question"),
+    ):
+        text, failed = call(server, name, **arguments)
+        assert failed and words in text and "Traceback" not in text
+
+
+def test_documents_are_resources(server: Any) -> None:
+    async def read(client: Any) -> Any:
+        (resource,) = (await client.list_resources()).resources
+        return await client.read_resource(resource.uri)
+
+    assert talk(server, read).contents[0].text == HANDBOOK
+
+    async def read_another(client: Any) -> None:
+        with pytest.raises(mcp.MCPError):
+            await client.read_resource("drt://documents/..%2Fsecret")
+        with pytest.raises(mcp.MCPError, match="zeppelin"):
+            await client.read_resource("drt://documents/zeppelin")
+
+    talk(server, read_another)
+
+
+def test_files_are_read_only_where_that_is_allowed(
+    assistant: Assistant,  # noqa: F811
+    server: Any,
+    tmp_path: Path,
+) -> None:
+    names = [tool.name for tool in talk(server, lambda client: client.list_tools()).tools]
+    assert "ingest" not in names and {"search", "ask", "read_passage"} <= set(names)
+    papers, secret = tmp_path / "papers", tmp_path / "secret.txt"
+    papers.mkdir()
+    (papers / "a.txt").write_text("The gate is locked at nine.\n")
+    secret.write_text("The safe opens with 1234.\n")
+    (papers / "link.txt").symlink_to(secret)
+    open_ = mcp_server(assistant, folders=[papers])
+    report, _ = call(open_, "ingest", path=str(papers))
+    assert [Path(one["source"]).name for one in report["documents"]] == ["a.txt"]
+    for path in (
+        secret,
+        papers / ".." / "secret.txt",
+        papers / "link.txt",
+        papers / "none",
+        "/",
+        "",
+    ):
+        text, failed = call(open_, "ingest", path=str(path))
+        assert failed and "allowed folders" in text
+    with pytest.raises(ConfigError, match="not a folder"):
+        mcp_server(assistant, folders=[secret])
+
+
+def test_configurations_of_the_page_are_json() -> None:
+    page = (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```json\n(.*?)```", page, flags=re.S)
+    assert len(blocks) == 3
+    for block in blocks:
+        (servers,) = json.loads(block).values()
+        assert servers["drt"]["command"] == "drt" and servers["drt"]["args"][0] == "mcp"
+
+
+@pytest.mark.slow
+def test_the_command_speaks_on_standard_output(tmp_path: Path) -> None:
+    words = ["-m", "drt_cli", "mcp", "--library", str(tmp_path / "library")]
+    command = mcp.StdioServerParameters(command=sys.executable, args=words, cwd=str(ROOT))
+    listed, failed = call(command, "list_documents")
+    assert (listed, failed) == ({"documents": []}, False)
+    text, failed = call(command, "ask", question="Who?")
+    assert failed and "no documents" in text
+
+
+def test_without_the_extra_it_is_a_sentence(
+    assistant: Assistant,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delitem(sys.modules, "drt._mcp.server", raising=False)
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    with pytest.raises(ConfigError, match=r'pip install "drt-assistant\[mcp\]"'):
+        mcp_server(assistant)
