@@ -34,6 +34,7 @@ CHANGEABLE = frozenset(
         "questions.teacher",
         "passages.qa",
         "passages.docs",
+        "passages.ranks",
         "needles.corpus",
         "cloze.corpus",
         "stream.corpus",

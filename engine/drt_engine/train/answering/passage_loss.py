@@ -19,18 +19,20 @@ def passage_loss(
     assert model.span_reader is not None
     logits: PairLogits = model.span_reader(model.embedding, batch.pairs)
     count = len(batch.answered)
+    # What retrieval thinks of a passage counts as it does in asking.
+    assert model.config.reader is not None
+    prior = model.config.reader.prior * batch.log_probability[:, None]  # [P, 1]
+    start, end, null = logits.start + prior, logits.end + prior, logits.null + prior
     spans = logits.start.new_zeros(())
-    for side, (scores, right) in enumerate(
-        ((logits.start, batch.starts), (logits.end, batch.ends))
-    ):
+    for side, (scores, right) in enumerate(((start, batch.starts), (end, batch.ends))):
         # -log of the share of right tokens, or of null, among all tokens of all passages of a
         # question. First over each passage [P] with its null, then over the passages of each
         # question [N].
-        null = logits.null[:, side]
-        passage_totals = torch.cat([scores, null[:, None]], dim=1).logsumexp(dim=1)
+        of_null = null[:, side]
+        passage_totals = torch.cat([scores, of_null[:, None]], dim=1).logsumexp(dim=1)
         right_tokens = scores.masked_fill(~right, float("-inf"))
         unanswered = ~batch.answered[batch.question]
-        right_null = null.masked_fill(~unanswered, float("-inf"))
+        right_null = of_null.masked_fill(~unanswered, float("-inf"))
         correct = torch.cat([right_tokens, right_null[:, None]], dim=1)
         total = _logsumexp_by(passage_totals, batch.question, count)
         mass = _logsumexp_by(_safe_logsumexp(correct), batch.question, count)

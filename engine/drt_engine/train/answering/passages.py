@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -27,6 +28,14 @@ IGNORED = -100  # a label that is not known
 _BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
 
 
+class RankedChunk(NamedTuple):
+    """A chunk of a document that search ranked high, and the logarithm of its probability."""
+
+    document: int
+    chunk: int
+    log_probability: float
+
+
 @dataclass(frozen=True)
 class PassageQuestion:
     """A question with its evidence as token spans (first, last) of its document.
@@ -34,6 +43,7 @@ class PassageQuestion:
     Where ``region`` is true, the evidence supports the answer without being it: it says which
     passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for
     no, 1 for yes; -100: not known. ``weight``: how often it is drawn, relative to others.
+    ``ranked``: what asking would retrieve, best first, where that was searched.
     """
 
     text: str
@@ -45,6 +55,13 @@ class PassageQuestion:
     answer_type: int
     verdict: int
     weight: float
+    ranked: tuple[RankedChunk, ...] = ()
+
+    def log_probability(self, document: int, chunk: int) -> float:
+        """Return that of a chunk's retrieval; of one that is not among the ranked, the lowest."""
+        values = {(r.document, r.chunk): r.log_probability for r in self.ranked}
+        lowest = min(values.values(), default=0.0)
+        return values.get((document, chunk), lowest)
 
 
 @dataclass
@@ -75,12 +92,14 @@ class Collection:
 class PassageBatch:
     """P pairs of N questions, padded to T tokens.
 
-    ``question`` [P] numbers the questions; ``starts``, ``ends`` [P, T]: where spans start and end;
+    ``question`` [P] numbers the questions; ``log_probability`` [P] is that of the passage's
+    retrieval, 0 where nothing was searched; ``starts``, ``ends`` [P, T]: where spans start and end;
     ``answered`` [N]: whether a passage holds the answer; labels ``answer_type``, ``verdict`` [N].
     """
 
     pairs: PairTokens
     question: Tensor
+    log_probability: Tensor
     starts: Tensor
     ends: Tensor
     answered: Tensor
@@ -137,7 +156,13 @@ class PassageData:
         return [encoding.ids[-room:] for encoding in self.tokenizer.encode_batch(texts)]
 
     def search(self, question: PassageQuestion) -> Iterator[tuple[int, int]]:
-        """Yield documents and chunks of the question's collection, best first by BM25."""
+        """Yield documents and chunks of the question's collection, best first.
+
+        By what asking would retrieve, where that was searched, else by BM25.
+        """
+        if question.ranked:
+            yield from ((document, chunk) for document, chunk, _ in question.ranked)
+            return
         collection = self.collections[self.documents[question.document].collection]
         if collection.index is None:
             texts = [c for d in collection.documents for c in self.documents[d].chunks]
@@ -145,6 +170,14 @@ class PassageData:
         # Twice the candidates, since evidence and passages with the answer are left out of them.
         for number, _ in collection.index.search(question.text, 2 * self.config.candidates):
             yield collection.place(number)
+
+    def questions_by_collection(self) -> dict[int, list[int]]:
+        """Return the numbers of the questions that may be drawn, by the number of a collection."""
+        numbers: dict[int, list[int]] = defaultdict(list)
+        for number, question in enumerate(self.questions):
+            if question.weight > 0:
+                numbers[self.documents[question.document].collection].append(number)
+        return numbers
 
     def evidence_chunks(self, question: PassageQuestion) -> set[int]:
         """Return the chunks of the question's document that its evidence touches."""

@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Iterator
 from itertools import accumulate
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -18,9 +19,11 @@ from torch import Tensor
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.reader import pack_pairs
+from drt_engine.runtime import Runtime
 from drt_engine.text.words import STOP_WORDS
 from drt_engine.train.answering.passage_loss import passage_loss
 from drt_engine.train.answering.passages import PassageBatch, PassageData, PassageQuestion
+from drt_engine.train.answering.ranking import add_ranks
 from drt_engine.train.tasks.base import Task, TaskSetup
 
 # A passage: number of its document, first token and last token + 1.
@@ -42,6 +45,8 @@ class PassagesTask(Task[PassageBatch]):
             chunk=self.model.chunk,
             longest_question=self.reader.longest_question,
         )
+        if self.config.ranks is not None:
+            _search(self.data, setup, self.config.ranks)
         self._cumulative = list(accumulate(q.weight for q in self.data.questions))
 
     def draw(self, rng: random.Random) -> PassageBatch:
@@ -53,12 +58,15 @@ class PassagesTask(Task[PassageBatch]):
         # One row per pair: the question's tokens, its passage, and the number of the question.
         question_ids: list[list[int]] = []
         windows: list[Window] = []
+        log_probabilities: list[float] = []
         owners: list[int] = []
         for number, question in enumerate(questions):
             ids = self._question_ids(question, rng)
-            for window in self._windows(question, rng):
+            margin = rng.choice(self.config.margins)
+            for document, chunk in self._chunks(question, rng):
                 question_ids.append(ids)
-                windows.append(window)
+                windows.append(self._window(document, chunk, margin))
+                log_probabilities.append(question.log_probability(document, chunk))
                 owners.append(number)
         passages = [data.documents[d].ids[first:stop].tolist() for d, first, stop in windows]
         pairs, offsets = pack_pairs(self.reader, question_ids, passages, pad_id=self.model.pad_id)
@@ -77,6 +85,7 @@ class PassagesTask(Task[PassageBatch]):
         return PassageBatch(
             pairs=pairs,
             question=torch.tensor(owners),
+            log_probability=torch.tensor(log_probabilities),
             starts=starts,
             ends=ends,
             answered=answered,
@@ -93,11 +102,13 @@ class PassagesTask(Task[PassageBatch]):
         """Return the loss of the reader and its parts."""
         return passage_loss(model, batch, self.config)
 
-    def _windows(self, question: PassageQuestion, rng: random.Random) -> list[Window]:
-        """Choose a passage with evidence, unless it is hidden, and hard negatives."""
-        margin = rng.choice(self.config.margins)
+    def _chunks(self, question: PassageQuestion, rng: random.Random) -> list[tuple[int, int]]:
+        """Choose a chunk with evidence, unless it is hidden, and hard negatives.
+
+        Each is the number of a document and of a chunk of it.
+        """
         count = rng.choice(self.config.passages)
-        chunks: list[tuple[int, int]] = []  # document, chunk
+        chunks: list[tuple[int, int]] = []
         if question.spans and rng.random() >= self.config.hidden:
             span = rng.choice(question.spans)
             token = span[rng.random() < self.config.by_end]  # its first, or its last
@@ -108,7 +119,7 @@ class PassagesTask(Task[PassageBatch]):
             evidence = self.data.evidence_chunks(question)
             without_evidence = [c for c in chunk_ids if c not in evidence]
             chunks.append((question.document, rng.choice(without_evidence or chunk_ids)))
-        return [self._window(document, chunk, margin) for document, chunk in chunks]
+        return chunks
 
     def _window(self, document: int, chunk: int, margin: int) -> Window:
         size, end = self.model.chunk, len(self.data.documents[document].ids)
@@ -140,6 +151,15 @@ class PassagesTask(Task[PassageBatch]):
         if len(keywords) < 2:
             return question.ids
         return self.data.encode([" ".join(keywords)])[0]
+
+
+def _search(data: PassageData, setup: TaskSetup, path: Path) -> None:
+    """Rank the chunks for all questions with the model that the stage starts from."""
+    folder = setup.config.start.model
+    if folder is None:
+        raise ConfigError("passages.ranks needs start.model, whose search ranks the passages")
+    run = setup.config.run
+    add_ranks(data, Runtime.load(folder, device=run.device, threads=run.threads), path)
 
 
 def _targets(question: PassageQuestion, window: Window) -> Iterator[tuple[int | None, int | None]]:

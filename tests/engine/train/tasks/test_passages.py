@@ -13,9 +13,13 @@ import pytest
 import torch
 
 from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
-from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, TrainConfig
+from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
+from drt_engine.ingest.temporary import library_of
 from drt_engine.model.reader import PairLogits
+from drt_engine.model.weights import save_model
+from drt_engine.runtime import Runtime
+from drt_engine.search.search import SearchRequest, search
 from drt_engine.train.answering.passage_loss import passage_loss
 from drt_engine.train.answering.passages import PassageBatch
 from drt_engine.train.loop import Loop
@@ -125,6 +129,42 @@ def test_longer_documents_are_searched_by_themselves(tmp_path: Path) -> None:
     assert [len(c.documents) for c in shorter.collections] == [2]
 
 
+def test_ranks_are_what_asking_retrieves(tmp_path: Path) -> None:
+    """Negatives and their log-probabilities are those of the search of the starting model."""
+    folder = tmp_path / "model"
+    save_model(fresh_model(MODEL), TOKENIZER, folder)
+    path = tmp_path / "ranks.jsonl"
+    settings = TrainConfig(
+        start=StartConfig(model=folder), passages=config(tmp_path, ranks=path, collection=100)
+    )
+    setup = TaskSetup(settings, MODEL, TOKENIZER)
+    data = PassagesTask(setup).data
+    runtime = Runtime.load(folder)
+    texts = ["".join(document.chunks) for document in data.documents]
+    with library_of(runtime, texts, name="articles") as (store, rows):
+        ids = [row.id for row in rows]
+        for question in data.questions:
+            hits = search(runtime, store, question.text, SearchRequest(top_k=1))
+            best = question.ranked[0]
+            assert ids[best.document] == hits[0].document
+            log_probabilities = [ranked.log_probability for ranked in question.ranked]
+            assert log_probabilities == sorted(log_probabilities, reverse=True)
+            retrieved = torch.tensor(log_probabilities[: MODEL.retrieved])
+            assert float(retrieved.exp().sum()) == pytest.approx(1, abs=0.01)
+    whole = path.read_bytes()
+    # An interruption cuts a line: the rest is searched again, and the file is as it was.
+    path.write_bytes(whole[:-9])
+    assert PassagesTask(setup).data.questions == data.questions
+    assert path.read_bytes() == whole
+    batch = PassagesTask(setup).draw(random.Random(1))
+    assert batch.log_probability.shape == batch.question.shape and batch.log_probability.min() < 0
+    with pytest.raises(ConfigError, match="holds the ranks of other questions"):
+        other = replace(settings, passages=replace(settings.passages, collection=1))
+        PassagesTask(TaskSetup(other, MODEL, TOKENIZER))
+    with pytest.raises(ConfigError, match=r"passages\.ranks needs start\.model"):
+        PassagesTask(TaskSetup(replace(settings, start=StartConfig()), MODEL, TOKENIZER))
+
+
 def test_a_long_or_free_answer_is_a_region(tmp_path: Path) -> None:
     rows = [
         pair for b in batches(tmp_path, longest=6) for pair in zip(b.starts, b.ends, strict=True)
@@ -143,6 +183,7 @@ def test_loss_is_the_likelihood_of_right_tokens_over_all_passages() -> None:
 
     class Fake:
         embedding = None
+        config = replace(MODEL, reader=replace(READER, prior=0.5))
 
         @staticmethod
         def span_reader(words: object, pairs: object) -> PairLogits:
@@ -151,6 +192,7 @@ def test_loss_is_the_likelihood_of_right_tokens_over_all_passages() -> None:
     batch = PassageBatch(
         None,  # type: ignore[arg-type]
         torch.tensor([0, 0, 1]),
+        torch.tensor([0.0, -2.0, -1.0]),  # half of which is added to the logits of each passage
         right,
         right,
         torch.tensor([True, False]),
@@ -158,7 +200,7 @@ def test_loss_is_the_likelihood_of_right_tokens_over_all_passages() -> None:
         torch.tensor([-100, -100]),
     )
     loss, values = passage_loss(Fake, batch, PassagesConfig())  # type: ignore[arg-type]
-    total = sum(math.exp(x) for x in (1.0, 2.0, 0.1, 0.5, 0.2))
+    total = sum(math.exp(x) for x in (1.0, 2.0, 0.1, 0.5 - 1, 0.2 - 1))
     expected = (math.log(total) - 2.0 + math.log(math.exp(3.0) + math.exp(0.3)) - 0.3) / 2
     assert float(loss) == pytest.approx(expected, abs=1e-5)
     assert values["type"] == values["verdict"] == 0.0
