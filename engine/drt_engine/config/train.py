@@ -216,9 +216,10 @@ class PasskeyConfig:
 class RunConfig:
     """Where and how the run happens; ``minutes`` between checkpoints.
 
-    After ``limit_minutes`` it stops with a checkpoint; the schedule still counts steps. ``workers``
-    processes make batches ahead, for a device that would wait for them. Which settings a resumed
-    run may change is in ``train/resume.py``.
+    ``recompute``: what the backward pass computes again, to save memory: the weights of window
+    attention, or all of every layer. After ``limit_minutes`` the run stops with a checkpoint; the
+    schedule still counts steps. ``workers`` processes make batches ahead, for a device that would
+    wait for them. Which settings a resumed run may change is in ``train/resume.py``.
     """
 
     out: Path = Path("runs/run")
@@ -230,6 +231,7 @@ class RunConfig:
     limit_minutes: float | None = None
     log_every: int = 20
     gumbel: bool = True
+    recompute: Literal["nothing", "attention", "layers"] = "nothing"
     workers: int = 0
 
     def __post_init__(self) -> None:

@@ -41,7 +41,7 @@ class BaseLM(LanguageModel):
         """Return the last states [B, C, S+1, E]; the slots of landmarks are zeros."""
         x, exists = self.embed(chunks.flatten(1)), valid.flatten(1)
         for layer in self.layers:
-            x = layer(x, exists)
+            x = self.run(layer, x, exists)
         return without_landmarks(self.norm(x), chunks.shape[2])
 
     def begin(self, *, dtype: torch.dtype) -> WindowState:

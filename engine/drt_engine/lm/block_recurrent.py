@@ -137,7 +137,7 @@ class BlockRecurrentLM(LanguageModel):
         order = (~exists).to(torch.int8).argsort(dim=1, stable=True)  # [B, T]
         x, exists = self.embed(chunks.flatten(1).gather(1, order)), exists.gather(1, order)
         for layer in self.layers:
-            x = layer(x, exists)
+            x = self.run(layer, x, exists)
         back = order.argsort(dim=1)[..., None].expand_as(x)
         return without_landmarks(self.norm(x).gather(1, back), chunks.shape[2])
 

@@ -91,8 +91,25 @@ class LandmarkLayer(nn.Module):
         self.norm = RMSNorm(config.width)
         self.mlp = SwiGLU(config.width, config.mlp, out_scale=0.5)
 
-    def forward(self, x: Tensor, attended: Tensor) -> Tensor:
-        """Return the states after the layer, [B, T, E], from those before and the attention's."""
+    def forward(self, x: Tensor, exists: Tensor, places: Tensor, top_k: int | None) -> Tensor:
+        """Return the states after the layer, [B, C, S+1, E] -> [B, C, S+1, E]."""
+        attention = self.attention
+        q, k, v = (t.unflatten(1, exists.shape[1:]) for t in attention.project(x.flatten(1, 2)))
+        # Chunk by chunk: scores of all at once would be the square of the stream's length.
+        attended = [
+            attention.attend(
+                q[:, at],
+                places[:, at],
+                Blocks(*(t[:, : at + 1] for t in (k, v, exists, places))),
+                open_slot=0,
+                top_k=top_k,
+            )
+            for at in range(x.shape[1])
+        ]
+        return self.finish(x, torch.stack(attended, dim=1))
+
+    def finish(self, x: Tensor, attended: Tensor) -> Tensor:
+        """Return the states after the attention's heads [.., H * D] and the MLP, [.., E]."""
         x = x + self.attention.out(attended)
         return x + self.mlp(self.norm(x))  # type: ignore[no-any-return]
 
@@ -127,20 +144,7 @@ class LandmarkLM(LanguageModel):
         places = (exists.flatten(1).cumsum(dim=1) - 1).view_as(exists)
         x = self.embed(ids)  # [B, C, S+1, E]
         for layer in self.stack:
-            attention = layer.attention
-            q, k, v = (t.unflatten(1, exists.shape[1:]) for t in attention.project(x.flatten(1, 2)))
-            # Chunk by chunk: scores of all at once would be the square of the stream's length.
-            attended = [
-                attention.attend(
-                    q[:, at],
-                    places[:, at],
-                    Blocks(*(t[:, : at + 1] for t in (k, v, exists, places))),
-                    open_slot=0,
-                    top_k=top_k,
-                )
-                for at in range(chunks.shape[1])
-            ]
-            x = layer(x, torch.stack(attended, dim=1))
+            x = self.run(layer, x, exists, places, top_k)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def begin(self, *, dtype: torch.dtype) -> LandmarkState:
@@ -216,7 +220,7 @@ class LandmarkState:
             attended = layer.attention.attend(
                 q, places[None], blocks, open_slot=slot, top_k=config.retrieved
             )
-            x = layer(x, attended)
+            x = layer.finish(x, attended)
         return model.norm(x)[0]  # type: ignore[no-any-return]
 
     def _add_block(self) -> None:

@@ -30,6 +30,7 @@ class WindowAttention(nn.Module):
         self.norm = RMSNorm(width)
         self.qkv = linear(width, (heads + 2 * kv_heads) * self.size)
         self.out = linear(heads * self.size, width, scale=out_scale)
+        self.keep_weights = True  # for the backward pass, or compute them again
         self.register_buffer("slopes", alibi_slopes(heads), persistent=False)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -42,5 +43,13 @@ class WindowAttention(nn.Module):
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """Return what the residual stream [B, T, E] gains; ``valid`` [B, T]: tokens that exist."""
         q, k, v = self.project(x)
-        out = window_attention(q, k, v, valid=valid, window=self.window, slopes=self.slopes)
+        out = window_attention(
+            q,
+            k,
+            v,
+            valid=valid,
+            window=self.window,
+            slopes=self.slopes,
+            keep_weights=self.keep_weights,
+        )
         return self.out(out.flatten(2))  # type: ignore[no-any-return]

@@ -195,7 +195,7 @@ class DRT(LanguageModel):
         """Return lower-stack states [B, T, E] of token ids [B, T], ``valid`` where they exist."""
         x = self.embed(ids)
         for layer in self.lower:
-            x = layer(x, valid)
+            x = self.run(layer, x, valid)
         return x
 
     def chunk_states(self, chunks: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
@@ -211,7 +211,7 @@ class DRT(LanguageModel):
 
     def encode(self, states: Tensor, valid: Tensor) -> Encoded:
         """Encode the lower-stack states [N, S+1, E] of N chunks, whose landmark comes last."""
-        out = self.encoder(states, valid)
+        out = self.run(self.encoder, states, valid)
         landmarks = self.encoder.landmark(out, valid)
         return Encoded(out[:, :-1], landmarks, valid[:, :-1])
 
@@ -297,7 +297,7 @@ class DRT(LanguageModel):
             # One retrieval per group, by the states that enter it; its layers share the result.
             spans = plan(group, x)
             for layer in self.upper[group * per_group : (group + 1) * per_group]:
-                x = layer(x, valid, spans)
+                x = self.run(layer, x, valid, spans)
         return self.norm(x)  # type: ignore[no-any-return]
 
     def forward(

@@ -6,8 +6,8 @@ anywhere; an architecture without landmarks has nothing at their slots.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol
 
 import torch
 import torch.nn.functional as F
@@ -15,10 +15,12 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.model.attention import WindowAttention
 from drt_engine.model.chunking import next_token_targets
 
 # Logits that are in memory at a time, 256 MiB in fp32: more tokens are taken in pieces.
 LOGITS_AT_ONCE = 1 << 26
+Recompute = Literal["nothing", "attention", "layers"]
 
 
 class LanguageModel(nn.Module):
@@ -26,6 +28,8 @@ class LanguageModel(nn.Module):
 
     config: ModelConfig
     embedding: nn.Embedding
+    # What a training step computes twice instead of keeping it; set by ``set_recompute``.
+    recompute: Recompute = "nothing"
 
     def forward(
         self, chunks: Tensor, valid: Tensor, *, generator: torch.Generator | None = None
@@ -49,18 +53,41 @@ class LanguageModel(nn.Module):
         """Return next-token logits [.., V] of last states [.., E], by the tied embeddings."""
         return F.linear(states, self.embedding.weight.to(states.dtype))
 
-    def token_losses(self, states: Tensor, targets: Tensor) -> Tensor:
+    def set_recompute(self, recompute: Recompute) -> None:
+        """Choose what the backward pass computes again, to save memory; results are the same.
+
+        ``attention``: the weights of window attention; ``layers``: these and all of every layer
+        and of the chunk encoder, of which only the input is kept (gradient checkpointing).
+        """
+        self.recompute = recompute
+        for module in self.modules():
+            if isinstance(module, WindowAttention):
+                module.keep_weights = recompute == "nothing"
+
+    def run(self, layer: Callable[..., Tensor], *inputs: Any) -> Tensor:
+        """Return what a layer makes of its inputs, as ``recompute`` says."""
+        if self.recompute != "layers" or not torch.is_grad_enabled():
+            return layer(*inputs)
+        out: Tensor = checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
+        return out
+
+    def token_losses(
+        self, states: Tensor, targets: Tensor, *, most: int = LOGITS_AT_ONCE
+    ) -> Tensor:
         """Return the losses [n] of ``targets`` [n] after the states [n, E], fp32.
 
         Logits of all tokens together would be the largest tensor of a training step. They are
-        made in pieces of ``LOGITS_AT_ONCE`` numbers, and once more in the backward pass.
+        made in pieces of ``most`` numbers, and once more in the backward pass.
         """
-        count = max(1, LOGITS_AT_ONCE // self.config.vocab)
+        count = max(1, most // self.config.vocab)
         if len(targets) <= count:
             return self._losses(states, targets)
         pieces = zip(states.split(count), targets.split(count), strict=True)
         return torch.cat(
-            [checkpoint(self._losses, *piece, use_reentrant=False) for piece in pieces]
+            [
+                checkpoint(self._losses, *piece, use_reentrant=False, preserve_rng_state=False)
+                for piece in pieces
+            ]
         )
 
     def stream_loss(

@@ -52,6 +52,7 @@ class Loop:
                 "more: the ranks share the batches of a step"
             )
         self.device = next(model.parameters()).device
+        model.set_recompute(config.run.recompute)
         self.folder = config.run.out
         state = find_state(self.folder)
         if state is not None:

@@ -26,6 +26,7 @@ CHANGEABLE = frozenset(
         "run.limit_minutes",
         "run.log_every",
         "run.workers",
+        "run.recompute",
         "start.warm_start",
         "start.model",
         "start.tokenizer",

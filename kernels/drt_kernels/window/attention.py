@@ -38,12 +38,14 @@ def window_attention(
     window: int,
     slopes: Tensor,
     backend: str | None = None,
+    keep_weights: bool = True,
 ) -> Tensor:
     """Attend causally, with ALiBi, from each token to the ``window`` tokens that end with it.
 
     ``query`` [B, T, H, D]; ``keys``, ``values`` [B, T, Hk, D]; ``valid`` [B, T], true for tokens
     that exist (``None``: all do, which saves looking); ``slopes`` [H]. Distances count tokens that
     exist, so padding changes nothing wherever it is; a token that does not exist gets zeros.
+    ``keep_weights=False`` computes weights again in the backward pass, where they would be kept.
     Returns [B, T, H, D]. Raises ``ValueError`` for shapes that do not fit, an unknown backend, or a
     named one that cannot run here.
     """
@@ -51,7 +53,10 @@ def window_attention(
     choice = choose(BACKENDS, query, _limits, backend=backend).runnable()
     if valid is not None and not torch.compiler.is_compiling() and bool(valid.all()):
         valid = None
-    return _implementation(choice.name)(query, keys, values, Band(valid, window, slopes))
+    band = Band(valid, window, slopes)
+    if choice.name == "banded":
+        return window_banded(query, keys, values, band, keep_weights=keep_weights)
+    return _implementation(choice.name)(query, keys, values, band)
 
 
 def _limits(query: Tensor) -> str | None:
@@ -67,4 +72,4 @@ def _implementation(name: str) -> Callable[..., Tensor]:
         from drt_kernels.window.flex import window_flex  # pulls in the compiler
 
         return window_flex
-    return window_banded if name == "banded" else window_reference
+    return window_reference

@@ -42,17 +42,23 @@ class _Block:
         return q.shape[0] * q.shape[2] * (self.end - self.begin) * (self.last - self.first)
 
 
-def window_banded(query: Tensor, keys: Tensor, values: Tensor, band: Band) -> Tensor:
-    """Compute what ``window_reference`` computes, with the same arguments, in the query's type."""
+def window_banded(
+    query: Tensor, keys: Tensor, values: Tensor, band: Band, *, keep_weights: bool = True
+) -> Tensor:
+    """Compute what ``window_reference`` computes, with the same arguments, in the query's type.
+
+    ``keep_weights=False`` computes the weights again for the backward pass: a quarter more time,
+    and a part of the memory, since W weights a token and head are kept otherwise.
+    """
     valid, window, slopes = band
     k, v = keys.to(query.dtype), values.to(query.dtype)
     if torch.compiler.is_compiling():
         return _window_op(query, k, v, valid, slopes, window)  # type: ignore[no-any-return]
-    return _Banded.apply(query, k, v, valid, slopes, window)  # type: ignore[no-any-return, no-untyped-call]
+    return _Banded.apply(query, k, v, valid, slopes, window, keep_weights)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Banded(torch.autograd.Function):
-    """Keeps the attention weights: computing them again costs a quarter of both passes."""
+    """Keeps the attention weights or not: again, they cost a quarter of both passes."""
 
     @staticmethod
     def forward(
@@ -63,8 +69,9 @@ class _Banded(torch.autograd.Function):
         valid: Tensor | None,
         slopes: Tensor,
         window: int,
+        keep_weights: bool,
     ) -> Tensor:
-        keep = any(ctx.needs_input_grad)
+        keep = keep_weights and any(ctx.needs_input_grad)
         band = Band(valid, window, slopes)
         out, weights = _forward((query, keys, values), band, keep=keep)
         ctx.save_for_backward(query, keys, values, valid, slopes, *weights)
@@ -74,9 +81,11 @@ class _Banded(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        operands, (valid, slopes, *weights) = ctx.saved_tensors[:3], ctx.saved_tensors[3:]
-        grads = _gradients(grad, operands, Band(valid, ctx.window, slopes), weights=weights)
-        return *grads, None, None, None
+        query, keys, values, valid, slopes, *weights = ctx.saved_tensors  # can be read only once
+        grads = _gradients(
+            grad, (query, keys, values), Band(valid, ctx.window, slopes), weights=weights
+        )
+        return *grads, None, None, None, None
 
 
 @torch.library.custom_op("drt_kernels::window_banded", mutates_args=())
