@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from exercise_shared import ANSWER, CONFIG, QUESTION, corpus_row, expect
+from exercise_shared import ANSWER, CONFIG, QUESTION, STUDY, corpus_row, expect
 
 # What is not called, and why.
 NOT_CALLED = {
@@ -348,6 +348,7 @@ def _train(drt: CommandLine, examples: Path) -> None:
     expect(steps == sorted(set(steps)) and max(steps) in (9, 10), f"steps after resuming: {steps}")
     expect("drt: " in drt("train tiny.toml optim.stepz=1", code=1), "an unknown setting")
     _train_stages(drt, tokenizer)
+    _study(drt)
 
 
 def _train_stages(drt: CommandLine, tokenizer: Path) -> None:
@@ -361,6 +362,15 @@ def _train_stages(drt: CommandLine, tokenizer: Path) -> None:
     Path("stages/2-second.toml").write_text(second)
     expect(drt("train stages").splitlines()[-1:] == ["second"], "train prints the last folder")
     expect(Path("first/model").is_dir() and Path("second/model").is_dir(), "two trained stages")
+
+
+def _study(drt: CommandLine) -> None:
+    """One run of a tiny model, measured, and printed again from its results."""
+    Path("study.toml").write_text(STUDY)
+    table = drt("study study.toml train.optim.steps=3 --only tiny")
+    expect("| tiny |" in table, f"study: {table}")
+    expect(drt.json("study study.toml")["rows"][0]["seeds"] == [1], "study --json")
+    expect("did you mean" in drt("study study.toml titel=x", code=1), "a study's unknown setting")
 
 
 def _evaluate(drt: CommandLine) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from exercise_shared import ANSWER, CONFIG, QUESTION, corpus_row, expect
+from exercise_shared import ANSWER, CONFIG, QUESTION, STUDY, corpus_row, expect
 
 
 class Recorder:
@@ -201,6 +201,8 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     Path("corpus-p.jsonl").write_text(json.dumps(corpus_row(agreement.read_text("utf-8"))) + "\n")
     config = CONFIG.format(tokenizer=tokenizer).replace("corpus.jsonl", "corpus-p.jsonl")
     Path("python.toml").write_text(config.replace('"tiny"', '"python-tiny"'))
+    Path("python-study.toml").write_text(STUDY.replace('"study"', '"python-study"'))
+    expect(drt.study("python-study.toml", only=["tiny"])["rows"][0]["cells"], "study")
     run = drt.train("python.toml", ["optim.steps=2"])
     expect(run == Path("python-tiny"), f"train: {run}")
     result = drt.evaluate("ppl", corpus="corpus-p.jsonl", length=256, limit=512, threads=1)

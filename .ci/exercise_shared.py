@@ -22,6 +22,31 @@ out = "tiny"
 log_every = 1
 """
 
+STUDY = """
+title = "Tiny"
+out = "study"
+
+[train.model]
+preset = "drt-tiny"
+[train.optim]
+steps = 4
+[train.passkey]
+share = 1.0
+symbols = 48
+chunks = [5]
+batch = 2
+[train.run]
+bf16 = false
+
+[[runs]]
+name = "tiny"
+
+[[evaluations]]
+task = "passkey"
+metric = "exact"
+options = { lengths = "64", cases = 2 }
+"""
+
 
 def expect(condition: object, message: str) -> None:
     """End the script with a sentence where something is not as promised."""

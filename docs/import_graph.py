@@ -41,7 +41,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("lm",),
     ("trace", "answer", "search", "summary"),
     ("train", "evaluate"),
-    ("bench", "diagnosis"),
+    ("bench", "diagnosis", "study"),
     ("sdk",),
     ("cli",),
 )

@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "model": ("model", "List, describe, verify and convert models."),
     "formats": ("formats", "List the formats that can be read, and what each needs."),
     "train": ("train", "Train a model from a config file, or a tokenizer."),
+    "study": ("study", "Train and measure several models, and compare them in a table."),
     "eval": ("evaluate", "Measure a model next to its baselines."),
     "bench": ("bench", "Time the parts of the program: ingest, ask, decode, train, pdf and more."),
     "doctor": ("doctor", "Check that drt works here; print what a bug report needs."),

@@ -34,7 +34,7 @@ from ._passages import passage
 from ._paths import default_library
 from ._session import Session
 from ._stream import AnswerStream
-from ._training import train, train_tokenizer
+from ._training import study, train, train_tokenizer
 from ._types import (
     Answer,
     AskOptions,
@@ -151,6 +151,7 @@ __all__ = [
     "schema",
     "schemas",
     "serve",
+    "study",
     "train",
     "train_tokenizer",
     "verify_model",

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from drt_engine.search.search import search as search
     from drt_engine.store import Store
     from drt_engine.store.tags import checked_tags as checked_tags
+    from drt_engine.study.run import study as study
     from drt_engine.summary.result import SummaryResult
     from drt_engine.trace.page import trace_page as trace_page
     from drt_engine.trace.text import trace_text as trace_text
@@ -64,6 +65,7 @@ _FORWARDED = {
     "sentence_around": "answer.sentences",
     "silenced": "progress",
     "stream": "answer.ask",
+    "study": "study.run",
     "trace_page": "trace.page",
     "trace_text": "trace.text",
     "train": "train.run",

@@ -214,6 +214,34 @@ _SPECIAL: dict[Any, Callable[[], Schema]] = {
     _types.TraceEntry: lambda: _chunk(_types.TraceEntry),
     _types.TraceCandidate: lambda: _chunk(_types.TraceCandidate),
 }
+
+
+def _study() -> Schema:
+    """Return the schema of a study's table: mean, deviation and values of each cell."""
+    text, number = {"type": "string"}, _of(float | None)
+    cell = {
+        "mean": number,
+        "deviation": number,
+        "values": {"type": "array", "items": {"type": "number"}},
+        "paper": number,
+    }
+    column = {"evaluation": text, "group": text, "metric": text}
+    row = {
+        "run": text,
+        "source": _of(str | None),
+        "seeds": {"type": "array", "items": {"type": "integer"}},
+        "cells": {"type": "array", "items": _object(cell)},
+    }
+    return _object(
+        {
+            "folder": text,
+            "title": text,
+            "columns": {"type": "array", "items": _object(column)},
+            "rows": {"type": "array", "items": _object(row)},
+        }
+    )
+
+
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
     "ask-line": _ask_line,
@@ -236,6 +264,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "session-list": lambda: _object({"sessions": _array(_types.SessionInfo)}),
     "session-show": lambda: _object({"session": {"type": "string"}, "turns": _array(_types.Turn)}),
     "show": _passage,
+    "study": _study,
     "summarize": _summary,
     "summarize-line": _summary_line,
     "trace": _trace,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from . import _engine
 from ._errors import engine_errors
@@ -33,3 +34,15 @@ def train_tokenizer(
         return _engine.train_tokenizer(
             [Path(file) for file in corpus], Path(out), vocab_size=vocab_size
         )
+
+
+def study(
+    file: str | os.PathLike[str], overrides: Sequence[str] = (), *, only: Iterable[str] = ()
+) -> dict[str, Any]:
+    """Train and measure the models of a study, a TOML file; return its table as a dict.
+
+    What was interrupted goes on where it was. ``only`` names runs; the table, which is also in the
+    study's folder as Markdown, JSON and CSV, has all that were measured so far.
+    """
+    with engine_errors():
+        return _engine.study(Path(file), overrides, only=tuple(only))

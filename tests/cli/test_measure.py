@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import jsonschema
 import pytest
 
-from drt import _engine
+from drt import _engine, schema
 from drt_cli.commands.evaluate import _length
+from drt_engine.errors import ConfigError
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -134,3 +136,15 @@ def test_models_are_converted(drt: Drt, engine: FakeEngine, tmp_path: Path) -> N
 def test_completion_scripts(drt: Drt, shell: str) -> None:
     assert "_DRT_COMPLETE" in drt("completion", shell).out
     assert drt("completion", "tcsh").code == 2
+
+
+def test_a_study_prints_its_table_or_the_documented_json(
+    drt: Drt, engine: FakeEngine, data: Path
+) -> None:
+    assert "| DRT |" in drt("study", data, "train.optim.steps=3", "--only", "DRT").out
+    assert engine.calls[-1] == ("study", data, ("train.optim.steps=3",), ("DRT",))
+    jsonschema.validate(drt("study", data, "--json").json, schema("study"))
+    wrong = drt("study", data, "steps")
+    assert (wrong.code, "'steps' changes no setting" in wrong.err) == (2, True)
+    engine.raises["study"] = ConfigError("unknown key titel; did you mean 'title'?")
+    assert "did you mean 'title'" in drt("study", data).err

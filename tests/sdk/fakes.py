@@ -37,6 +37,7 @@ REPLACED = (
     "ask",
     "stream",
     "summarize",
+    "study",
     "train",
     "train_tokenizer",
     "evaluate",
@@ -243,6 +244,14 @@ class FakeEngine:
         text = f"Removed: Gone.\nChanged: {sentences[0].quote}"
         omitted = 0 if options["length"] is None and options["words"] is None else 4
         return FakeSummary(text, "changes", sentences, tokens, changes, changes_omitted=omitted)
+
+    def study(self, file: Path, overrides: Sequence[str], *, only: Sequence[str]) -> dict[str, Any]:
+        self._enter("study")
+        self.calls.append(("study", file, tuple(overrides), only))
+        folder = file.parent / "results"
+        folder.mkdir(exist_ok=True)
+        (folder / "table.md").write_text("# Passkeys\n\n| run |\n| --- |\n| DRT |\n")
+        return {"folder": str(folder), "title": "Passkeys", "columns": [], "rows": []}
 
     def train(self, config: Path, overrides: Sequence[str]) -> Path:
         self.calls.append(("train", config, tuple(overrides)))

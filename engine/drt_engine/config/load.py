@@ -100,5 +100,10 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         raise ConfigError(f"{where} is {value!r}, expected int")
     if hint is Any or (isinstance(hint, type) and isinstance(value, hint)):
         return value
-    name = f"one of {args}" if origin is typing.Literal else getattr(hint, "__name__", str(hint))
-    raise ConfigError(f"{where} is {value!r}, expected {name}")
+    if origin is typing.Literal:
+        matches = difflib.get_close_matches(
+            str(value), [a for a in args if isinstance(a, str)], n=1
+        )
+        hint = f"; did you mean {matches[0]!r}?" if matches else ""
+        raise ConfigError(f"{where} is {value!r}, expected one of {args}{hint}")
+    raise ConfigError(f"{where} is {value!r}, expected {getattr(hint, '__name__', hint)}")

@@ -1,4 +1,4 @@
-"""Flushes files and the names in folders to the disk; knows nothing of their contents."""
+"""Writes files that survive a power failure; knows nothing of their contents."""
 
 from __future__ import annotations
 
@@ -13,3 +13,12 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under another name and rename it: there is all of it, or what was before."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    sync(part)
+    part.replace(path)
+    sync(path.parent)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,22 @@ def evaluate(
     if entry.stores and "records" in arguments and isinstance(runtime, Runtime):
         runtime = runtime.keeping(_records(task, arguments.pop("records")))
     return entry.run(runtime, build(entry.options, arguments, f"{task}.")).to_dict()
+
+
+def check_options(task: str, options: Mapping[str, object], *, also: Iterable[str] = ()) -> None:
+    """Raise ``ConfigError`` for a task or options that ``evaluate`` would not take.
+
+    ``also`` are names of other measurements that a message lists.
+    """
+    if task not in TASKS:
+        names = [*TASKS, *also]
+        matches = difflib.get_close_matches(task, names, n=1)
+        hint = f"; did you mean {matches[0]!r}?" if matches else ""
+        raise ConfigError(f"no evaluation is called {task!r}; there are {', '.join(names)}{hint}")
+    arguments = plain_options(options)
+    if TASKS[task].stores and "records" in arguments:
+        _records(task, arguments.pop("records"))
+    build(TASKS[task].options, arguments, f"{task}.")
 
 
 def plain_options(options: Mapping[str, object]) -> dict[str, object]:

@@ -129,7 +129,8 @@ class _StreamReader:
         self._runtime = runtime
 
     def __call__(self, context: PasskeyContext) -> Tensor:
-        model, state = self._runtime.model, begin_stream(self._runtime.model)
+        model = self._runtime.model
+        state = begin_stream(model, dtype=self._runtime.dtype)
         size = max(1, _TOKENS_AT_ONCE // context.layout.chunk)
         last = context.chunks - 1
         for start in range(0, last, size):

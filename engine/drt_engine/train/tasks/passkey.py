@@ -29,6 +29,8 @@ class PasskeyBatch:
 class PasskeyTask(Task[PasskeyBatch]):
     """Passkeys in contexts of some chunks (``config.passkey``)."""
 
+    any_model = True
+
     def __init__(self, setup: TaskSetup) -> None:
         self.config = setup.config.passkey
         self.share = self.config.share

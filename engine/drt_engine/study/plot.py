@@ -1,0 +1,56 @@
+"""Plots of a study: each evaluation with several lengths, a line for each run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate.run import token_count
+from drt_engine.study.spec import slug
+from drt_engine.study.table import Table
+
+
+def draw_plots(table: Table, folder: Path) -> list[Path]:
+    """Draw every evaluation whose groups are lengths to ``<evaluation>.png``; return the files.
+
+    None where matplotlib is not installed. The band is from the lowest to the highest seed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return []
+    files = []
+    for evaluation in dict.fromkeys(column.evaluation for column in table.columns):
+        points = [
+            (length, number)
+            for number, column in enumerate(table.columns)
+            if column.evaluation == evaluation and (length := _length(column.group)) is not None
+        ]
+        if len(points) < 2:
+            continue
+        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        axes = figure.add_subplot()
+        for row in table.rows:
+            line = [(x, row.cells[n].values) for x, n in points if row.cells[n].values]
+            if line:
+                lengths = [x for x, _ in line]
+                means = [sum(v) / len(v) for _, v in line]
+                (drawn,) = axes.plot(lengths, means, marker="o", markersize=3, label=row.name)
+                low, high = [min(v) for _, v in line], [max(v) for _, v in line]
+                axes.fill_between(lengths, low, high, alpha=0.2, color=drawn.get_color())
+        metric = next(c.metric for c in table.columns if c.evaluation == evaluation)
+        axes.set(xscale="log", xlabel="tokens", ylabel=metric, title=table.title)
+        axes.set_xticks([x for x, _ in points], [table.columns[n].group for _, n in points])
+        axes.minorticks_off()
+        axes.legend(fontsize=8)
+        files.append(folder / f"{slug(evaluation)}.png")
+        figure.savefig(files[-1], dpi=110, metadata={"Software": None})
+    return files
+
+
+def _length(group: str) -> int | None:
+    """Return the tokens that a group's name says, ``None`` for any other name."""
+    try:
+        return token_count(group)
+    except ConfigError:
+        return None

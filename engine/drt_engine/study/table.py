@@ -1,0 +1,185 @@
+"""The table of a study: a row for each run, a column for each measured group, over all seeds."""
+
+from __future__ import annotations
+
+import csv
+import io
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drt_engine.study.spec import EvaluationSpec, StudySpec
+
+Results = Mapping[tuple[str, int, str], Mapping[str, Any]]  # by run, seed and evaluation
+
+
+@dataclass(frozen=True)
+class Column:
+    """``metric`` of one ``group`` of an evaluation."""
+
+    evaluation: str
+    group: str
+    metric: str
+
+    @property
+    def name(self) -> str:
+        """What the column is called, in ``paper`` and ``quoted`` values too."""
+        return f"{self.evaluation} {self.group}"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What each seed measured, in the order of the seeds; none before they did."""
+
+    values: tuple[float, ...] = ()
+    paper: float | None = None
+
+    @property
+    def mean(self) -> float | None:
+        """The mean over seeds."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """The standard deviation over seeds (n - 1); none for fewer than two."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+    def shown(self) -> str:
+        """Return mean and deviation as text, and what the paper reports."""
+        text = "-" if self.mean is None else _number(self.mean)
+        if self.deviation is not None:
+            text += f" ± {_number(self.deviation)}"
+        return text if self.paper is None else f"{text} (paper {self.paper:g})"
+
+
+@dataclass(frozen=True)
+class Row:
+    """The cells of one run; ``source`` for a row that is quoted."""
+
+    name: str
+    cells: tuple[Cell, ...]
+    seeds: tuple[int, ...] = ()
+    source: str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """All rows of a study."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+
+    def as_markdown(self) -> str:
+        """Return the title and a Markdown table: means, with the deviation over seeds."""
+        lines = [f"# {self.title}", "", _line(["run", *(c.name for c in self.columns)])]
+        lines.append("| --- |" + " ---: |" * len(self.columns))
+        for row in self.rows:
+            name = row.name if row.source is None else f"{row.name} (quoted: {row.source})"
+            lines.append(_line([name, *(cell.shown() for cell in row.cells)]))
+        metrics = {c.evaluation: c.metric for c in self.columns}
+        counts = sorted({len(row.seeds) for row in self.rows if row.source is None})
+        seeds = " to ".join(map(str, dict.fromkeys([counts[0], counts[-1]])))
+        notes = [f"{evaluation}: {metric}" for evaluation, metric in metrics.items()]
+        notes.append(f"mean ± standard deviation over {seeds} seed{'s' if seeds != '1' else ''}")
+        return "\n".join([*lines, "", "; ".join(notes) + ".", ""])
+
+    def as_csv(self) -> str:
+        """Return a line for every number: run, seed, evaluation, group, metric, value."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["run", "seed", "evaluation", "group", "metric", "value"])
+        for row in self.rows:
+            for column, cell in zip(self.columns, row.cells, strict=True):
+                place = (column.evaluation, column.group, column.metric)
+                for seed, value in zip(row.seeds, cell.values, strict=False):
+                    writer.writerow([row.name, seed, *place, repr(value)])
+                if cell.paper is not None:
+                    source = "paper" if row.source is None else row.source
+                    writer.writerow([row.name, source, *place, repr(cell.paper)])
+        return file.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the documented JSON object."""
+        return {
+            "title": self.title,
+            "columns": [
+                {"evaluation": c.evaluation, "group": c.group, "metric": c.metric}
+                for c in self.columns
+            ],
+            "rows": [
+                {
+                    "run": row.name,
+                    "source": row.source,
+                    "seeds": list(row.seeds),
+                    "cells": [
+                        {
+                            "mean": cell.mean,
+                            "deviation": cell.deviation,
+                            "values": list(cell.values),
+                            "paper": cell.paper,
+                        }
+                        for cell in row.cells
+                    ],
+                }
+                for row in self.rows
+            ],
+        }
+
+
+def make_table(study: StudySpec, results: Results) -> Table:
+    """Return the table of the results that there are."""
+    columns = [
+        Column(evaluation.label, group, evaluation.metric)
+        for evaluation in study.evaluations
+        for group in _groups(evaluation, results)
+    ]
+    rows = []
+    for run in study.runs:
+        seeds = [
+            seed
+            for seed in run.seeds or study.seeds
+            if any((run.name, seed, e.label) in results for e in study.evaluations)
+        ]
+        cells = [
+            Cell(_values(results, run.name, seeds, column), run.paper.get(column.name))
+            for column in columns
+        ]
+        rows.append(Row(run.name, tuple(cells), tuple(seeds)))
+    for quoted in study.quoted:
+        cells = [Cell(paper=quoted.values.get(column.name)) for column in columns]
+        rows.append(Row(quoted.name, tuple(cells), source=quoted.source))
+    return Table(study.title, tuple(columns), tuple(rows))
+
+
+def _groups(evaluation: EvaluationSpec, results: Results) -> list[str]:
+    """Return the groups to show: those asked for, or all that have the metric, as measured."""
+    if evaluation.groups:
+        return list(evaluation.groups)
+    found: dict[str, None] = {}
+    for (_, _, label), result in results.items():
+        if label == evaluation.label:
+            found |= {g: None for g, m in result["metrics"].items() if evaluation.metric in m}
+    return list(found)
+
+
+def _values(results: Results, run: str, seeds: Sequence[int], column: Column) -> tuple[float, ...]:
+    values = []
+    for seed in seeds:
+        groups = results.get((run, seed, column.evaluation), {}).get("metrics", {})
+        value = groups.get(column.group, {}).get(column.metric)
+        if value is not None:
+            values.append(float(value))
+    return tuple(values)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _number(value: float) -> str:
+    """Return a number with four significant digits, large ones with commas."""
+    if abs(value) >= 10_000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) >= 0.01 or not value else f"{value:.2g}"

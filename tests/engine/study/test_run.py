@@ -1,0 +1,120 @@
+"""A study that is killed anywhere goes on, and ends with the bytes of one that was not."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from drt_engine.study import run as study_run
+from drt_engine.study.run import study
+from drt_engine.train import loop
+from tests.engine.study.tiny_study import write_study
+
+RUNS = ("drt-1", "drt-2", "base-lm-1")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def fast() -> Iterator[None]:
+    """Without waiting for the disk, which only a power cut would notice, and without plots."""
+    with (
+        mock.patch("os.fsync"),
+        mock.patch("drt_engine.train.loop.plot"),
+        mock.patch("drt_engine.study.run.draw_plots"),
+    ):
+        yield
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """The bytes of all models and tables of a study."""
+    names = [f"{run}/model/model.safetensors" for run in RUNS]
+    return {n: (folder / n).read_bytes() for n in (*names, "table.json", "table.md", "table.csv")}
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("unbroken")
+    study(write_study(folder))
+    return folder / "results"
+
+
+def kill_in(target: object, name: str, call: int) -> None:
+    """Have this process killed when a function is called the so-manieth time."""
+    function: Callable[..., Any] = getattr(target, name)
+    calls = iter(range(1, call))
+
+    def killing(*args: Any, **kwargs: Any) -> Any:
+        if next(calls, None) is None:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*args, **kwargs)
+
+    setattr(target, name, killing)
+
+
+def killed_study(file: Path, *where: Any) -> None:
+    kill_in(*where)
+    study(file)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        (loop.Loop, "_one_step", 3),
+        (loop, "save_model", 5),  # its train state is saved, the last model is not
+        pytest.param((study_run, "write_whole", 1), marks=pytest.mark.slow),
+        pytest.param((study_run, "write_whole", 2), marks=pytest.mark.slow),
+        # In the run of equal compute.
+        pytest.param((loop.Loop, "_one_step", 11), marks=pytest.mark.slow),
+    ],
+    ids=["training", "saving", "trained", "measured", "last run"],
+)
+def test_a_killed_study_ends_as_an_unbroken_one(
+    unbroken: Path, tmp_path: Path, where: tuple[Any, ...]
+) -> None:
+    file = write_study(tmp_path)
+    process = multiprocessing.get_context("fork").Process(target=killed_study, args=(file, *where))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    study(file)
+    assert content(tmp_path / "results") == content(unbroken)
+
+
+def test_a_finished_study_trains_nothing(unbroken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    before = content(unbroken)
+    study(unbroken.parent / "study.toml")
+    assert content(unbroken) == before
+
+
+def test_the_table_has_means_deviations_and_quoted_rows(unbroken: Path) -> None:
+    table = json.loads((unbroken / "table.json").read_text())
+    assert [row["run"] for row in table["rows"]] == ["DRT", "Base LM", "YaRN-7B"]
+    cell = table["rows"][0]["cells"][0]
+    values = cell["values"]
+    assert len(values) == 2 and cell["paper"] == 1.0
+    assert cell["mean"] == pytest.approx(sum(values) / 2)
+    assert cell["deviation"] == pytest.approx(abs(values[0] - values[1]) / 2**0.5)
+    assert table["rows"][1]["cells"][0]["deviation"] is None
+    rows = list(csv.DictReader((unbroken / "table.csv").read_text().splitlines()))
+    assert {row["seed"] for row in rows if row["run"] == "DRT"} == {"1", "2", "paper"}
+    text = (unbroken / "table.md").read_text()
+    assert "| YaRN-7B (quoted: Table 2) | - (paper 0.5) | - |" in text
+    assert "over 1 to 2 seeds" in text
+
+
+def test_equal_compute_takes_more_steps_of_a_cheaper_model(unbroken: Path) -> None:
+    assert json.loads((unbroken / "base-lm-1" / "steps.json").read_text())["steps"] > 4
+
+
+def test_only_some_runs(tmp_path: Path) -> None:
+    table = study(write_study(tmp_path), only=["Base LM"])
+    assert [len(row["seeds"]) for row in table["rows"]] == [0, 1, 0]
