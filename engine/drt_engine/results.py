@@ -50,9 +50,10 @@ class Citation:
     without a byte order mark, or of the page in a PDF. In formats whose text is kept as it is they
     hold exactly the quote; where a reader rewrites (LaTeX, tables) they hold what it was made of;
     other formats have none. ``context`` is the sentence around the quote, cut where it is very
-    long; it is ``sentence`` in JSON. ``metadata`` is a field of the file's metadata with its value
-    ("author: Ann Lee") where the text does not say it: there is no quote then, and ``start`` and
-    ``end`` are 0.
+    long; it is ``sentence`` in JSON. ``span_start`` and ``span_end`` are the words in a longer
+    quote that answer, ``None`` where all of it does. ``metadata`` is a field of the file's metadata
+    with its value ("author: Ann Lee") where the text does not say it: there is no quote then, and
+    ``start`` and ``end`` are 0.
     """
 
     document: str
@@ -66,6 +67,8 @@ class Citation:
     line: int | None = field(default=None, kw_only=True)
     source_start: int | None = field(default=None, kw_only=True)
     source_end: int | None = field(default=None, kw_only=True)
+    span_start: int | None = field(default=None, kw_only=True, repr=False)
+    span_end: int | None = field(default=None, kw_only=True, repr=False)
     probability: float
     context: str = field(default="", repr=False)
     metadata: str | None = field(default=None, kw_only=True)
@@ -79,6 +82,13 @@ class Citation:
     def sentence(self) -> str:
         """The sentence around the quote."""
         return self.context
+
+    @property
+    def span(self) -> str:
+        """The words of the quote that answer; all of it where it has no others."""
+        if self.span_start is None or self.span_end is None:
+            return self.quote
+        return self.quote[self.span_start - self.start : self.span_end - self.start]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the citation as in the documented JSON of ``ask``."""

@@ -53,6 +53,7 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         state=result.state,
         quote_probability=result.quote_probability,
         passage=result.passage,
+        verdict=result.verdict,
     )
 
 

@@ -120,6 +120,14 @@ def _citation() -> Schema:
             "description": "a field of the file's metadata and its value, as in author: Ann Lee,"
             " where the text does not say it: the quote is empty then",
         },
+        span_start={
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
+            "description": "first character of the words in a longer quote that answer",
+        },
+        span_end={
+            "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
+            "description": "character after the last of these words",
+        },
     )
     sentence = {"type": "string", "description": "the sentence around the quote"}
     return _with(fields, sentence=sentence, handle=_HANDLE)

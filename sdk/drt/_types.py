@@ -313,7 +313,8 @@ class Answer:
     documents probably answer in the ``sentence`` or the ``passage`` shown) or "none" (they do not
     say). ``found`` is true for "answer" alone; otherwise ``text`` is empty and the one citation is
     the closest passage. ``confidence`` is the probability that the documents hold an answer,
-    ``quote_probability`` that the first citation's quote is right.
+    ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
+    where the question asks for it and the model is sure.
     """
 
     text: str
@@ -329,6 +330,7 @@ class Answer:
     state: AnswerState = "none"
     quote_probability: float = 0.0
     passage: str = field(default="", repr=False)
+    verdict: str | None = None
 
     @property
     def sentence(self) -> str:
@@ -345,6 +347,7 @@ class Answer:
             "confidence": self.confidence,
             "quote_probability": self.quote_probability,
             "mode": self.mode,
+            "verdict": self.verdict,
             "sentence": self.sentence,
             "passage": self.passage,
             "citations": [citation.to_dict() for citation in self.citations],

@@ -59,6 +59,7 @@ class FakeAnswer:
     state: str = "none"
     quote_probability: float = 0.0
     passage: str = ""
+    verdict: str | None = None
 
 
 @dataclass(frozen=True)

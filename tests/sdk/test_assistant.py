@@ -182,6 +182,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "confidence": 0.75,
         "quote_probability": 0.5,
         "mode": "quote",
+        "verdict": None,
         "sentence": "The notice period is thirty days.",
         "passage": "Before. The notice period is thirty days. After.",
         "citations": [
@@ -197,6 +198,8 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "line": None,
                 "source_start": None,
                 "source_end": None,
+                "span_start": None,
+                "span_end": None,
                 "probability": 0.5,
                 "metadata": None,
                 "sentence": "The notice period is thirty days.",
@@ -208,7 +211,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "model": "fake",
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    order += ["sentence", "passage", "citations", "tokens_read"]
+    order += ["verdict", "sentence", "passage", "citations", "tokens_read"]
     assert list(answer.to_dict()) == [*order, "seconds", "model"]
 
 

@@ -10,13 +10,15 @@ from typing import Literal
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
+from drt_engine.answer.grain import answer_type
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
+from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.table_answer import table_answer
-from drt_engine.answer.write import quote_answer, written_answer
+from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
 from drt_engine.results import Trace
@@ -152,7 +154,10 @@ def _steps(
                 draft.confidence if draft.quote_probability is None else draft.quote_probability
             ),
             passage=_passage(view, documents, draft),
-            features=draft.features,
+            candidates=draft.candidates,
+            verdict=draft.verdict,
+            answer_type=answer_type(judgement.types),
+            verdict_score=judgement.verdict,
         )
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
@@ -201,7 +206,7 @@ def _draft(
         runtime, view, documents, question, run.passages
     )
     if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
-        draft = quote_answer(view, documents, run, judgement, question)
+        draft = quote_answer(view, documents, judgement, question, passages=run.passages)
     if draft.text:
         yield draft.text
     return draft

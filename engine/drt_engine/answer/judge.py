@@ -11,7 +11,7 @@ from torch import Tensor
 from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.generate.prompt_run import PromptRun
-from drt_engine.model.calibration import NO_EVIDENCE, Calibration, QuoteCalibration, Signals
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
 from drt_engine.model.quote_head import QuoteHead, QuoteLogits
 from drt_engine.retrieval.passages import Passage
 from drt_engine.retrieval.reader_pass import PassageLogits
@@ -27,8 +27,8 @@ class Judgement:
     ``start_shares`` is how much of the start's probability each has, ``evidence`` its own log-odds
     of holding an answer. ``types`` are probabilities of the ``ANSWER_TYPES``, ``verdict`` is the
     log-odds of yes against no; a model without a reader has neither, nor ``evidence``.
-    ``quote_calibration`` judges what is shown; where ``own_threshold`` says that a threshold was
-    asked for, that alone decides.
+    ``calibration`` is the one of this way of reading; where ``own_threshold`` says that a threshold
+    was asked for, that alone decides what is found.
     """
 
     quotes: Quotes = NO_QUOTES
@@ -40,7 +40,7 @@ class Judgement:
     evidence: tuple[float, ...] = ()
     types: Mapping[str, float] = field(default_factory=dict)
     verdict: float = 0.0
-    quote_calibration: QuoteCalibration | None = None
+    calibration: Calibration = Calibration()
     own_threshold: bool = False
 
 
@@ -67,7 +67,7 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         reading,
         confidence=confidence,
         found=confidence >= limit,
-        quote_calibration=calibration.quote,
+        calibration=calibration,
         own_threshold=threshold is not None,
     )
 

@@ -9,12 +9,13 @@ import math
 import re
 from collections.abc import Mapping
 
+from drt_engine.answer.grain import OPEN_TYPES
 from drt_engine.answer.judge import Judgement
+from drt_engine.answer.quote import QuoteSpan
 from drt_engine.model.calibration import QuoteFeatures, log_odds
+from drt_engine.results import Citation
 from drt_engine.text.words import content_words
 
-# Types that a clause, a sentence or several places answer; a short span of them is rarely right.
-OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")
 _NUMERIC_TYPES, _NAMED_TYPES = ("number", "when"), ("who", "where")
 _NUMBER = re.compile(
     r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w+teen|\w+ty|hundred"
@@ -23,42 +24,53 @@ _NUMBER = re.compile(
     r"|october|november|december|spring|summer|autumn|winter|day|night|morning|evening)\b"
 )
 _NAME = re.compile(r"\b[A-Z]")
+_LEAST_SHARE = 1e-6
 _LONGEST_LEAD = 8.0  # log of votes; beyond, the other answers have none to speak of
 
 
-def quote_features(judgement: Judgement, question: str, quote: str, sentence: str) -> QuoteFeatures:
-    """Return the features of a ``quote``, which stands in ``sentence``, for a question.
+def quote_features(
+    judgement: Judgement, question: str, citation: Citation, span: QuoteSpan, *, whole: bool
+) -> QuoteFeatures:
+    """Return the features of the quote of a ``citation``, which a ``span`` was made into.
 
-    The quote is the judgement's first span, or was made of it.
+    ``whole`` says that it is a sentence or a list and not only the words of the span.
     """
     quotes, passages = judgement.quotes, judgement.passages
-    chunk_id = quotes.spans[0].passage.row.id if quotes.spans else None
-    at = next((n for n, passage in enumerate(passages) if passage.row.id == chunk_id), 0)
-    others = [value for n, value in enumerate(judgement.evidence) if n != at]
+    at = next((n for n, p in enumerate(passages) if p.row.id == span.passage.row.id), 0)
     evidence = judgement.evidence[at] if judgement.evidence else 0.0
-    question_words, quote_words = set(content_words(question)), set(content_words(quote))
-    shares = judgement.start_shares
+    others = [value for n, value in enumerate(judgement.evidence) if n != at]
+    # A span that takes the place of the best one has lost against it.
+    share, runner_up = quotes.vote_share, quotes.runner_up
+    if span is not quotes.spans[0]:
+        share, runner_up = runner_up, share
+    question_words, quote_words = set(content_words(question)), set(content_words(citation.quote))
     return QuoteFeatures(
         span=judgement.signals.span,
-        share=log_odds(quotes.vote_share),
-        lead=_lead(quotes.vote_share, quotes.runner_up),
-        passage=log_odds(shares[at]) if shares else 0.0,
-        retrieval=math.log(max(passages[at].probability, 1e-6)) if passages else 0.0,
+        share=log_odds(share),
+        lead=_lead(share, runner_up),
+        passage=log_odds(judgement.start_shares[at]) if judgement.start_shares else 0.0,
+        retrieval=math.log(max(span.passage.probability, _LEAST_SHARE)),
         evidence=evidence,
         evidence_lead=evidence - max(others, default=evidence),
         answerable=log_odds(judgement.confidence),
-        coverage=_coverage(question_words, set(content_words(sentence))),
+        coverage=_coverage(question_words, set(content_words(citation.sentence))),
         echo=_coverage(quote_words, question_words),
-        length=math.log1p(len(quote.split())),
-        agreement=_agreement(quote, judgement.types),
+        length=math.log1p(len(citation.quote.split())),
+        agreement=_agreement(citation.quote, judgement.types),
         open_type=sum(judgement.types.get(name, 0.0) for name in OPEN_TYPES),
+        whole=float(whole),
     )
+
+
+def repeats(quote: str, question: str) -> bool:
+    """Return whether a quote has no content word that the question lacks."""
+    return _coverage(set(content_words(quote)), set(content_words(question))) == 1.0
 
 
 def _lead(share: float, runner_up: float) -> float:
     if not runner_up:
         return _LONGEST_LEAD
-    return min(_LONGEST_LEAD, math.log(max(share, 1e-6) / runner_up))
+    return min(_LONGEST_LEAD, math.log(max(share, _LEAST_SHARE) / runner_up))
 
 
 def _coverage(part: set[str], whole: set[str]) -> float:

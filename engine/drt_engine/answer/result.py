@@ -9,13 +9,23 @@ from drt_engine.results import AnswerState, Citation, Trace
 
 
 @dataclass(frozen=True)
+class QuoteCandidate:
+    """A quote that might be shown as the answer, with what its probability is computed from."""
+
+    quote: str
+    features: QuoteFeatures
+
+
+@dataclass(frozen=True)
 class AnswerResult:
     """An answer with its evidence.
 
     When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, which
     ``likely`` says to be likely to hold the answer. ``quote_probability`` is how likely the first
-    citation is right; ``passage`` is the text around it. ``features`` are what the probability was
-    computed from, ``None`` where it was not.
+    citation is right; ``passage`` is the text around it; ``verdict`` is "yes" or "no" where the
+    question asks for it and the model is sure. For calibration: ``candidates`` are the quotes that
+    might have been shown, ``answer_type`` is what the reader took the question for, and
+    ``verdict_score`` the log-odds of yes.
     """
 
     text: str
@@ -29,7 +39,10 @@ class AnswerResult:
     likely: bool = False
     quote_probability: float = 0.0
     passage: str = ""
-    features: QuoteFeatures | None = None
+    candidates: tuple[QuoteCandidate, ...] = ()
+    verdict: str | None = None
+    answer_type: str = ""
+    verdict_score: float = 0.0
 
     @property
     def state(self) -> AnswerState:
@@ -58,4 +71,5 @@ class Draft:
     citations: tuple[Citation, ...]
     likely: bool = False
     quote_probability: float | None = None
-    features: QuoteFeatures | None = None
+    candidates: tuple[QuoteCandidate, ...] = ()
+    verdict: str | None = None

@@ -1,51 +1,18 @@
-"""The two kinds of answers: a quote, or text that the decoder writes, each with its citations."""
+"""An answer that the decoder writes, each sentence with its citation or marked."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 
-from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.judge import Judgement
-from drt_engine.answer.quote import Quotes
-from drt_engine.answer.quote_features import quote_features
+from drt_engine.answer.quote_answer import cite_closest, cite_quotes, quote_answer
 from drt_engine.answer.result import Draft
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.generate.sampling import SamplingConfig, write
-from drt_engine.results import Citation
 from drt_engine.runtime import Runtime
 from drt_engine.store.view import LibraryView
-
-
-def quote_answer(
-    store: LibraryView, documents: DocumentRows, run: PromptRun, judgement: Judgement, question: str
-) -> Draft:
-    """Return the best quote as the answer, or the closest passage where there is none.
-
-    A quote that is not likely enough to be right is no answer; its passage is likely to hold one
-    where the documents are.
-    """
-    citations = _cite_quotes(store, documents, judgement.quotes)
-    if not citations:
-        return Draft("", False, judgement.confidence, _cite_closest(store, documents, run))
-    best = citations[0]
-    features = quote_features(judgement, question, best.quote, best.sentence)
-    right, probability = judgement.found, None
-    if judgement.quote_calibration is not None:
-        probability = judgement.quote_calibration.probability(features)
-        if not judgement.own_threshold:
-            right = probability >= judgement.quote_calibration.threshold
-    return Draft(
-        best.quote if right else "",
-        right,
-        judgement.confidence,
-        citations if right else citations[:1],
-        likely=judgement.found,
-        quote_probability=probability,
-        features=features,
-    )
 
 
 def written_answer(
@@ -65,7 +32,7 @@ def written_answer(
     """
     has_head = runtime.model.quote_head is not None
     if has_head and not judgement.found:
-        return quote_answer(store, documents, run, judgement, question)
+        return quote_answer(store, documents, judgement, question, passages=run.passages)
     evidence = Evidence(store, documents.row)
 
     def supports(sentence: str) -> bool:
@@ -87,43 +54,13 @@ def written_answer(
     text = "".join(pieces)
     if not has_head:
         if not evidence.citations:
-            return Draft("", False, 0.0, _cite_closest(store, documents, run))
+            return Draft("", False, 0.0, cite_closest(store, documents, run.passages))
         yield text
         confidence = max(citation.probability for citation in evidence.citations)
         return Draft(text, bool(text), confidence, evidence.citations)
-    citations = evidence.citations or _cite_quotes(store, documents, judgement.quotes)
+    citations = evidence.citations or cite_quotes(store, documents, judgement)
     if citations and not text:  # the decoder had nothing to say, the quote head has
         text = citations[0].quote
         run.decoder.feed(runtime.tokenizer.encode(text).ids)
         yield text
     return Draft(text, bool(text), judgement.confidence, citations)
-
-
-def _cite_quotes(
-    store: LibraryView, documents: DocumentRows, quotes: Quotes
-) -> tuple[Citation, ...]:
-    """Cite spans, best first, without those that share characters with a better one."""
-    citations: list[Citation] = []
-    for span in quotes.spans:
-        citation = cite_span(store, documents.row(span.document), span)
-        # Grown to whole words, spans may share one; punctuation alone says nothing.
-        apart = all(
-            citation.document != better.document
-            or citation.end <= better.start
-            or better.end <= citation.start
-            for better in citations
-        )
-        if apart and re.search(r"\w", citation.quote):
-            citations.append(citation)
-    return tuple(citations)
-
-
-def _cite_closest(
-    store: LibraryView, documents: DocumentRows, run: PromptRun
-) -> tuple[Citation, ...]:
-    """Cite the best passage as a whole, where no span of it can be named."""
-    best = max(run.passages, key=lambda passage: passage.probability, default=None)
-    if best is None:
-        return ()
-    row, document = best.row, documents.row(best.row.document_id)
-    return (cite(store, document, row.start, row.start + len(row.text), best.probability),)

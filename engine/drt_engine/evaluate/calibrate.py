@@ -34,7 +34,7 @@ from drt_engine.evaluate.metrics.reliability import (
     reliability,
 )
 from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
-from drt_engine.evaluate.quote_fit import JudgedQuote, fit_quotes, quote_metrics
+from drt_engine.evaluate.quote_fit import JudgedQuestion, fit_quotes, quote_metrics
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import Calibration, Signals, log_odds
@@ -115,13 +115,11 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         confidences = _held_out(answers)
         tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
         metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
-        quotes = _judged_quotes(all_answers, fitted[name])
-        quote_fit = fit_quotes(quotes)
-        if quote_fit is not None:
-            fitted[name] = replace(fitted[name], quote=quote_fit.calibration)
-            metrics[f"{name} quote"] = quote_metrics(quote_fit, quotes)
-            right = [quote.right for quote in quotes]
-            tables[f"{name} quote"] = reliability(quote_fit.probabilities, right)
+        fit = fit_quotes(_judged_questions(all_answers, fitted[name]))
+        if fit is not None:
+            fitted[name] = replace(fitted[name], quote=fit.calibration, verdict=fit.verdict)
+            metrics[f"{name} quote"] = quote_metrics(fit)
+            tables[f"{name} quote"] = reliability(fit.probabilities, fit.right)
     metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
     write_calibration(options.out, fitted)
     if options.plot is not None:
@@ -184,17 +182,19 @@ def _fit(signals: Sequence[Signals], labels: Sequence[bool]) -> Calibration:
     )
 
 
-def _judged_quotes(answers: Sequence[Judged], fit: Calibration) -> list[JudgedQuote]:
-    """Return the quotes whose right answer is known, with the confidence of the new fit."""
-    return [
-        JudgedQuote(
-            answer.document,
-            answer.features._replace(answerable=log_odds(fit.confidence(answer.signals))),
-            answer.right,
+def _judged_questions(answers: Sequence[Judged], fit: Calibration) -> list[JudgedQuestion]:
+    """Return the questions whose right answer is known, with the confidence of the new fit."""
+    questions = []
+    for answer in answers:
+        if not answer.candidates or answer.kind == "abstractive":
+            continue
+        answerable = log_odds(fit.confidence(answer.signals))
+        candidates = tuple(
+            (features._replace(answerable=answerable), right)
+            for features, right in answer.candidates
         )
-        for answer in answers
-        if answer.features is not None and answer.kind != "abstractive"
-    ]
+        questions.append(JudgedQuestion(answer.document, candidates, answer.yes_no, answer.verdict))
+    return questions
 
 
 def _odds(labels: Sequence[bool]) -> float:
@@ -258,7 +258,7 @@ def _metrics(
     fit: Calibration, probabilities: Sequence[float], answers: Sequence[Judged], bins: Sequence[Bin]
 ) -> Metrics:
     labels = [a.kind != "unanswerable" for a in answers]
-    weights = {k: v for k, v in asdict(fit).items() if k not in ("threshold", "quote")}
+    weights = {k: v for k, v in asdict(fit).items() if k not in ("threshold", "quote", "verdict")}
     return {
         **weights,
         "threshold": fit.threshold,

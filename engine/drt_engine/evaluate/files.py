@@ -158,7 +158,8 @@ def _answer(
     quote = around = shown = ""
     if result.citations:
         first = result.citations[0]
-        quote, shown = first.quote, f"{first.sentence}\n{result.passage}"
+        quote = result.text or first.quote  # a file's metadata are no quote
+        shown = f"{quote}\n{first.sentence}\n{result.passage}"
         around = store.text(first.document, max(0, first.start - NEARBY), first.end + NEARBY)
     pattern = question.pattern
     return FileAnswer(

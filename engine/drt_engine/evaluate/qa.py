@@ -72,7 +72,8 @@ class QAOptions:
 class Judged:
     """One answer: its scores against the references, and what the model thought of it.
 
-    ``right`` judges the best quote whether or not it would be shown.
+    ``candidates`` are the features of the quotes that might be shown, and whether each is right;
+    ``verdict`` is the log-odds of yes, where the question wants a ``yes_no``.
     """
 
     source: str
@@ -83,8 +84,9 @@ class Judged:
     signals: Signals = NO_EVIDENCE
     document: str = ""
     type: str = ""
-    features: QuoteFeatures | None = None
-    right: bool = False
+    candidates: tuple[tuple[QuoteFeatures, bool], ...] = ()
+    yes_no: str = ""
+    verdict: float = 0.0
 
 
 def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
@@ -140,12 +142,23 @@ def answer_to(runtime: Runtime, store: Store, question: Question, how: AskOption
     """Ask one question of the library and judge the best span."""
     result = ask(runtime, store, question.question, how)
     judged = _judged(question, best_quote(result), result.found, result.confidence)
-    return replace(judged, signals=result.signals, features=result.features)
+    answerable = question.kind != "unanswerable"
+    candidates = (
+        (candidate.features, answerable and is_right(candidate.quote, question.answers))
+        for candidate in result.candidates
+    )
+    return replace(
+        judged,
+        signals=result.signals,
+        candidates=tuple(candidates),
+        yes_no=question.yes_no if result.answer_type == "yesno" else "",
+        verdict=result.verdict_score,
+    )
 
 
 def best_quote(result: AnswerResult) -> str:
-    """Return the best span, found or not; empty where there is none."""
-    return result.citations[0].quote if result.citations else ""
+    """Return the best span, found or not, without the sentence it may be shown in."""
+    return result.citations[0].span if result.citations else ""
 
 
 class _Given:
@@ -189,7 +202,6 @@ def _judged(question: Question, quote: str, answer_found: bool, confidence: floa
         confidence,
         document=question.doc_id,
         type=question.type,
-        right=question.kind != "unanswerable" and is_right(quote, question.answers),
     )
 
 

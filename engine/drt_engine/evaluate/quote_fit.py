@@ -1,8 +1,8 @@
 """The second half of ``drt eval calibrate``: how likely the quote that is shown is right.
 
-A logistic map over ``QuoteFeatures`` is fitted to the judged quotes of all questions, answerable or
-not, at the odds of the data. Above its threshold ``PRECISION`` of the quotes are right, measured on
-documents that the fit had not seen.
+A logistic map over ``QuoteFeatures`` is fitted to the quotes that might be shown for all questions,
+answerable or not, at the odds of the data. From its threshold on, ``PRECISION`` of the quotes shown
+as answers are right, measured on documents that the fit had not seen.
 """
 
 from __future__ import annotations
@@ -19,85 +19,113 @@ from drt_engine.evaluate.report import Metrics
 from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 
 PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
-_LEAST_SHOWN = 10  # quotes that tell a precision
+VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
+_LEAST_SHOWN = 10  # that tell a precision
 _PARTS = 5  # of the documents; each is judged by a fit to the others
 
 
 @dataclass(frozen=True)
-class JudgedQuote:
-    """A quote with its features and whether it is right; ``document`` is where it is from."""
+class JudgedQuestion:
+    """A question of a document, with the features of the quotes that might be shown.
+
+    Each has whether it is right. ``yes_no`` is the answer to a yes-or-no question, empty for
+    others, ``verdict`` the log-odds of yes.
+    """
 
     document: str
-    features: QuoteFeatures
-    right: bool
+    candidates: tuple[tuple[QuoteFeatures, bool], ...]
+    yes_no: str = ""
+    verdict: float = 0.0
 
 
 @dataclass(frozen=True)
 class QuoteFit:
-    """A calibration, and the probabilities of its quotes by fits that had not seen them."""
+    """A calibration; of each question, what is shown by fits that had not seen its document.
+
+    ``probabilities`` are those of the shown quotes, ``right`` says which of them are; ``verdict``
+    is the least log-odds of a sure "yes" or "no", ``None`` where there is none.
+    """
 
     calibration: QuoteCalibration
     probabilities: tuple[float, ...]
+    right: tuple[bool, ...]
+    verdict: float | None
 
 
-def fit_quotes(quotes: Sequence[JudgedQuote]) -> QuoteFit | None:
+def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     """Fit the probability that a quote is right; ``None`` where all are alike."""
-    if len({quote.right for quote in quotes}) < 2:
+    whole = _fit(questions)
+    if whole is None:
         return None
-    parts = [zlib.crc32(quote.document.encode()) % _PARTS for quote in quotes]
+    parts = [zlib.crc32(question.document.encode()) % _PARTS for question in questions]
     fits = [
-        _fit([quote for quote, part in zip(quotes, parts, strict=True) if part != left_out])
+        _fit([q for q, part in zip(questions, parts, strict=True) if part != left_out]) or whole
         for left_out in range(_PARTS)
     ]
-    whole = _fit(quotes)
-    assert whole is not None
-    probabilities = tuple(
-        (fits[part] or whole).probability(quote.features)
-        for quote, part in zip(quotes, parts, strict=True)
+    shown = [_shown(fits[part], question) for question, part in zip(questions, parts, strict=True)]
+    probabilities, right = (tuple(values) for values in zip(*shown, strict=True))
+    threshold = lowest_threshold(probabilities, right, precision=PRECISION)
+    verdicts = [
+        (abs(question.verdict), (question.verdict > 0) == (question.yes_no == "yes"))
+        for question, probability in zip(questions, probabilities, strict=True)
+        if question.yes_no and threshold is not None and probability >= threshold
+    ]
+    verdict = lowest_threshold(
+        [size for size, _ in verdicts],
+        [label for _, label in verdicts],
+        precision=VERDICT_PRECISION,
     )
-    threshold = lowest_threshold(probabilities, [quote.right for quote in quotes])
-    calibration = QuoteCalibration(whole.weights, whole.shift, threshold)
-    return QuoteFit(calibration, probabilities)
+    calibration = QuoteCalibration(
+        whole.weights, whole.shift, 1.0 if threshold is None else threshold, PRECISION
+    )
+    return QuoteFit(calibration, probabilities, right, verdict)
 
 
-def _fit(quotes: Sequence[JudgedQuote]) -> QuoteCalibration | None:
-    labels = [quote.right for quote in quotes]
+def _fit(questions: Sequence[JudgedQuestion]) -> QuoteCalibration | None:
+    candidates = [candidate for question in questions for candidate in question.candidates]
+    labels = [label for _, label in candidates]
     if len(set(labels)) < 2:
         return None
-    weights, offset = fit_logistic([quote.features.bounded() for quote in quotes], labels)
-    return QuoteCalibration(dict(zip(QuoteFeatures._fields, weights, strict=True)), offset)
+    weights, offset = fit_logistic([features.bounded() for features, _ in candidates], labels)
+    named = dict(zip(QuoteFeatures._fields, weights, strict=True))
+    return QuoteCalibration(named, offset, span_threshold=PRECISION)
 
 
-def lowest_threshold(probabilities: Sequence[float], labels: Sequence[bool]) -> float:
-    """Return the lowest threshold above which ``PRECISION`` of the quotes are right.
+def _shown(fit: QuoteCalibration, question: JudgedQuestion) -> tuple[float, bool]:
+    """Return how likely the quote that would be shown is right, and whether it is."""
+    number, probability = fit.choose([features for features, _ in question.candidates])
+    return probability, question.candidates[number][1]
 
-    1.0, which shows hardly any, where none is.
-    """
-    threshold, right = 1.0, 0
-    ranking = sorted(zip(probabilities, labels, strict=True), reverse=True)
-    for number, (probability, label) in enumerate(ranking, start=1):
+
+def lowest_threshold(
+    scores: Sequence[float], labels: Sequence[bool], *, precision: float
+) -> float | None:
+    """Return the lowest score from which on a share of ``precision`` is right, or ``None``."""
+    threshold, right = None, 0
+    ranking = sorted(zip(scores, labels, strict=True), reverse=True)
+    for number, (score, label) in enumerate(ranking, start=1):
         right += label
-        if number >= _LEAST_SHOWN and right / number >= PRECISION:
-            threshold = probability
+        if number >= _LEAST_SHOWN and right / number >= precision:
+            threshold = score
     return threshold
 
 
-def quote_metrics(fit: QuoteFit, quotes: Sequence[JudgedQuote]) -> Metrics:
+def quote_metrics(fit: QuoteFit) -> Metrics:
     """Return what the probabilities are worth on documents that they were not fitted to."""
-    labels = [quote.right for quote in quotes]
     threshold = fit.calibration.threshold
     shown = [
         label
-        for label, probability in zip(labels, fit.probabilities, strict=True)
+        for label, probability in zip(fit.right, fit.probabilities, strict=True)
         if probability >= threshold
     ]
     return {
         "quote_threshold": threshold,
-        "right_auroc": auroc(fit.probabilities, labels),
+        "verdict_threshold": fit.verdict,
+        "right_auroc": auroc(fit.probabilities, fit.right),
         "precision": mean(map(float, shown)),
-        "shown": len(shown) / len(labels),
-        "right": sum(labels) / len(labels),
-        "right_shown": sum(shown) / len(labels),
-        "quote_error": expected_error(reliability(fit.probabilities, labels)),
-        "n_quotes": len(labels),
+        "shown": len(shown) / len(fit.right),
+        "right": sum(fit.right) / len(fit.right),
+        "right_shown": sum(shown) / len(fit.right),
+        "quote_error": expected_error(reliability(fit.probabilities, fit.right)),
+        "n_quotes": len(fit.right),
     }

@@ -7,7 +7,7 @@ is right (``QuoteCalibration``). Plain numbers; knows nothing of tensors or docu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -49,7 +49,8 @@ class QuoteFeatures(NamedTuple):
     ``coverage``: share of the question's content words in the sentence of the quote; ``echo``: of
     the quote's content words in the question; ``length``: logarithm of its words; ``agreement``:
     whether numbers and names are where the answer type expects them; ``open_type``: probability
-    of a type that no short span answers (definition, reason, manner, list, comparison).
+    of a type that no short span answers (definition, reason, manner, list, comparison);
+    ``whole``: 1 where the quote is a sentence or a list and not only the words of the span.
     """
 
     span: float
@@ -65,6 +66,7 @@ class QuoteFeatures(NamedTuple):
     length: float = 0.0
     agreement: float = 0.0
     open_type: float = 0.0
+    whole: float = 0.0
 
     def bounded(self) -> QuoteFeatures:
         """Return the features clipped to the range that can be fitted."""
@@ -76,12 +78,14 @@ class QuoteCalibration:
     """Logistic regression over ``QuoteFeatures``: the probability that a quote is right.
 
     ``weights`` are by name of the feature, ``shift`` is the bias. From the probability
-    ``threshold`` on, a quote is shown as an answer.
+    ``threshold`` on, a quote is shown as an answer; few words alone need ``span_threshold``, below
+    which their sentence is shown.
     """
 
     weights: Mapping[str, float]
     shift: float = 0.0
     threshold: float = 0.5
+    span_threshold: float = 0.0
 
     def __post_init__(self) -> None:
         unknown = set(self.weights) - set(QuoteFeatures._fields)
@@ -92,6 +96,15 @@ class QuoteCalibration:
         """Return the probability that the quote is right, in 0..1."""
         values = features.bounded()._asdict()
         return logistic(self.shift + sum(w * values[name] for name, w in self.weights.items()))
+
+    def choose(self, candidates: Sequence[QuoteFeatures]) -> tuple[int, float]:
+        """Return which of some quotes is shown, the shortest first, and how likely it is right.
+
+        The first one, the words alone, has to be sure; otherwise the last one holds them anyway.
+        """
+        probabilities = [self.probability(features) for features in candidates]
+        number = 0 if probabilities[0] >= self.span_threshold else len(probabilities) - 1
+        return number, probabilities[number]
 
 
 def logistic(log_odds: float) -> float:
@@ -111,7 +124,8 @@ class Calibration:
 
     ``scale`` is the weight of the span, ``shift`` the bias. They count as holding one from the
     confidence ``threshold`` on. ``quote`` judges the quote itself; ``None`` (as in files that were
-    written before there was one) shows every quote of a found answer.
+    written before there was one) shows every quote of a found answer. "Yes" or "no" is said where
+    the verdict's log-odds are ``verdict`` or more away from 0; ``None`` says neither.
     """
 
     scale: float = 1.0
@@ -122,6 +136,7 @@ class Calibration:
     null: float = 0.0
     each: float = 0.0
     quote: QuoteCalibration | None = None
+    verdict: float | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Calibration:

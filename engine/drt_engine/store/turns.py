@@ -79,4 +79,6 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "source_start": _or_none(_is_count),
     "source_end": _or_none(_is_count),
     "metadata": _or_none(_is_text),
+    "span_start": _or_none(_is_count),
+    "span_end": _or_none(_is_count),
 }

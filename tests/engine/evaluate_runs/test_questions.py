@@ -232,7 +232,8 @@ def test_calibration_is_fitted_and_read_back(
     written = json.loads((tmp_path / "calibration.json").read_text())
     assert written.keys() == {"reread", "stored"}
     assert written["reread"].keys() == {
-        "scale", "shift", "threshold", "retrieval", "relevance", "null", "each", "quote"
+        "scale", "shift", "threshold", "retrieval", "relevance", "null", "each", "quote",
+        "verdict"
     }  # fmt: skip
     assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
     assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)

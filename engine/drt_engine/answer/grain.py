@@ -1,0 +1,115 @@
+"""How much of the document answers a question: the words, their sentence, or the whole list.
+
+The reader points at few words. The type of the expected answer says whether they can be the answer:
+a definition, a reason, a manner, a verdict and a comparison need their sentence, a list all its
+items, wherever chunks begin and end. Knows stored text; knows nothing of models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from drt_engine.answer.sentences import sentences_at
+from drt_engine.store import DocumentRow
+from drt_engine.store.view import LibraryView
+
+Grain = Literal["words", "sentence", "list"]
+
+# Types that a clause, a sentence or several places answer; a short span of them is rarely right.
+OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")
+_LONGEST_SENTENCE = 700  # characters; what is longer is no sentence but text without stops
+_LONGEST_LIST = 2000
+_ITEM = re.compile(
+    r"\s*(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+\S"
+)
+_STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
+
+
+@dataclass(frozen=True)
+class _Line:
+    start: int
+    end: int
+    text: str
+    listed: bool  # an item, or what an item goes on with
+
+    @property
+    def blank(self) -> bool:
+        return not self.text.strip()
+
+
+def answer_type(types: Mapping[str, float]) -> str:
+    """Return the most likely type of the expected answer; empty where nothing is known."""
+    return max(types, key=lambda name: types[name], default="")
+
+
+def grown_span(
+    view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
+) -> tuple[int, int]:
+    """Return the characters of what answers a question of the type ``expected`` around a span.
+
+    That is the span's sentence, or the list it belongs to, with its lead-in. A span whose sentence
+    is endless stays as it is.
+    """
+    if expected in ("list", "how"):
+        block = list_around(view, document, span, steps=expected == "how")
+        if block is not None:
+            return block
+    sentences = sentences_at(view, document, *span)
+    if not sentences or sentences[-1][1] - sentences[0][0] > _LONGEST_SENTENCE:
+        return span
+    return min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
+
+
+def list_around(
+    view: LibraryView, document: DocumentRow, span: tuple[int, int], *, steps: bool = False
+) -> tuple[int, int] | None:
+    """Return the characters of the list that a span is in or leads to; ``None`` without a list.
+
+    The sentence before it is taken, too, where it ends in a colon. ``steps`` takes numbered lists
+    alone.
+    """
+    low = max(0, span[0] - _LONGEST_LIST)
+    text = view.text(document.id, low, min(document.characters, span[1] + _LONGEST_LIST))
+    lines = _lines(text, low)
+    at = next((n for n, line in enumerate(lines) if line.end > span[0]), len(lines) - 1)
+    if at >= 0 and not lines[at].listed and lines[at].text.rstrip().endswith(":"):
+        at = next((n for n in range(at + 1, len(lines)) if not lines[n].blank), at)
+    if at < 0 or not lines[at].listed:
+        return None
+    first, last = _edge(lines, at, -1), _edge(lines, at, 1)
+    if steps and not _STEP.match(lines[first].text):
+        return None
+    if sum(_ITEM.match(line.text) is not None for line in lines[first : last + 1]) < 2:
+        return None
+    start, end = lines[first].start, lines[last].end
+    lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
+    if lead is not None and lead.text.rstrip().endswith(":"):
+        stop = lead.start + len(lead.text.rstrip())
+        start = sentences_at(view, document, stop - 1, stop)[0][0]
+    return (start, end) if end - start <= _LONGEST_LIST else None
+
+
+def _lines(text: str, base: int) -> list[_Line]:
+    """Return the lines of a text that begins at the character ``base``."""
+    lines: list[_Line] = []
+    for match in re.finditer(r"[^\n]*\n|[^\n]+\Z", text):
+        line = match.group().rstrip("\n")
+        goes_on = bool(lines) and lines[-1].listed and bool(line.strip())
+        listed = _ITEM.match(line) is not None or goes_on
+        start = base + match.start()
+        lines.append(_Line(start, start + len(line.rstrip()), line, listed))
+    return lines
+
+
+def _edge(lines: list[_Line], at: int, step: int) -> int:
+    """Return the last line of the list of line ``at``, up (-1) or down (1), over blank lines."""
+    edge = at
+    number = at + step
+    while 0 <= number < len(lines) and (lines[number].listed or lines[number].blank):
+        if lines[number].listed:
+            edge = number
+        number += step
+    return edge

@@ -1,0 +1,76 @@
+"""How much of a document answers: words, sentence or list, over a text that is a library."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from drt_engine.answer.grain import answer_type, grown_span
+from drt_engine.answer.quote_features import repeats
+
+TEXT = """The harbour is old. Boats wait outside the wall, since the quay is narrow.
+
+A visitor brings these things: their number does not matter, say the rules of
+
+- a lamp,
+- two blankets
+  of wool, and
+
+- a rope.
+
+Light the stove so:
+
+1. Open the flue.
+2. Lay the wood.
+"""
+
+
+@dataclass
+class TextOnly:
+    """The part of a library and of its document that a text alone has."""
+
+    content: str
+    id: str = "d"
+
+    @property
+    def characters(self) -> int:
+        return len(self.content)
+
+    def text(self, document_id: str, start: int, end: int) -> str:
+        return self.content[start:end]
+
+
+def grown(quote: str, expected: str, text: str = TEXT) -> str:
+    at = text.index(quote)
+    document: Any = TextOnly(text)
+    start, end = grown_span(document, document, (at, at + len(quote)), expected)
+    return text[start:end]
+
+
+@pytest.mark.parametrize("expected", ["why", "definition", "yesno", "compare", "list", "how"])
+def test_a_span_grows_to_its_sentence(expected: str) -> None:
+    sentence = "Boats wait outside the wall, since the quay is narrow."
+    assert grown("the quay is narrow", expected) == sentence
+
+
+def test_a_list_has_all_its_items_and_its_lead_in() -> None:
+    items = TEXT[TEXT.index("- a lamp") : TEXT.index("\n\nLight")]
+    assert grown("two blankets", "list") == items  # the line before ends in no colon
+    steps = TEXT[TEXT.index("Light") :].rstrip()
+    assert grown("Lay the wood", "how") == grown("Light the stove", "list") == steps
+    # A manner takes steps, but no mere list; and a long list is left to its items.
+    assert grown("a rope", "how") == "- a rope."
+    endless = "\n".join(f"- item {number} of the endless list" for number in range(200))
+    assert grown("item 100 of", "list", endless) == "- item 100 of the endless list"
+    assert grown("1. alone", "list", "1. alone\n\nAfter it.") == "1. alone"
+
+
+def test_what_is_endless_stays_as_it_is() -> None:
+    assert grown("end", "why", "word " * 400 + "end " + "word " * 400) == "end"
+
+
+def test_the_likeliest_type_and_what_repeats_a_question() -> None:
+    assert answer_type({"who": 0.2, "list": 0.7}) == "list" and answer_type({}) == ""
+    assert repeats("The rope", "What is the rope?") and not repeats("a lamp", "What is the rope?")
