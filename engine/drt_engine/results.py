@@ -71,7 +71,7 @@ class Citation:
     span_end: int | None = field(default=None, kw_only=True, repr=False)
     probability: float
     context: str = field(default="", repr=False)
-    metadata: str | None = field(default=None, kw_only=True)
+    metadata: str | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def handle(self) -> str:

@@ -50,7 +50,7 @@ def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
 def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    keys += ["sentence", "passage", "citations", "tokens_read"]
+    keys += ["verdict", "sentence", "passage", "citations", "tokens_read"]
     assert list(result.json) == [*keys, "seconds", "model"]
     assert list(result.json["citations"][0]) == [
         "document",
@@ -64,6 +64,8 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "line",
         "source_start",
         "source_end",
+        "span_start",
+        "span_end",
         "probability",
         "metadata",
         "sentence",
