@@ -389,6 +389,8 @@ def _evaluate(drt: CommandLine) -> None:
     drt(f"{needle} --no-reread --records bf16")
     passkey = "eval passkey --lengths 1k --cases 1 --answer 2 --hops 2 --noise 1 --seed 1"
     expect(drt.json(f"{passkey} --folder .")["metrics"]["1k"]["n"] == 1, "eval passkey")
+    by_length = drt.json("eval ppl corpus.jsonl --lengths 256,512 --limit 1k --memory disk")
+    expect(list(by_length["metrics"]) == ["256", "512"], "eval ppl --lengths")
     expect(drt.json("eval ppl corpus.jsonl --length 512 --limit 1k")["metrics"], "eval ppl")
     summary = "eval summary summaries.jsonl --limit 1 --source A"
     expect(drt.json(f"{summary} --mode extractive")["n"] == 1, "eval summary")

@@ -205,6 +205,16 @@ def passkey(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @command.command("ppl")
 @click.argument("corpus", type=FILE)
 @click.option("--length", callback=_one_length, help="Tokens of one context.")
+@click.option(
+    "--lengths",
+    callback=_lengths,
+    help="Several lengths of contexts over the joined documents, read in segments: 2k,16k,256k.",
+)
+@click.option(
+    "--memory",
+    type=click.Choice(["device", "cpu", "disk"]),
+    help="Where the memory of chunks is kept with --lengths (default: device).",
+)
 @click.option("--limit", callback=_one_length, help="At most this many tokens in all.")
 @json_option
 @click.pass_obj

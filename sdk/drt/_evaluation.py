@@ -34,9 +34,10 @@ def evaluate(
     folder that gets calibration.json, plot, a file to draw the reliability to, and also, further
     pairs of qa and docs; files takes questions, folder, file, limit, retriever, lexical and reread;
     needle takes corpus, lengths, needles, hops, seed, retriever and reread; passkey takes lengths,
-    cases, answer, hops, noise, seed and folder; ppl takes corpus, length and limit; summary takes
-    data, limit, source, mode and both. qa, retrieval and needle take records, "int8" or "bf16": how
-    chunk memory is kept while they run. A terminal on stderr sees a bar unless ``quiet``.
+    cases, answer, hops, noise, seed and folder; ppl takes corpus, length, limit, lengths and
+    memory; summary takes data, limit, source, mode and both. qa, retrieval and needle take records,
+    "int8" or "bf16": how chunk memory is kept while they run. A terminal on stderr sees a bar
+    unless ``quiet``.
     """
     with engine_errors(), _engine.silenced(quiet):
         runtime = _engine.load_runtime(

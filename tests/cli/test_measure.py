@@ -52,6 +52,8 @@ def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path)
     )
     drt("eval", "ppl", data, "--length", "2k")
     assert engine.calls[-1] == ("evaluate", "ppl", {"corpus": str(data), "length": 2048})
+    drt("eval", "ppl", data, "--lengths", "2k,16k", "--memory", "disk")
+    assert engine.calls[-1][2]["lengths"] == [2048, 16384]
     drt("eval", "summary", data, "--limit", 2)
     assert engine.calls[-1] == ("evaluate", "summary", {"data": str(data), "limit": 2})
 

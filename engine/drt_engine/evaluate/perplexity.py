@@ -19,7 +19,9 @@ from torch import Tensor
 from drt_engine.data.schema import read_corpus
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import ALL, progress
+from drt_engine.evaluate.positions import perplexity_by_length
 from drt_engine.evaluate.report import EvalReport, Groups
+from drt_engine.lm.chunk_store import Place
 from drt_engine.lm.runtime import LanguageRuntime
 from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
@@ -29,17 +31,25 @@ QUARTERS = 4
 
 @dataclass(frozen=True)
 class PerplexityOptions:
-    """Streams of ``length`` tokens of each document; ``limit`` tokens over all documents."""
+    """Streams of ``length`` tokens of each document; ``limit`` tokens over all documents.
+
+    With ``lengths``, streams of each of them over the joined documents instead, read in segments
+    (``positions.py``); ``memory`` is where a DRT then keeps the memory of chunks.
+    """
 
     corpus: Path
     length: int = 16384
     limit: int | None = None
+    lengths: tuple[int, ...] = ()
+    memory: Place = "device"
 
     def __post_init__(self) -> None:
         if self.length < 2:
             raise ConfigError(f"length is {self.length} tokens, expected at least 2")
         if self.limit is not None and self.limit < 2:
             raise ConfigError(f"limit is {self.limit} tokens, expected at least 2")
+        if self.lengths and min(self.lengths) < 2:
+            raise ConfigError(f"lengths are {list(self.lengths)}, expected at least 2 tokens each")
 
 
 def evaluate_perplexity(runtime: LanguageRuntime, options: PerplexityOptions) -> EvalReport:
@@ -48,6 +58,18 @@ def evaluate_perplexity(runtime: LanguageRuntime, options: PerplexityOptions) ->
     Raises ``ConfigError`` for a corpus without text.
     """
     started = time.monotonic()
+    if options.lengths:
+        metrics = perplexity_by_length(
+            runtime, options.corpus, options.lengths, limit=options.limit, memory=options.memory
+        )
+        return EvalReport(
+            task="ppl",
+            data=options.corpus.name,
+            n=len(metrics),
+            metrics=metrics,
+            seconds=time.monotonic() - started,
+            model=runtime.name,
+        )
     streams = list(_streams(runtime, options))
     if not streams:
         raise ConfigError(f"{options.corpus} holds no two tokens in a row, expected documents")

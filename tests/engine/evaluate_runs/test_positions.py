@@ -1,0 +1,74 @@
+"""Perplexity in segments is that of one pass, for every model, and flat in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.errors import ConfigError
+from drt_engine.evaluate import positions
+from drt_engine.evaluate.perplexity import PerplexityOptions, evaluate_perplexity, stream_losses
+from drt_engine.evaluate.positions import segment_losses
+from drt_engine.lm.build import make_model
+from drt_engine.lm.runtime import LanguageRuntime
+from tests.engine.model.factories import random_ids, tiny
+from tests.fakes import byte_tokenizer
+
+TEXT = "The pilot counts the boats. " * 30
+TOKENIZER = byte_tokenizer()
+
+
+def runtime_of(**changes: object) -> LanguageRuntime:
+    torch.manual_seed(0)
+    model = make_model(tiny(vocab=TOKENIZER.vocab_size, **changes)).eval()
+    return LanguageRuntime("tiny", model, TOKENIZER, torch.float32, torch.device("cpu"))
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    file = tmp_path / "corpus.jsonl"
+    rows = [
+        {"id": str(i), "source": "A", "license": "x", "title": "", "text": TEXT} for i in (0, 1)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("changes", "memory"),
+    [
+        ({}, "device"),
+        ({"groups": 2}, "disk"),
+        ({"retriever": "random"}, "device"),
+        ({"architecture": "base"}, "device"),
+    ],
+)
+def test_segments_give_the_losses_of_one_pass(
+    changes: dict[str, object], memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(positions, "_SEGMENT", 37)  # no multiple of chunk or window
+    runtime = runtime_of(**changes)
+    ids = random_ids(runtime.config, 203).tolist()
+    whole = stream_losses(runtime, ids, retrieval=True)
+    pieces = segment_losses(runtime, ids, memory=memory)  # type: ignore[arg-type]
+    torch.testing.assert_close(pieces, whole, atol=2e-5, rtol=1e-4)
+
+
+def test_lengths_are_cut_from_the_joined_documents(corpus: Path) -> None:
+    runtime = runtime_of(architecture="base")
+    options = PerplexityOptions(corpus, lengths=(64, 256), limit=512)
+    metrics = evaluate_perplexity(runtime, options).metrics
+    assert {name: group["n"] for name, group in metrics.items()} == {"64": 8 * 63, "256": 2 * 255}
+    ids = TOKENIZER.encode(TEXT).ids[:512]
+    losses = torch.cat([stream_losses(runtime, ids[a : a + 256], retrieval=True) for a in (0, 256)])
+    expected = float(losses.double().mean().exp())
+    assert metrics["256"]["perplexity"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_a_corpus_that_is_too_short(corpus: Path) -> None:
+    options = PerplexityOptions(corpus, lengths=(1 << 20,))
+    with pytest.raises(ConfigError, match=r"holds 1,\d\d\d tokens, expected at least 1,048,576"):
+        evaluate_perplexity(runtime_of(), options)
