@@ -488,3 +488,9 @@ def _without_extras(drt: CommandLine) -> None:
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
     said = drt("mcp --allow-ingest .", code=1)
     expect("drt-assistant[mcp]" in said, f"mcp without its extra: {said}")
+    writer = "--writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
+    Path("bell.txt").write_text("The bell of the chapel is rung at noon.\n")
+    said = drt(
+        f"ask 'When is the bell rung?' bell.txt {writer}", code=1, DRT_LIBRARY="bell.library"
+    )
+    expect("drt-assistant[writer]" in said, f"ask --writer without its extra: {said}")

@@ -226,3 +226,21 @@ def _without_extras(drt: Any) -> None:
                 expect("pip install" in str(error), f"without its extra: {error}")
             else:
                 expect(False, f"{call} without its extra")
+        _write(drt, assistant)
+
+
+def _write(drt: Any, assistant: Any) -> None:
+    """Go through what a writer's results can do, without one."""
+    options = drt.WriterOptions("http://127.0.0.1:1/v1", "m")
+    expect(options.host == "127.0.0.1:1", "the writer's host")
+    answer = assistant.ask(QUESTION)
+    try:
+        drt.write(assistant, answer, options)
+    except drt.ConfigError as error:
+        expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
+    expect("127.0.0.1:1" in drt.Writing(assistant, answer, options, None).sent, "what is sent")
+    sentence = drt.WrittenSentence("Sixty days [1].", (1,))
+    expect(sentence.supported and sentence.to_dict()["sources"] == [1], "a written sentence")
+    sources = dict(enumerate(answer.citations, start=1))
+    result = drt.WrittenAnswer(answer, "written", (sentence,), sources, options.host, "m", 1.0)
+    expect(result.text and result.to_dict()["writing"]["sources"], "a written answer")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -30,9 +31,12 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember
 from drt_cli._text import printable
+from drt_cli._writing import print_writing
 
 if TYPE_CHECKING:
-    from drt import Answer, AnswerStream, DocumentInfo, Trace
+    from drt import Answer, AnswerStream, DocumentInfo, Trace, WriterOptions
+
+KEY = "DRT_WRITER_KEY"
 
 
 @with_global_options()
@@ -42,6 +46,23 @@ if TYPE_CHECKING:
 @click.option("--session", metavar="NAME", help="Ask in this conversation and store it there.")
 @click.option("--explain", is_flag=True, help="Show what was retrieved for the answer.")
 @click.option("--stream", is_flag=True, help="Print the answer while it is made.")
+@click.option(
+    "--writer",
+    metavar="URL",
+    help="Let the language model at this address write; it speaks OpenAI's chat completions.",
+)
+@click.option("--writer-model", metavar="NAME", help="The name of the writer's model.")
+@click.option(
+    "--writer-timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long the writer may take.",
+)
+@click.option(
+    "--strict", is_flag=True, help="Leave out what the writer's sources do not say, unmarked."
+)
 @retrieval_options
 @answer_options
 @json_option
@@ -58,6 +79,10 @@ def command(
     as_json: bool,
     as_lines: bool,
     documents: tuple[str, ...],
+    writer: str | None,
+    writer_model: str | None,
+    writer_timeout: float,
+    strict: bool,
     **options: Any,
 ) -> int:
     """Ask a question; the answer is a quote with its place.
@@ -66,6 +91,10 @@ def command(
     Without, it asks the whole library. If QUESTION is "-", each line of standard input is a
     question. The show command takes the numbers and handles of citations.
 
+    With --writer, the question and retrieved sentences are sent to a language model of your choice,
+    and each sentence that it writes is verified against those that it names. Its key is taken from
+    DRT_WRITER_KEY. Needs the extra writer.
+
     \b
     Example: drt ask "How long is the notice period?" contract.pdf
     """
@@ -73,10 +102,15 @@ def command(
     _check(stream=stream, from_stdin=from_stdin, as_json=as_json, as_lines=as_lines)
     if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
+    if writer is not None and stream:
+        raise click.UsageError("--writer prints its sentences as they come; leave out --stream.")
+    written_by = _writer(writer, writer_model, timeout=writer_timeout, strict=strict)
     questions = _questions() if from_stdin else iter([question])
     first = next(questions, None)
     if first is None:
         raise CliError("there is no question on standard input; write one a line.")
+    from drt import write
+
     with settings.assistant() as assistant:
         reading = read_paths(assistant, paths, settings) if paths else None
         if reading is not None and not reading.documents:
@@ -89,10 +123,15 @@ def command(
         conversation = assistant.session(session, autosave=False) if session else None
         asker = conversation or assistant
         unsaved: str | None = None
+        failed = False  # whether a writer failed
         for number, text in enumerate(chain([first], questions)):
             if from_stdin and not as_lines:
                 say(f"{'' if number == 0 else chr(10)}> {printable(text)}", bold=True)
-            if stream:
+            if written_by is not None:
+                answer = asker.ask(text, **options)
+                writing = write(assistant, answer, written_by, documents=options["documents"])
+                failed |= not print_writing(writing, settings, as_json=as_json, as_lines=as_lines)
+            elif stream:
                 answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
             else:
                 answer = asker.ask(text, **options)
@@ -104,7 +143,22 @@ def command(
             if unsaved is not None:
                 report(unsaved)
     unread = reading is not None and reading.failures
-    return PARTLY if unread or unsaved is not None else DONE
+    return PARTLY if unread or unsaved is not None or failed else DONE
+
+
+def _writer(
+    url: str | None, model: str | None, *, timeout: float, strict: bool
+) -> WriterOptions | None:
+    if url is None:
+        if model is not None or strict:
+            raise click.UsageError("--writer-model and --strict are for --writer; give its URL.")
+        return None
+    if model is None:
+        raise click.UsageError("--writer needs --writer-model, the name of its model.")
+    from drt import WriterOptions
+
+    key = os.environ.get(KEY) or None
+    return WriterOptions(url, model, key=key, timeout=timeout, strict=strict)
 
 
 def _check(*, stream: bool, from_stdin: bool, as_json: bool, as_lines: bool) -> None:

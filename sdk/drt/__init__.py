@@ -76,6 +76,9 @@ if typing.TYPE_CHECKING:
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
     from ._serving import asgi_app, mcp_server, serve
+    from ._writer.results import WriterOptions, WrittenAnswer, WrittenSentence
+    from ._writer.write import Writing
+    from ._writing import write
 
 __all__ = [
     "Answer",
@@ -135,6 +138,10 @@ __all__ = [
     "UnsupportedFormatError",
     "Watch",
     "WatchEvent",
+    "WriterOptions",
+    "Writing",
+    "WrittenAnswer",
+    "WrittenSentence",
     "__version__",
     "asgi_app",
     "bench",
@@ -155,6 +162,7 @@ __all__ = [
     "train",
     "train_tokenizer",
     "verify_model",
+    "write",
 ]
 
 
@@ -163,11 +171,16 @@ _LATE = {
     "AsyncAssistant": "_async",
     "AsyncSession": "_async",
     "ServeOptions": "_server.options",
+    "WriterOptions": "_writer.results",
+    "Writing": "_writer.write",
+    "WrittenAnswer": "_writer.results",
+    "WrittenSentence": "_writer.results",
     "asgi_app": "_serving",
     "mcp_server": "_serving",
     "schema": "_schemas",
     "schemas": "_schemas",
     "serve": "_serving",
+    "write": "_writing",
 }
 
 

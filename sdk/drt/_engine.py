@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import stream as stream
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
+    from drt_engine.answer.support import supported_by as supported_by
     from drt_engine.bench.run import bench as bench
     from drt_engine.diagnosis import diagnose as diagnose
     from drt_engine.documents import Format
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.study.run import study as study
     from drt_engine.summary.result import SummaryResult
+    from drt_engine.text.sentences import sentence_spans as sentence_spans
     from drt_engine.trace.page import trace_page as trace_page
     from drt_engine.trace.text import trace_text as trace_text
     from drt_engine.train.run import train as train
@@ -64,8 +66,10 @@ _FORWARDED = {
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
     "silenced": "progress",
+    "sentence_spans": "text.sentences",
     "stream": "answer.ask",
     "study": "study.run",
+    "supported_by": "answer.support",
     "trace_page": "trace.page",
     "trace_text": "trace.text",
     "train": "train.run",

@@ -214,6 +214,22 @@ def _ask_line() -> Schema:
     return {"oneOf": [piece, _answer(type={"const": "answer"})]}
 
 
+def _ask_written() -> Schema:
+    """Return the schema of ``ask --writer``: an answer, and what the writer made of it."""
+    from ._writer import results as written
+
+    sentence = _fields(written.WrittenSentence)
+    sentence = _with(sentence, supported={"type": "boolean"})
+    source = _with(_citation(), number={"type": "integer", "minimum": 1})
+    writing = _fields(
+        written.WrittenAnswer,
+        "answer",
+        sentences={"type": "array", "items": sentence},
+        sources={"type": "array", "items": source},
+    )
+    return _with(_answer(), writing=_with(writing, text={"type": "string"}))
+
+
 _SPECIAL: dict[Any, Callable[[], Schema]] = {
     _types.Citation: _citation,
     _types.Answer: _answer,
@@ -253,6 +269,7 @@ def _study() -> Schema:
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
     "ask-line": _ask_line,
+    "ask-written": _ask_written,
     "bench": lambda: _measured("bench"),
     "chat-line": _answer,
     "doctor": lambda: _object({"ok": {"type": "boolean"}, "checks": _array(_types.DoctorCheck)}),

@@ -62,6 +62,13 @@ class Evidence:
         return True
 
 
+def supported_by(sentence: str, source: str) -> bool:
+    """Return whether a source holds most of a sentence's content words."""
+    sentence_words = set(content_words(sentence))
+    shared = sentence_words & set(content_words(source))
+    return bool(sentence_words) and len(shared) / len(sentence_words) >= _ENOUGH
+
+
 def marked(pieces: Iterable[str], judge: Judge) -> Iterator[str]:
     """Pass text on piece by piece, with a mark after each sentence that ``judge`` does not accept.
 

@@ -17,7 +17,16 @@ from typing import Any
 
 import pytest
 
-from drt import Assistant, ConfigError, Library, ServeOptions, bench, serve
+from drt import (
+    Assistant,
+    ConfigError,
+    Library,
+    ServeOptions,
+    WriterOptions,
+    bench,
+    serve,
+    write,
+)
 from tests.sdk.fakes import FakeEngine
 
 ROOT = Path(__file__).parents[3]
@@ -130,6 +139,16 @@ def test_the_commands_of_the_page_run(
             assert ended.returncode == 0, (command, ended.stdout, ended.stderr)
         for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
             exec(compile(block, "serve.md", "exec"), {})
+
+
+def test_the_server_can_be_a_writer(assistant: Assistant, handbook: Path) -> None:
+    pytest.importorskip("openai")
+    assistant.ingest(handbook)
+    with running(assistant) as (address, _):
+        answer = assistant.ask("Which period?")
+        writing = write(assistant, answer, WriterOptions(f"{address}/v1", "fake", timeout=20))
+        assert list(writing)
+    assert writing.result is not None and writing.result.state != "failed"
 
 
 def test_options_of_the_load_test_are_checked() -> None:

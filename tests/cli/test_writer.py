@@ -1,0 +1,40 @@
+"""`drt ask --writer`: where text goes, what is printed, and exit codes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Drt
+from tests.sdk.writer.endpoint import Script, served
+
+pytest.importorskip("openai")
+QUESTION = "Which period?"
+
+
+def test_sentences_sources_and_quotes_are_printed(drt: Drt, handbook: Path) -> None:
+    text = "The notice period is thirty days [1]. Whales sing [1]."
+    with served(Script(text=text)) as script:
+        words = ["ask", QUESTION, handbook, "--writer", script.url, "--writer-model", "m"]
+        ended = drt(*words)
+        assert ended.code == 0, ended.err
+        assert "to the writer m at 127.0.0.1:" in ended.err
+        lines = ended.out.splitlines()
+        assert lines[0] == "The notice period is thirty days [1]."
+        assert lines[1] == "Whales sing [1]. [unsupported: its sources do not say it]"
+        assert '"period"' in lines and any(line.startswith("[1] ") for line in lines)
+        assert drt(*words, "--strict", "--json").json["writing"]["state"] == "partly"
+        assert len(drt(*words, "--jsonl").out.splitlines()) == 3
+        script.status = 429
+        failed = drt(*words, "--writer-timeout", 5)
+        assert failed.code == 3 and "429" in failed.err and '"period"' in failed.out
+
+
+def test_wrong_usage(drt: Drt, handbook: Path) -> None:
+    assert drt("ask", QUESTION, handbook, "--writer", "http://127.0.0.1:1").code == 2
+    assert drt("ask", QUESTION, handbook, "--strict").code == 2
+    words = ["ask", QUESTION, handbook, "--writer-model", "m", "--writer"]
+    assert drt(*words, "http://127.0.0.1:1", "--stream").code == 2
+    ended = drt(*words, "nonsense")
+    assert ended.code == 1 and "expected an address" in ended.err
