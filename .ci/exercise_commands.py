@@ -1,4 +1,4 @@
-"""Goes through the commands of an installed ``drt``, each in a process of its own."""
+"""Goes through the commands of an installed ``drt``, each in a process of its own or a fork."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import os
 import shlex
 import signal
 import subprocess
+import sys
 import sysconfig
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from exercise_forks import LIMIT
 from exercise_shared import ANSWER, CONFIG, QUESTION, STUDY, corpus_row, expect
 
 # What is not called, and why.
@@ -23,28 +26,29 @@ NOT_CALLED = {
 
 
 class CommandLine:
-    """Runs ``drt`` in processes of its own and remembers which commands and options were used."""
+    """Runs ``drt`` and remembers which commands and options were used.
+
+    A command's first call is the installed program. Its further ones are forks of a process that
+    has imported torch already, of which each thread has its own.
+    """
 
     def __init__(self) -> None:
         self.program = Path(sysconfig.get_path("scripts")) / "drt"
         self.options = _options_by_command()
         self.used: set[str] = set()
+        self._begun: set[str] = set()
+        self._threads = threading.local()
 
     def __call__(self, line: str, *, code: int = 0, stdin: str = "", **variables: str) -> str:
         """Run ``drt LINE``; return what it printed on standard output."""
         words = shlex.split(line)
         self.note(words)
-        ended = subprocess.run(
-            [self.program, *words],
-            input=stdin.encode(),
-            capture_output=True,
-            timeout=300,
-            env=os.environ | variables,
-            check=False,
-        )
-        output, errors = ended.stdout.decode(), ended.stderr.decode()
+        new = words[0] not in self._begun
+        self._begun.add(words[0])
+        run = self._run_program if new else self._run_fork
+        ended, output, errors = run(words, stdin, variables)
         seen = f"drt {line}\n{output}{errors}"
-        expect(ended.returncode == code, f"exit code {ended.returncode}, expected {code}: {seen}")
+        expect(ended == code, f"exit code {ended}, expected {code}: {seen}")
         for sign in ("Traceback", "a mistake of the program", "Warning"):
             expect(sign not in output + errors, f"{sign!r} printed by {seen}")
         if code == 1 and "doctor" not in words and "get" not in words:
@@ -52,6 +56,41 @@ class CommandLine:
             expect(len(lines) == 1 and lines[0].startswith("drt: "), f"no one sentence: {seen}")
             return errors
         return output
+
+    def _run_program(
+        self, words: list[str], stdin: str, variables: dict[str, str]
+    ) -> tuple[int, str, str]:
+        """Return the exit code, the output and the errors of ``drt WORDS``."""
+        ended = subprocess.run(
+            [self.program, *words],
+            input=stdin.encode(),
+            capture_output=True,
+            timeout=LIMIT,
+            env=os.environ | variables,
+            check=False,
+        )
+        return ended.returncode, ended.stdout.decode(), ended.stderr.decode()
+
+    def _run_fork(
+        self, words: list[str], stdin: str, variables: dict[str, str]
+    ) -> tuple[int, str, str]:
+        """Return the same of a fork."""
+        if not hasattr(self._threads, "server"):
+            self._threads.folder = Path(tempfile.mkdtemp(dir=Path.cwd()))
+            self._threads.server = subprocess.Popen(
+                [sys.executable, Path(__file__).with_name("exercise_forks.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        files = {name: self._threads.folder / name for name in ("stdin", "stdout", "stderr")}
+        files["stdin"].write_text(stdin, encoding="utf-8")
+        request = {name: str(file) for name, file in files.items()}
+        server = self._threads.server
+        print(json.dumps(request | {"words": words, "variables": variables}), file=server.stdin)
+        server.stdin.flush()
+        code = int(server.stdout.readline())
+        return code, *(files[name].read_bytes().decode() for name in ("stdout", "stderr"))
 
     def json(self, line: str, **options: Any) -> Any:
         """Run ``drt LINE --json``; return the object."""

@@ -1,11 +1,13 @@
 """Asks the handbook's questions under every setting that changes how a processor computes.
 
 Run it with the Python of an environment that has nothing but the wheel, in an empty folder, as
-``python settings.py EXAMPLES [EVERY]``; needs the standard library only. Each setting is a process
-of its own, which reads the handbook, asks every third question (or every ``EVERY``-th) and goes
-through what else computes. The answers of any two settings must agree in at least 97 of 100 (one
-of up to 33 questions may differ), and every quote must be the document's text. Prints one table,
-whose counts are those that agree with the first row.
+``python settings.py EXAMPLES [EVERY]``; needs the standard library only. The handbook is read in
+fp32 on one thread, and in bf16. Each setting is a process of its own, which asks every third
+question (or every ``EVERY``-th) in a copy of that library, and goes through what else computes,
+with a document that it reads itself. Settings that compute as the first one does, and differ by
+threads or by a variable alone, are asked a third of these questions. The answers of any two
+settings must agree in at least 97 of 100 (one of up to 33 questions may differ), and every quote
+must be the document's text. Prints one table, whose counts are those that agree with the first row.
 """
 
 from __future__ import annotations
@@ -35,9 +37,10 @@ ANSWER = "sixty days"
 class Setting:
     """A type, a number of threads, and variables; ``needs`` are flags of the processor.
 
-    ``reads`` is false where reading takes minutes, since bf16 is emulated: the library of the
-    first setting is asked. Of the questions every ``every``-th is asked. ``home_is_read_only`` and
-    ``command_line`` add runs of ``drt`` itself.
+    ``reads`` is true where the setting reads the handbook itself; the others share one reading. Of
+    the questions every ``every``-th is asked. ``emulated`` is true where all but questions would
+    take minutes, since bf16 is emulated. ``command_line`` adds runs of ``drt`` itself, and
+    ``home_is_read_only`` a home in which nothing can be made.
     """
 
     name: str
@@ -45,8 +48,9 @@ class Setting:
     threads: int = 1
     variables: dict[str, str] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
-    reads: bool = True
+    reads: bool = False
     every: int = 1
+    emulated: bool = False
     command_line: bool = False
     home_is_read_only: bool = False
 
@@ -54,41 +58,43 @@ class Setting:
 AVX2, AVX512 = ("avx2",), ("avx512f", "avx512vl", "avx512bw", "avx512dq")
 SETTINGS = (
     Setting("fp32, 1 thread"),
-    Setting("bf16", "bf16"),
-    Setting("auto, 2 threads", "auto", threads=2),
+    Setting("bf16", "bf16", reads=True),
+    Setting("auto, 2 threads", "auto", threads=2, every=3),
     Setting(
-        "fp32, ATen default, LC_ALL=C",
+        "fp32, ATen default, C, read-only home",
         variables={"ATEN_CPU_CAPABILITY": "default", "LC_ALL": "C"},
-        command_line=True,
-    ),
-    Setting("fp32, ATen avx2", variables={"ATEN_CPU_CAPABILITY": "avx2"}, needs=AVX2),
-    Setting(
-        "fp32, ATen avx512, read-only home",
-        variables={"ATEN_CPU_CAPABILITY": "avx512"},
-        needs=AVX512,
         command_line=True,
         home_is_read_only=True,
     ),
+    Setting("fp32, ATen avx2", variables={"ATEN_CPU_CAPABILITY": "avx2"}, needs=AVX2),
+    # What such a processor takes for fp32 in any case: the variable must do no harm.
+    Setting(
+        "fp32, ATen avx512", variables={"ATEN_CPU_CAPABILITY": "avx512"}, needs=AVX512, every=3
+    ),
     Setting("fp32, oneDNN AVX2", variables={"ONEDNN_MAX_CPU_ISA": "AVX2"}, needs=AVX2),
     Setting(
-        "fp32, oneDNN AVX512_CORE", variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, needs=AVX512
+        "fp32, oneDNN AVX512_CORE",
+        variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
+        needs=AVX512,
+        every=3,
     ),
     Setting(
         "bf16, ATen avx2, oneDNN AVX2",
         "bf16",
         variables={"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"},
         needs=AVX2,
-        reads=False,
         every=3,
+        emulated=True,
     ),
     Setting(
         "bf16, oneDNN AVX512_CORE",
         "bf16",
         variables={"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"},
         needs=AVX512,
-        reads=False,
+        emulated=True,
     ),
 )
+SHARED = "shared.library"  # the handbook, read as the first setting computes
 
 
 @dataclass(frozen=True)
@@ -104,8 +110,16 @@ class Result:
 # the child: one setting
 
 
+def read_handbook(examples: Path, library: Path) -> None:
+    """Read the handbook in fp32 on one thread."""
+    from drt import Assistant
+
+    with Assistant(library, threads=1, dtype="fp32") as assistant:
+        assistant.ingest(examples / "handbook.md")
+
+
 def compute(request: dict[str, Any]) -> dict[str, Any]:
-    """Read, ask all questions, and go through what else computes; return the answers."""
+    """Ask all questions, and go through what else computes; return the answers."""
     from drt import Assistant
 
     examples, library = Path(request["examples"]), Path(request["library"])
@@ -120,7 +134,7 @@ def compute(request: dict[str, Any]) -> dict[str, Any]:
         exact = all(
             text[one.start : one.end] == one.quote for each in answers for one in each.citations
         )
-        if request["reads"]:
+        if not request["emulated"]:
             _compute_the_rest(assistant, examples)
     return {
         "exact": exact,
@@ -168,21 +182,19 @@ def main() -> None:
     every = int(sys.argv[2]) if len(sys.argv) > 2 else EVERY
     questions = _questions(examples / "handbook-questions.jsonl")[::every]
     flags = _processor_flags()
-    # Two at a time, so that settings of one thread have a core each. Those that cannot read the
-    # handbook themselves take longest: they start as soon as the first setting has read it.
-    borrowing = [setting for setting in SETTINGS[1:] if not setting.reads]
-    reading = [setting for setting in SETTINGS[1:] if setting.reads]
-    order = [SETTINGS[0], reading[0], *borrowing, *reading[1:]]
+    # Two at a time, so that settings of one thread have a core each. While one reads for all, a
+    # setting that reads for itself is run; those that emulate take longest, and come next.
+    order = sorted(SETTINGS, key=lambda each: (not each.reads, not each.emulated))
     with ThreadPoolExecutor(2) as pool:
-        first = pool.submit(run, SETTINGS[0], examples, questions, flags)
+        reading = pool.submit(share_reading, examples)
 
-        def run_when_ready(setting: Setting) -> Result:
+        def run_when_read(setting: Setting) -> Result:
             if not setting.reads:
-                first.result()
+                reading.result()
             return run(setting, examples, questions, flags)
 
-        runs = {setting.name: pool.submit(run_when_ready, setting) for setting in order[1:]}
-        results = [first.result(), *(runs[setting.name].result() for setting in SETTINGS[1:])]
+        runs = {setting.name: pool.submit(run_when_read, setting) for setting in order}
+        results = [runs[setting.name].result() for setting in SETTINGS]
     print(table(results))
     for one, other in combinations([result for result in results if not result.lacking], 2):
         agreeing, total = _agreement(one, other)
@@ -194,6 +206,13 @@ def main() -> None:
         )
 
 
+def share_reading(examples: Path) -> None:
+    """Read the handbook for all settings that do not read it themselves."""
+    environment = _environment(SETTINGS[0], Path.cwd())
+    command = [sys.executable, "-P", __file__, "--read", str(examples), SHARED]
+    subprocess.run(command, env=environment, timeout=1200, check=True)
+
+
 def run(setting: Setting, examples: Path, questions: list[str], flags: set[str] | None) -> Result:
     """Run one setting in a process of its own, unless the processor lacks what it needs."""
     lacking = set() if flags is None else set(setting.needs) - flags
@@ -203,9 +222,7 @@ def run(setting: Setting, examples: Path, questions: list[str], flags: set[str] 
     folder.mkdir()
     library = folder / "library"
     if not setting.reads:
-        shutil.copytree(
-            Path(SETTINGS[0].name.replace(", ", "-").replace(" ", "-")) / "library", library
-        )
+        shutil.copytree(SHARED, library)
     request = {
         "examples": str(examples),
         "library": str(library),
@@ -213,6 +230,7 @@ def run(setting: Setting, examples: Path, questions: list[str], flags: set[str] 
         "dtype": setting.dtype,
         "threads": setting.threads,
         "reads": setting.reads,
+        "emulated": setting.emulated,
     }
     environment = _environment(setting, folder)
     began = time.monotonic()
@@ -317,21 +335,23 @@ def table(results: list[Result]) -> str:
 
 def _rows(results: list[Result]) -> Iterator[str]:
     first = results[0]
-    yield f"{'setting':<36} {'answers that agree':>18} {'found':>6} {'exact':>6} {'seconds':>8}"
+    yield f"{'setting':<38} {'answers that agree':>18} {'found':>6} {'exact':>6} {'seconds':>8}"
     for result in results:
         if result.lacking:
-            yield f"{result.setting.name:<36} skipped: this processor lacks {result.lacking}"
+            yield f"{result.setting.name:<38} skipped: this processor lacks {result.lacking}"
             continue
         count, total = _agreement(result, first)
         found = sum(answer["found"] for answer in result.answers)
         agree = f"{count} of {total}"
         yield (
-            f"{result.setting.name:<36} {agree:>18} {found:>6} {'all':>6} {result.seconds:>8.1f}"
+            f"{result.setting.name:<38} {agree:>18} {found:>6} {'all':>6} {result.seconds:>8.1f}"
         )
 
 
 if __name__ == "__main__":
     if sys.argv[1] == "--setting":
         print(json.dumps(compute(json.loads(sys.argv[2]))))
+    elif sys.argv[1] == "--read":
+        read_handbook(Path(sys.argv[2]), Path(sys.argv[3]))
     else:
         main()
