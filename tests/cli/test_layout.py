@@ -118,7 +118,6 @@ def test_every_command_fits_the_screen(
         ("library", "import", archive),
         ("library", "compact"),
         ("trace", "Which period?"),
-        ("doctor",),
         ("config", "list"),
         ("config", "path"),
         ("schema",),

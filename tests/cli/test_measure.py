@@ -105,6 +105,9 @@ def test_train_takes_a_config_or_a_tokenizers_corpus(
     result = drt("train", data, "optim.steps=3", "name=x")
     assert result.out.strip() == str(Path("runs/fake"))
     assert engine.calls[-1] == ("train", data, ("optim.steps=3", "name=x"))
+    assert result.err == "step=1\n"
+    quiet = drt("--quiet", "train", data)
+    assert (quiet.code, quiet.out, quiet.err) == (0, result.out, "")
     drt("train", "tokenizer", data, "--out", tmp_path, "--vocab-size", 600)
     assert engine.calls[-1] == ("train_tokenizer", (data,), tmp_path, 600)
     assert drt("train", data, "fast").code == 2

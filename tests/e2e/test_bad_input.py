@@ -311,7 +311,7 @@ def test_a_real_process_says_one_sentence(place: Path, tmp_path: Path) -> None:
     assert done.stderr.startswith("drt: ") and len(done.stderr.splitlines()) == 1
 
 
-def write_long(file: Path, megabytes: int) -> None:
+def write_long(file: Path, megabytes: float) -> None:
     words = [word for word in LETTERS.split() if word.isalpha()]
     with file.open("w", encoding="utf-8") as out:
         while out.tell() < megabytes * 1_000_000:
@@ -322,7 +322,7 @@ def write_long(file: Path, megabytes: int) -> None:
 def test_a_long_file_is_read_whole(drt: Drt, tmp_path: Path) -> None:
     """Its memory is measured in tests/engine/ingest."""
     file = tmp_path / "long.txt"
-    write_long(file, 1)
+    write_long(file, 0.4)
     small = model_folder(chunk=64, lower_layers=0, width=16, heads=2, kv_heads=1, mlp=16)
     assert drt("ingest", file, model=small).code == 0
     shown = drt("library", "show", "long.txt", "--json").json

@@ -23,11 +23,12 @@ from drt_engine.store import Store
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.summarize import summarize
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
+from tests.sampling import sampled
 
 TYPES = ("fp32", "bf16")
 RETRIEVERS: tuple[RetrieverName, ...] = ("hybrid", "landmark", "lexical")
 QUESTION = "Who keeps the key of the store?"
-THINGS = ("lamp", "boat", "bell", "coat", "gun", "plough", "net", "log", "lake", "school")
+THINGS = ("lamp", "boat", "bell", "coat", "gun", "plough")
 RULES = [f"The {a} of the {b} costs forty crowns, and Anna pays." for a in THINGS for b in THINGS]
 SIZES = {
     "one large": ["\n\n".join([MANUAL, *RULES, LETTERS])],
@@ -83,7 +84,7 @@ def assert_whole(store: Store, answer: AnswerResult) -> None:
 
 
 @pytest.mark.parametrize("retriever", RETRIEVERS)
-@pytest.mark.parametrize("reread", [True, False], ids=["reread", "stored"])
+@pytest.mark.parametrize("reread", sampled([True, False], {0}), ids=["reread", "stored"])
 def test_asking_and_streaming(
     store: Store, dtype: str, retriever: RetrieverName, reread: bool
 ) -> None:
@@ -102,7 +103,7 @@ def test_asking_and_streaming(
         assert result == answer
 
 
-@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize("retriever", sampled(RETRIEVERS, {0}))
 def test_tracing(store: Store, dtype: str, retriever: RetrieverName) -> None:
     options = AskOptions(retriever=retriever, threshold=0.0)
     plain = ask(typed(dtype), store, QUESTION, options)
@@ -113,7 +114,7 @@ def test_tracing(store: Store, dtype: str, retriever: RetrieverName) -> None:
     assert all(mass is not None and 0 <= mass <= 1 for mass in masses)
 
 
-@pytest.mark.parametrize("retriever", RETRIEVERS)
+@pytest.mark.parametrize("retriever", sampled(RETRIEVERS, {0}))
 def test_a_session_goes_on_in_the_other_type(
     store: Store, dtype: str, retriever: RetrieverName
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 from drt_engine import errors
 from drt_engine.documents import Source, open_document
+from drt_engine.progress import report
 from drt_engine.results import (
     Change,
     Citation,
@@ -256,6 +257,7 @@ class FakeEngine:
 
     def train(self, config: Path, overrides: Sequence[str]) -> Path:
         self.calls.append(("train", config, tuple(overrides)))
+        report("step=1")
         return Path("runs") / "fake"
 
     def convert(self, source: str | Path, out: Path, dtype: str) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 import torch
@@ -34,6 +35,7 @@ QUESTIONS = (
 )
 
 
+@cache
 def reading_runtime(dtype: str = "fp32") -> Runtime:
     return Runtime.load(model_folder(**CHANGES), device="cpu", threads=1, dtype=dtype)  # type: ignore
 
@@ -75,7 +77,7 @@ def test_the_stored_memory_answers_without_the_reader(store: Store) -> None:
 
 def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     """A reader that wants one token of the vocabulary quotes it wherever it was retrieved."""
-    runtime = reading_runtime()
+    runtime = reading_runtime.__wrapped__()  # its own, since it is changed
     token = runtime.tokenizer.encode("thirty").ids[0]
     model = runtime.model
     reader = model.span_reader

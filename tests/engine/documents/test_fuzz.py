@@ -14,6 +14,7 @@ from drt_engine.documents import Source, open_document
 from drt_engine.documents.formats import BUILT_IN
 from drt_engine.errors import DocumentError
 from tests.engine.documents import fuzz
+from tests.sampling import sampled
 
 NAMES = [one.name for one in BUILT_IN]
 ROOT = Path(__file__).parents[3]
@@ -36,7 +37,7 @@ def run(count: int, seed: int, *names: str) -> None:
 
 
 def test_no_reader_breaks() -> None:
-    run(60, 1, *NAMES)
+    run(30, 1, *NAMES)
 
 
 @pytest.mark.stress
@@ -45,7 +46,7 @@ def test_no_reader_breaks_on_twenty_thousand(name: str) -> None:
     run(20_000, 2, name)
 
 
-@pytest.mark.parametrize("name", ["pdf", "docx", "epub", "html", "email"])
+@pytest.mark.parametrize("name", sampled(["pdf", "docx", "epub", "html", "email"], {0, 1}))
 def test_the_parent_survives_what_the_child_reads(name: str, tmp_path: Path) -> None:
     if name == "pdf":
         pytest.importorskip("pypdfium2")

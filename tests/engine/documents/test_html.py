@@ -15,6 +15,7 @@ from drt_engine.documents.formats import format_named
 from drt_engine.documents.sandbox.process import Limits, read_isolated
 from drt_engine.errors import EmptyDocument
 from tests.engine.documents.helpers import joined, read, section_at
+from tests.sampling import sampled
 
 PAGE = """<!DOCTYPE html>
 <html><head><title> Rules &amp;
@@ -178,7 +179,9 @@ def test_what_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("unit", ["<a ", "<a/", "<a b=c ", "<title x", "</a ", "<b> </b>"])
+@pytest.mark.parametrize(
+    "unit", sampled(["<a ", "<a/", "<a b=c ", "<title x", "</a ", "<b> </b>"], {0, 3})
+)
 def test_markup_takes_time_by_its_length_alone(tmp_path: Path, unit: str) -> None:
     # Where each is looked for anew, half of this takes seconds, and all of it a minute.
     (tmp_path / "a.html").write_text("<p>kept</p>" + unit * 20_000)
@@ -252,7 +255,7 @@ def test_broken_markup_never_raises(
     assert text.strip()
 
 
-@pytest.mark.parametrize("text", ["<p>", "<ul><li>", "<pre>"])
+@pytest.mark.parametrize("text", sampled(["<p>", "<ul><li>", "<pre>"], {0, 2}))
 def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> None:
     size, peak = measure(tmp_path, "<p>kept</p>" + text + "word " * 400_000)
     assert size > 1_990_000
@@ -260,7 +263,8 @@ def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> 
 
 
 @pytest.mark.parametrize(
-    "start", ["<!-- ", "<img src='", "<script>", "<![CDATA[", "</div ", "<b x='"]
+    "start",
+    sampled(["<!-- ", "<img src='", "<script>", "<![CDATA[", "</div ", "<b x='"], {0, 1, 2}),
 )
 def test_memory_is_bounded_for_constructs_without_an_end(tmp_path: Path, start: str) -> None:
     size, peak = measure(tmp_path, "<p>kept</p>" + start + "word " * 400_000)

@@ -186,7 +186,7 @@ def peak_memory(path: Path, characters: int) -> int:
 @pytest.mark.parametrize("suffix", [".txt", ".md"])
 def test_memory_does_not_grow_with_the_document(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"large{suffix}"
-    small, large = peak_memory(path, 1_500_000), peak_memory(path, 3_000_000)
+    small, large = peak_memory(path, 750_000), peak_memory(path, 2_250_000)
     # Not by a tenth of a byte for each character, as a document ten times larger would show, too.
     assert large < small + 150_000
     assert large < 2_000_000

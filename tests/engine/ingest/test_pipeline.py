@@ -461,7 +461,7 @@ def chunks_of(text: str, size: int) -> list[Chunk]:
 
 @pytest.mark.parametrize("size", [97, 1_000, 40_000])
 def test_chunks_do_not_depend_on_how_the_text_comes(size: int) -> None:
-    text = MANUAL * 60
+    text = MANUAL * 45
     assert chunks_of(text, size) == chunks_of(text, len(text))
 
 

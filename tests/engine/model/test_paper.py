@@ -18,6 +18,7 @@ from drt_engine.model.selection import Selection, gumbel_noise, select
 from drt_kernels.testing import assert_close
 from tests.engine.model.factories import full, make_model, random_ids, tiny
 from tests.engine.model.paper_model import PaperModel, Retrievals
+from tests.sampling import sampled
 
 CHUNKS = 5
 # With 4 heads the slopes of ALiBi are powers of two, which fp32 holds exactly.
@@ -143,7 +144,8 @@ def generator(seed: int | None) -> torch.Generator | None:
     return None if seed is None else torch.Generator().manual_seed(seed)
 
 
-@pytest.mark.parametrize("changes", CASES.values(), ids=CASES)
+# One group is the first of two, and fewer keys are read as all are.
+@pytest.mark.parametrize("changes", sampled(CASES.values(), {0, 3, 4}), ids=CASES)
 def test_the_model_computes_the_papers_equations(
     changes: dict[str, object], recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

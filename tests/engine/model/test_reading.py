@@ -10,6 +10,7 @@ from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from tests.engine.model.factories import full, make_model, random_ids, small_like, tiny
+from tests.sampling import sampled
 
 Reading = tuple[Tensor, ChunkMemory]
 CONFIGS = {"paper": tiny(window=11), "small": small_like(window=11)}
@@ -58,8 +59,8 @@ def differences(one: Reading, other: Reading) -> dict[str, float]:
 
 
 # drt-tiny has chunks of 8: a chunk less one, one, and one more, then as in the issue, then windows.
-@pytest.mark.parametrize("length", [1, 7, 8, 9, 25, 63, 64, 65, 150])
-@pytest.mark.parametrize("size", [1, 2, 3, 5])
+@pytest.mark.parametrize("length", sampled([1, 7, 8, 9, 25, 63, 64, 65, 150], {0, 3, 7, 8}))
+@pytest.mark.parametrize("size", sampled([1, 2, 3, 5], {0, 2}))
 @torch.no_grad()
 def test_segments_equal_one_go(model: DRT, length: int, size: int) -> None:
     ids = random_ids(model.config, length)

@@ -35,7 +35,7 @@ from tests.engine.store.helpers import (
 )
 
 ROOT = Path(__file__).parents[3]
-KILLS, SOME, MANY = 5, 40, 500
+KILLS, SOME, MANY = 3, 40, 500
 
 
 def kill_once(server: subprocess.Popen[str], chance: random.Random) -> dict[int, int]:

@@ -16,6 +16,7 @@ from drt_engine.store.filesystem.disk import Disk
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.upkeep import check
 from tests.engine.store.helpers import add_document, open_store, segment_files
+from tests.sampling import sampled
 
 Cut = Callable[[Path, str, int], dict[str, str]]
 
@@ -151,7 +152,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("words", [("check",), ("check", "--repair")])
+@pytest.mark.parametrize("words", sampled([("check",), ("check", "--repair")], {1}))
 def test_control_c_in_a_check_exits_with_130(library: Path, words: tuple[str, ...]) -> None:
     import signal
 

@@ -22,7 +22,7 @@ from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
 
 Operation = Callable[[Store], None]
-STATES, MANY = 66, 2_000
+STATES, MANY = 33, 2_000
 PAGE = 4096
 
 

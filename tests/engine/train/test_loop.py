@@ -31,6 +31,7 @@ from drt_engine.train.run import start, train
 from tests.engine.model.factories import fresh_model, make_model, small_like, tiny
 from tests.engine.train.corpora import ARTICLE, write_corpus, write_questions
 from tests.fakes import byte_tokenizer
+from tests.sampling import sampled
 
 TOKENIZER = byte_tokenizer()
 MODEL = small_like(chunk=32, vocab=TOKENIZER.vocab_size)
@@ -39,9 +40,9 @@ MODEL = small_like(chunk=32, vocab=TOKENIZER.vocab_size)
 def stream_config(folder: Path, **optim: object) -> TrainConfig:
     corpus = write_corpus(folder, ARTICLE[:60], "x", ARTICLE[60:])
     return TrainConfig(
-        optim=OptimConfig(**{"steps": 6, "lr": 3e-3, **optim}),  # type: ignore[arg-type]
+        optim=OptimConfig(**{"steps": 4, "lr": 3e-3, **optim}),  # type: ignore[arg-type]
         stream=StreamConfig(share=1.0, corpus=(corpus,), chunks=4, batch=2),
-        run=RunConfig(out=folder / "run", bf16=False, log_every=3),
+        run=RunConfig(out=folder / "run", bf16=False, log_every=2),
     )
 
 
@@ -71,7 +72,8 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drt_engine.train.loop.plot", lambda run: None)
 
 
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
+# Mixed batches hold those of the other two.
+@pytest.mark.parametrize("make", sampled(MAKERS.values(), {2}), ids=MAKERS)
 def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) -> None:
     assert callable(make)
     folders = [tmp_path / name for name in ("whole", "cut")]
@@ -80,12 +82,12 @@ def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) 
     whole = loop(make(folders[0]))
     losses = whole.run()
     cut = make(folders[1])
-    first = loop(cut).run(until=3)
+    first = loop(cut).run(until=2)
     resumed = loop(cut)
-    assert resumed.step == 3
+    assert resumed.step == 2
     second = resumed.run()
     assert first + second == losses  # equal bits: another batch or state would show
-    assert len(losses) == 6
+    assert len(losses) == 4
     for name, tensor in whole.model.state_dict().items():
         assert torch.equal(tensor, resumed.model.state_dict()[name]), name
     assert loop(cut).run() == []  # nothing is left to do
