@@ -21,6 +21,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, read_text, runtime
+from tests.sampling import sampled
 
 TURNS = ("Who keeps the key?", "And what does it burn?", "When does the boat come " * 2)
 QUOTE = AskOptions(threshold=0.0)
@@ -46,7 +47,7 @@ def logits(session: SessionState) -> torch.Tensor:
         return decoder.logits(decoder.feed(ids)).clone()
 
 
-@pytest.mark.parametrize("options", [QUOTE, FREE], ids=["quote", "free"])
+@pytest.mark.parametrize("options", sampled([QUOTE, FREE], {0}), ids=["quote", "free"])
 def test_a_restored_session_goes_on_with_equal_bits(store: Store, options: AskOptions) -> None:
     kept = SessionState.new(runtime(), store, "kept")
     for question in TURNS:

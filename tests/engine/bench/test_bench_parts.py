@@ -82,6 +82,7 @@ def test_decode_of_a_shape_without_weights(monkeypatch: pytest.MonkeyPatch) -> N
     assert rows_of("decode", shape="128m")["decode"]["median"] > 0
 
 
+@pytest.mark.slow  # seven models; .ci/exercise.py runs it, too
 def test_train() -> None:
     # Once: the median of several rates is not one over the median of their times.
     rows = rows_of("train", tokens=64, repetitions=1)

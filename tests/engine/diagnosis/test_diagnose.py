@@ -50,6 +50,7 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", run)
 
 
+@pytest.mark.slow  # a process with the shipped model, as in each run of .ci/exercise.py
 def test_a_sound_machine(tmp_path: Path) -> None:
     made = report(tmp_path / "library", "drt-small-en")
     assert [c for c in made.values() if c.status == "problem"] == []

@@ -14,7 +14,7 @@ from drt_engine.store.segments import landmark_files
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import document_id, fresh, held, make_base, open_on
 
-FLIPS, MANY = 50, 1_000
+FLIPS, MANY = 25, 1_000
 
 
 @pytest.fixture(scope="module")
