@@ -6,6 +6,7 @@ whole, since two rows of a table differ in few words and any of them may be the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from drt_engine.answer.citations import cite
@@ -25,6 +26,7 @@ PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
 _MARGIN = 2_000  # characters around a retrieved chunk
 _MOST_DOCUMENTS = 2
+_FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 
 
 def table_answer(
@@ -57,8 +59,8 @@ def table_answer(
 
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
-    """Return the documents of the best passages that hold a line with bars."""
-    ids = [p.row.document_id for p in passages if "|" in p.row.text or "|" in p.text]
+    """Return the documents of the best passages that hold a line of fields."""
+    ids = [p.row.document_id for p in passages if _FIELDS.search(p.row.text) or "|" in p.text]
     return list(dict.fromkeys(ids))[:_MOST_DOCUMENTS]
 
 

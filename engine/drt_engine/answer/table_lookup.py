@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from drt_engine.answer.table_synonyms import are_synonyms
 from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS
 
@@ -26,6 +27,7 @@ _LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
 _LEAST_COLUMN, _LEAST_LEAD = 0.5, 0.08  # score of the best column, and its lead over the next
 _LEAST_MEANING = 0.25  # similarity from which a word may mean another
 _SAME_WORD = 0.9  # similarity from which two words name the same
+_SYNONYM = 0.75  # similarity of two words for one column, below that of the same word
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 _CAMEL = re.compile(r"([a-z])([A-Z])")
@@ -36,11 +38,15 @@ _NO_CELL = re.compile(
 )
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
+# "Which carrier had 76 incidents?", "Who has 12 wins?"
+_WHICH_ROW = re.compile(
+    r"(?i)\W*(?:who|(?:which|what)\s+\w+)\s+(?:had|has|have|with|is|was|won|got)\b"
+)
 _MOST = re.compile(r"(?i)\b(?:most|highest|largest|biggest|greatest|maximum|longest|heaviest)\b")
 _LEAST = re.compile(r"(?i)\b(?:fewest|least|lowest|smallest|minimum|shortest|lightest)\b")
 # What a kind of question expects of a cell: pattern, for numbers, for dates, for other text.
 _EXPECTED = (
-    (re.compile(r"(?i)\b(?:when|date|year|since)\b"), -0.1, 0.15, -0.1),
+    (re.compile(r"(?i)\b(?:when|date|year|since|birthday)\b"), -0.1, 0.15, -0.3),
     (re.compile(r"(?i)\bhow (?:many|much|old|high|large|big|heavy|long)\b"), 0.12, -0.2, -0.2),
     (re.compile(r"(?i)\b(?:who|whom|where)\b"), -0.2, -0.2, 0.08),
 )
@@ -95,7 +101,27 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
             return TableAnswer(match.row.cells[0], match.row)
     candidates = [cell for cell in match.row.cells if cell.column not in matched_columns]
     cell = _best_cell(question, remaining, candidates, similarity)
+    if cell is None and _asks_for_row(question, match, matched_columns, similarity):
+        cell = match.row.cells[0]
     return None if cell is None else TableAnswer(cell, match.row)
+
+
+def _asks_for_row(
+    question: str, match: _RowMatch, matched_columns: Collection[str], similarity: Similarity
+) -> bool:
+    """Return whether a value names the row and the question gives its column: "had 76 wins".
+
+    What it asks for is then the row, whatever it calls that: "Which carrier had 76 incidents?".
+    """
+    if not _WHICH_ROW.match(question) or match.row.cells[0] in match.cells:
+        return False
+    words_before_value = [word for word in table_words(question) if word not in match.words]
+    return len(matched_columns) == 1 and any(
+        _name_similarity(word, name, similarity) >= _SYNONYM
+        for word in words_before_value[1:]
+        for name in matched_columns
+        if word not in STOP_WORDS
+    )
 
 
 def table_words(text: str) -> list[str]:
@@ -292,6 +318,8 @@ def _similar(word: str, other_word: str, similarity: Similarity) -> float:
     """Similarity of two words: 1 for the same stem, that of their numbers, else by meaning."""
     if word == other_word or stem(word) == stem(other_word):
         return 1.0
+    if are_synonyms(word, other_word) or are_synonyms(stem(word), stem(other_word)):
+        return _SYNONYM
     short, long = sorted((word, other_word), key=len)
     if word[0].isdigit() or other_word[0].isdigit():
         # "85" in a column's name is 1985 in a question.

@@ -1,20 +1,23 @@
 """Rows of the tables in a text: cells with their column names and places.
 
-Reads the three ways in which documents write rows: ``name: value | name: value`` (CSV, JSON lines,
-spreadsheets), Markdown's ``| value | value |`` and plain ``value | value``, whose first row names
-the columns. Knows nothing of documents or questions.
+Reads the ways in which documents write rows: ``name: value | name: value`` (CSV, JSON lines,
+spreadsheets), and those whose first row names the columns: Markdown's ``| value | value |``, plain
+``value | value``, grids with ``+---+`` between the rows (reStructuredText, Org), and lines of
+fields between tabs, semicolons or colons. Knows nothing of documents or questions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 _FIELD = re.compile(r"(?:^|(?<= \| ))([^:|]{1,80}): ([^|]*?)(?= \| |$)")
-_BAR_CELL = re.compile(r"[^|]+")
-_RULE = re.compile(r":?-+:?")
+_RULE = re.compile(r":?[-=]+:?")
+_GRID_LINE = re.compile(r"\s*\+(?:[-=]+\+)+\s*\Z")
+_COMMENT = re.compile(r"\s*[#;%]+\s*")
 _LEAST_ROWS = 2  # below its header; a single line with bars is a menu or a path
+_LEAST_LINES = 5  # of fields between tabs, semicolons or colons, which prose has, too
 
 
 @dataclass(frozen=True)
@@ -51,20 +54,40 @@ def table_rows(text: str, *, whole: bool = True) -> list[TableRow]:
     others may be missing.
     """
     rows: list[TableRow] = []
-    block: list[list[tuple[str, int]]] = []  # rows of bars that follow each other
+    block: list[_Fields] = []  # rows of one kind and length that follow each other
     for line, start in _lines(text):
-        fields = list(_FIELD.finditer(line))
-        is_record = len(fields) >= 2 and len(fields) >= line.count(" | ")
-        cells = _bar_cells(line, start) if whole and not is_record else []
-        if block and (not cells or len(cells) != len(block[0])):
+        records = list(_FIELD.finditer(line))
+        is_record = len(records) >= 2 and len(records) >= line.count(" | ")
+        fields = _fields(line, start) if whole and not is_record else None
+        if block and not (fields and fields.belongs_to(block[0])):
+            if _is_between_rows(line, block):
+                continue
             rows += _with_header(block)
             block = []
         if is_record:
-            values = [(m[1].strip(), m[2], start + m.start(2)) for m in fields if m[2]]
+            values = [(m[1].strip(), m[2], start + m.start(2)) for m in records if m[2]]
             rows.append(TableRow(tuple(Cell(n, v, s, s + len(v)) for n, v, s in values)))
-        elif cells and not all(_RULE.fullmatch(value) for value, _ in cells):
-            block.append(cells)
+        elif fields and not all(_RULE.fullmatch(value) for value, _ in fields.values):
+            block.append(fields)
     return [row for row in rows + _with_header(block) if row.cells]
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """The values of a line between separators, "" where there is none, and where they begin."""
+
+    separator: str
+    values: tuple[tuple[str, int], ...]
+
+    def belongs_to(self, other: _Fields) -> bool:
+        return self.separator == other.separator and len(self.values) == len(other.values)
+
+
+def _is_between_rows(line: str, block: Sequence[_Fields]) -> bool:
+    """Return whether a line goes on with a table: one of a grid, or an empty comment."""
+    if block[0].separator == "|":
+        return _GRID_LINE.match(line) is not None
+    return not _COMMENT.sub("", line, count=1).strip()
 
 
 def _lines(text: str) -> Iterator[tuple[str, int]]:
@@ -74,30 +97,52 @@ def _lines(text: str) -> Iterator[tuple[str, int]]:
         start += len(line) + 1
 
 
-def _bar_cells(line: str, start: int) -> list[tuple[str, int]]:
-    """Return values between bars and where they begin; none for a line without two of them."""
-    if " | " not in line and not line.lstrip().startswith("|"):
-        return []
-    cells = []
-    for match in _BAR_CELL.finditer(line):
-        value = match[0].strip()
-        if value:
-            indent = len(match[0]) - len(match[0].lstrip())
-            cells.append((value, start + match.start() + indent))
-    return cells if len(cells) >= 2 else []
+def _fields(line: str, start: int) -> _Fields | None:
+    """Return the values between the separators of a line; None for one without any."""
+    if " | " in line or line.lstrip().startswith("|"):
+        return _split(line, start, "|")
+    for separator in ("\t", ";", ":"):
+        # A colon before a space is prose's, or a clock's where digits are around it.
+        if line.count(separator) >= 2 and f"{separator} " not in line.strip():
+            return _split(line, start, separator)
+    return None
 
 
-def _with_header(block: list[list[tuple[str, int]]]) -> list[TableRow]:
+def _split(line: str, start: int, separator: str) -> _Fields | None:
+    comment = _COMMENT.match(line) if separator != "|" else None
+    begin = comment.end() if comment else len(line) - len(line.lstrip())
+    end = len(line.rstrip())
+    if separator == "|":  # outer bars hold nothing
+        begin += line.startswith("|", begin)
+        end -= line.endswith("|", begin, end)
+    values, at = [], begin
+    for part in line[begin:end].split(separator):
+        indent = len(part) - len(part.lstrip())
+        values.append((part.strip(), start + at + indent))
+        at += len(part) + 1
+    return _Fields(separator, tuple(values)) if len(values) >= 2 and any(values[0]) else None
+
+
+def _with_header(block: Sequence[_Fields]) -> list[TableRow]:
     """Return the rows below the first of a block, which names their columns."""
-    if len(block) <= _LEAST_ROWS:
+    if not block or len(block) <= (_LEAST_ROWS if block[0].separator == "|" else _LEAST_LINES):
         return []
-    names = [name for name, _ in block[0]]
-    return [
-        TableRow(
-            tuple(
-                Cell(name, value, start, start + len(value))
-                for name, (value, start) in zip(names, row, strict=True)
+    names = [name for name, _ in block[0].values]
+    if block[0].separator != "|" and any(not name or name.isdigit() for name in names):
+        return []  # no header
+    rows = []
+    for line in block[1:]:
+        # In a grid, a row whose first cell is empty goes on with the one above it.
+        if line.separator == "|" and not line.values[0][0]:
+            continue
+        cells = zip(names, line.values, strict=True)
+        rows.append(
+            TableRow(
+                tuple(
+                    Cell(name, value, start, start + len(value))
+                    for name, (value, start) in cells
+                    if value
+                )
             )
         )
-        for row in block[1:]
-    ]
+    return rows

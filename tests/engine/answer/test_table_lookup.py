@@ -49,6 +49,18 @@ def test_the_cell_that_was_asked_for(question: str, expected: str) -> None:
     assert answer(question) == expected
 
 
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which firm had 40 claims?", "Lumen (Energy)"),  # a row, whatever it is called
+        ("When was Acorn Foods established?", "1955"),  # another word for the column
+        ("How many workers does Delta Media employ?", "85"),
+    ],
+)
+def test_words_for_the_same_column(question: str, expected: str) -> None:
+    assert answer(question) == expected
+
+
 def test_two_keys_name_a_row_together() -> None:
     assert answer("What was the GDP of Japan in 2010?", YEARS) == "5.7"
     assert answer("exports of Kenya in 2010", YEARS) == "0.01"

@@ -67,3 +67,25 @@ def test_a_value_may_hold_a_colon_and_a_field_may_be_empty() -> None:
 
 def test_of_a_part_of_a_text_only_records_are_rows() -> None:
     assert len(table_rows(RECORDS + "\n" + BARS, whole=False)) == 2
+
+
+def test_grids_and_empty_cells() -> None:
+    grid = (
+        "+-----+------+\n| Who | What |\n+=====+======+\n| Ann | oars |\n+-----+------+\n"
+        "| Bo  | mast |\n|     | sail |\n+-----+------+\n| Cy  |      |\n+-----+------+\n"
+    )
+    rows = [[(cell.column, cell.text) for cell in row.cells] for row in table_rows(grid)]
+    assert rows == [
+        [("Who", "Ann"), ("What", "oars")],
+        [("Who", "Bo"), ("What", "mast")],
+        [("Who", "Cy")],
+    ]
+
+
+def test_fields_between_colons_under_a_comment() -> None:
+    text = "# code:number:name\n" + "".join(f"A{n}:{n:03}:Coin {n}\n" for n in range(6))
+    rows = table_rows(text)
+    assert len(rows) == 6 and [cell.column for cell in rows[2].cells] == ["code", "number", "name"]
+    assert all(text[cell.start : cell.end] == cell.text for row in rows for cell in row.cells)
+    assert table_rows("at 10:30:00 we left\n" * 9) == []  # clocks
+    assert table_rows("root:x:0\n" * 9) == []  # no header
