@@ -2,6 +2,7 @@
 
 A step is forward, backward and AdamW on streams of made-up tokens, in bf16 where the machine is
 fast at it. Two models without: one that still encodes its chunks, and one that has no encoder.
+Steps that compute a part twice instead of keeping it have rows for their time and their memory.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -18,16 +20,21 @@ from torch import Tensor
 
 from drt_engine.bench.gca import Gca, backend, naive
 from drt_engine.bench.ingest import read_flops
+from drt_engine.bench.memory import peak_bytes
 from drt_engine.bench.parts import GIGA, MATMUL, SHAPES, BenchOptions, Calibration, Machine
 from drt_engine.bench.timing import Clock, Work, in_turns
 from drt_engine.config.model import ModelConfig
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.model.chunking import next_token_targets
 from drt_engine.model.drt import DRT
+from drt_engine.model.protocol import Recompute
 
 TOKENS = {"cpu": 1024, "cuda": 1 << 15}
 LENGTH = 1 << 14  # tokens of one stream, at most
 WITHOUT, BARE = "without GCA", "without GCA and encoder"
+ATTENTION_TWICE, LAYERS_TWICE = "window attention computed twice", "layers computed twice"
+_PIECES = 8  # that the losses of the row for losses in pieces are made in
+_MEBI = 1 << 20
 _TRAINING = 3  # times the forward's operations: each product has two more in the backward pass
 
 
@@ -49,7 +56,11 @@ def bench_train(options: BenchOptions) -> BenchReport:
     del timed[MATMUL]
     return BenchReport(
         bench="train",
-        rows=[*_rows(timed, trained[1]), *_share(timed[ours], trained[1], calibration)],
+        rows=[
+            *_rows(timed, trained[1]),
+            *_memory(trained[1]),
+            *_share(timed[ours], trained[1], calibration),
+        ],
         seconds=time.monotonic() - started,
         model=SHAPES[options.shape],
         calibration=calibration.numbers(
@@ -70,6 +81,8 @@ def _works(trained: dict[int, _Trained], options: BenchOptions) -> dict[str, Wor
     works |= {
         _named(1, "naive GCA"): lambda: first.step(form=naive),
         _named(1, "reference GCA"): lambda: first.step(form=backend("reference")),
+        _named(1, ATTENTION_TWICE): lambda: first.step(recompute="attention"),
+        _named(1, LAYERS_TWICE): lambda: first.step(recompute="layers"),
         WITHOUT: lambda: first.step(retrieval=False),
         BARE: first.bare_step,
     }
@@ -110,11 +123,28 @@ class _Trained:
         self._machine = machine
         self.config, self.tokens = config, self._ids.numel()
 
-    def step(self, *, retrieval: bool = True, form: Gca | None = None) -> None:
+    def step(
+        self,
+        *,
+        retrieval: bool = True,
+        form: Gca | None = None,
+        recompute: Recompute = "nothing",
+    ) -> None:
         """Take a step; ``form`` replaces the implementation of GCA."""
+        self._model.set_recompute(recompute)
         with self._computing(form):
             losses, _ = self._model.stream_loss(self._ids, self._valid, retrieval=retrieval)
         self._learn(losses)
+        self._model.set_recompute("nothing")
+
+    def losses(self, pieces: int) -> None:
+        """Compute the losses of all tokens in so many pieces, and their gradients."""
+        config, targets = self.config, self._ids.flatten()
+        states = targets.new_zeros(len(targets), config.width, dtype=self._machine.dtype)
+        most = len(targets) * config.vocab // pieces
+        with self._computing(None):
+            self._model.token_losses(states, targets, most=most).mean().backward()
+        self._model.zero_grad(set_to_none=True)
 
     def bare_step(self) -> None:
         """Take a step with the lower and upper stacks alone."""
@@ -176,6 +206,33 @@ def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow
         name = _named(groups)
         rates, bare = ([trained.tokens / s for s in timed[n]] for n in (name, BARE))
         yield bench_row(f"{name}, rate", rates, unit="tokens/s", against=BARE, against_values=bare)
+
+
+def _memory(trained: _Trained) -> Iterator[BenchRow]:
+    """Yield the most memory that a step needs, and the losses alone, in one go and in pieces."""
+    steps: dict[str, Recompute] = {
+        _named(1): "nothing",
+        _named(1, ATTENTION_TWICE): "attention",
+        _named(1, LAYERS_TWICE): "layers",
+    }
+    works = {name: partial(trained.step, recompute=how) for name, how in steps.items()}
+    yield from _compared({name: peak_bytes(work) for name, work in works.items()})
+    in_one_go, in_pieces = partial(trained.losses, 1), partial(trained.losses, _PIECES)
+    pieces_name = f"losses in {_PIECES} pieces"
+    yield from _compared(
+        {"losses in one go": peak_bytes(in_one_go), pieces_name: peak_bytes(in_pieces)}
+    )
+
+
+def _compared(peaks: dict[str, int]) -> Iterator[BenchRow]:
+    """Yield rows of peak memory; the ratios are to the first."""
+    sizes = {f"{name}, memory": [peak / _MEBI] for name, peak in peaks.items()}
+    first = next(iter(sizes))
+    for name, size in sizes.items():
+        if name == first:
+            yield bench_row(name, size, unit="MiB")
+        else:
+            yield bench_row(name, size, unit="MiB", against=first, against_values=sizes[first])
 
 
 def _share(seconds: list[float], trained: _Trained, calibration: Calibration) -> Iterator[BenchRow]:

@@ -347,7 +347,9 @@ _TINY = ModelConfig(
     encoder=EncoderConfig(layers=1, heads=4, mlp=48, positions=64),
 )
 
+# 50,257 tokens are GPT-2's: as many as the paper's models have.
 PRESETS: dict[str, ModelConfig] = {
+    "paper-128m": ModelConfig(name="paper-128m", vocab=50257, encoder=EncoderConfig(positions=66)),
     "drt-128m": ModelConfig(),
     "drt-350m": _scaled("drt-350m", 1024, 16, 24, 2816),
     "drt-760m": _scaled("drt-760m", 1536, 16, 24, 4096),
@@ -358,7 +360,7 @@ PRESETS: dict[str, ModelConfig] = {
 }
 
 
-def preset(name: str, **changes: object) -> ModelConfig:
+def preset(name: str, /, **changes: object) -> ModelConfig:
     """Return the preset of this name with some fields changed.
 
     Raises ``ConfigError`` for an unknown name.
