@@ -161,6 +161,7 @@ def exercise_documents(drt: CommandLine, examples: Path) -> None:
     expect(text == agreement.read_text(encoding="utf-8"), "the kept text")
     _ask(drt, agreement, text)
     _search(drt, agreement, text)
+    _every_place(drt, agreement)
     _summarise(drt, agreement, draft)
     _trace(drt, agreement)
     _talk(drt, agreement)
@@ -218,6 +219,19 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     free = drt.json(f"ask '{QUESTION}' --mode free --max-tokens 4 --threshold 0")
     expect(free["mode"] == "free", f"free mode: {free}")
     expect("drt: " in drt("ask '?'", code=1), "a question without a word")
+
+
+def _every_place(drt: CommandLine, agreement: Path) -> None:
+    """Ask for all places, then what the log holds of all questions."""
+    every = drt.json(f"ask '{QUESTION}' {agreement} --all")
+    expect(ANSWER in every["answers"][0]["text"], f"ask --all: {every}")
+    expect("passages read" in drt(f"ask '{QUESTION}' --doc {agreement} --all"), "ask --all")
+    logged = drt.json("log sailed --last 3")["entries"]
+    expect(ANSWER in logged[0]["answer"], f"log: {logged}")
+    expect(QUESTION in drt("log"), "log in words")
+    expect("deleted" in drt("log --clear"), "log --clear")
+    drt(f"ask '{QUESTION}' --doc {agreement} --top-k 2", DRT_LOG="0")
+    expect(drt("log") == "", "a log that is switched off")
 
 
 def _search(drt: CommandLine, agreement: Path, text: str) -> None:

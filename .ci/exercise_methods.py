@@ -57,7 +57,7 @@ def exercise_python(examples: Path) -> set[str]:
 
     recorder = Recorder(drt)
     agreement = examples / "agreement.md"
-    with drt.Assistant("python.library", threads=1) as assistant:
+    with drt.Assistant("python.library", threads=1, log="python-log.db") as assistant:
         document = assistant.ingest(agreement)
         _python_reading(drt, assistant, agreement)
         _python_asking(drt, assistant, document)
@@ -102,6 +102,12 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(trace.as_text() and "<html" in trace.as_html()[:500] and trace.to_dict(), "trace")
     handles = [entry.handle for group in trace.groups for entry in group.entries]
     expect(handles and drt.passage(assistant.library, handles[0]).quote, "a trace's handle")
+    every = assistant.ask_all(QUESTION, documents=document)
+    expect(ANSWER in every.text and every.state == "answer" and every.citations, f"all: {every}")
+    expect(every.confidence > 0 and every.answers[0].to_dict() and every.to_dict(), "ask_all")
+    log = drt.QuestionLog("python-log.db")
+    expect(log.add(every, "python.library") and log.entries("sailed")[0].to_dict(), "log")
+    expect(log.forget(document.id) > 0 and log.clear() == 0, "a log forgets")
     tagged = assistant.library.tag(document, add="signed")
     expect(tagged.tags == ("signed",), f"tag: {tagged}")
     found = assistant.search(QUESTION, tags="signed", section="Clause 11")
@@ -169,6 +175,7 @@ async def _python_async(drt: Any, agreement: Path) -> None:
         expect(stream.answer is not None, "the stream's answer")
         expect((await assistant.trace(QUESTION)).groups, "trace")
         expect((await assistant.summarize(document)).text, "summarize")
+        expect((await assistant.ask_all(QUESTION)).answers, "ask_all")
         expect((await assistant.search(QUESTION)).hits[0].handle, "search")
         session = await assistant.session("async")
         await session.ask(QUESTION)

@@ -17,6 +17,8 @@ import click
 from ._layout import columns
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from drt import Assistant, Library
 
 Command = TypeVar("Command", bound=click.Command)
@@ -33,14 +35,21 @@ class Settings:
     threads: int | None = None
     dtype: str = "auto"
     lock_timeout: float = 10.0
+    log: bool = True
     quiet: bool = False
     debug: bool = False
+
+    def log_path(self) -> Path:
+        """Return the file of the question log."""
+        from ._state import state_folder
+
+        return state_folder() / "questions.db"
 
     def open_library(self) -> Library:
         """Return the library without its model."""
         from drt import Library
 
-        return Library(self.library, lock_timeout=self.lock_timeout)
+        return Library(self.library, lock_timeout=self.lock_timeout, log=self.log_path())
 
     def assistant(self) -> Assistant:
         """Return an assistant on the library; it loads its model when it is first needed."""
@@ -53,6 +62,7 @@ class Settings:
             threads=self.threads,
             dtype=self.dtype,
             lock_timeout=self.lock_timeout,
+            log=self.log_path() if self.log else None,
         )
 
     def runtime(self) -> dict[str, Any]:
@@ -106,6 +116,11 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             metavar="SECONDS",
             type=click.FloatRange(min=0),
             help="How long to wait for another process that writes to the library.",
+        ),
+        option(
+            "--log/--no-log",
+            default=None,
+            help="Keep questions and answers in the log that drt log shows (default).",
         ),
         option("--quiet", is_flag=True, default=None, help="Show no progress and no notes."),
         option(

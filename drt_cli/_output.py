@@ -145,6 +145,13 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
             say(f"  {sentence}", hanging=2)
 
 
+def print_place(citation: Citation, number: int) -> None:
+    """Print the place of a citation, and the sentence around it with the quote marked."""
+    say(f"  [{number}] {place(citation)}")
+    begin, end = marks()
+    say(f"      {marked(citation.context, citation.quote, begin=begin, end=end)}", hanging=6)
+
+
 def print_passage(answer: Answer, citation: Citation) -> None:
     """Print the passage around a citation with the likely quote marked, and its place."""
     begin, end = marks()

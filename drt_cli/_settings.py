@@ -19,7 +19,7 @@ import click
 from ._errors import CliError
 
 Value = str | int | float | bool | list[str]
-GLOBAL = ("library", "model", "device", "threads", "dtype", "lock-timeout", "quiet")
+GLOBAL = ("library", "model", "device", "threads", "dtype", "lock-timeout", "log", "quiet")
 SETTINGS_PROBLEM = "drt_cli.settings_problem"  # in a context: why the settings were not applied
 TABLES = ("ask", "search", "chat", "trace", "summarize", "ingest", "show")
 _TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("serve", "Serve the library over HTTP: an API, and chat as OpenAI's."),
     "mcp": ("mcp", "Serve the library to assistants and editors (Model Context Protocol)."),
     "library": ("library", "List, show, remove, check, export and import documents."),
+    "log": ("log", "List the questions that were asked, the newest first."),
     "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe, verify and convert models."),
     "formats": ("formats", "List the formats that can be read, and what each needs."),

@@ -22,19 +22,22 @@ from drt_cli._options import (
     with_global_options,
 )
 from drt_cli._output import (
+    NOT_FOUND,
+    counted,
     print_answer,
     print_evidence,
     print_json,
     print_line,
+    print_place,
     read_paths,
     say,
 )
 from drt_cli._state import remember
-from drt_cli._text import printable
+from drt_cli._text import one_line, printable
 from drt_cli._writing import print_writing
 
 if TYPE_CHECKING:
-    from drt import Answer, AnswerStream, DocumentInfo, Trace, WriterOptions
+    from drt import AllAnswers, Answer, AnswerStream, DocumentInfo, Trace, WriterOptions
 
 KEY = "DRT_WRITER_KEY"
 
@@ -44,6 +47,12 @@ KEY = "DRT_WRITER_KEY"
 @click.argument("question")
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option("--session", metavar="NAME", help="Ask in this conversation and store it there.")
+@click.option(
+    "--all",
+    "every_place",
+    is_flag=True,
+    help="Show every place that answers, the same answers together, best first.",
+)
 @click.option("--explain", is_flag=True, help="Show what was retrieved for the answer.")
 @click.option("--stream", is_flag=True, help="Print the answer while it is made.")
 @click.option(
@@ -74,6 +83,7 @@ def command(
     question: str,
     paths: tuple[str, ...],
     session: str | None,
+    every_place: bool,
     explain: bool,
     stream: bool,
     as_json: bool,
@@ -89,7 +99,8 @@ def command(
 
     With PATHs, drt asks only these documents, and first reads those that are new or changed.
     Without, it asks the whole library. If QUESTION is "-", each line of standard input is a
-    question. The show command takes the numbers and handles of citations.
+    question. The show command takes the numbers and handles of citations. With --all each of 32
+    passages (or --top-k) is read by itself, and all that answer are shown.
 
     With --writer, the question and retrieved sentences are sent to a language model of your choice,
     and each sentence that it writes is verified against those that it names. Its key is taken from
@@ -100,6 +111,10 @@ def command(
     """
     from_stdin = question == "-"
     _check(stream=stream, from_stdin=from_stdin, as_json=as_json, as_lines=as_lines)
+    if every_place and (session or explain or stream or writer or options["mode"] != "quote"):
+        raise click.UsageError(
+            "--all has no --session, --explain, --stream, --writer or --mode free."
+        )
     if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
     if writer is not None and stream:
@@ -127,6 +142,11 @@ def command(
         for number, text in enumerate(chain([first], questions)):
             if from_stdin and not as_lines:
                 say(f"{'' if number == 0 else chr(10)}> {printable(text)}", bold=True)
+            if every_place:
+                answers = assistant.ask_all(text, **options)
+                _print_all(answers, as_json=as_json, as_lines=as_lines)
+                remember(assistant.library.path, text, answers.citations)
+                continue
             if written_by is not None:
                 answer = asker.ask(text, **options)
                 writing = write(assistant, answer, written_by, documents=options["documents"])
@@ -185,6 +205,28 @@ def _print_whole(answer: Answer, *, as_json: bool, as_lines: bool) -> None:
         print_line({"type": "answer", **answer.to_dict()})
     else:
         print_answer(answer)
+
+
+def _print_all(answers: AllAnswers, *, as_json: bool, as_lines: bool) -> None:
+    """Print every place that answers, numbered through all answers as ``show`` takes them."""
+    if as_json:
+        print_json(answers.to_dict())
+        return
+    if as_lines:
+        print_line({"type": "answers", **answers.to_dict()})
+        return
+    if not answers.answers:
+        click.secho(NOT_FOUND, bold=True)
+    number = 0
+    for at, group in enumerate(answers.answers):
+        if at:
+            click.echo()
+        places = counted(len(group.citations), "place")
+        say(f'"{one_line(group.text)}"  ({places}, confidence {group.confidence:.2f})', bold=True)
+        for citation in group.citations:
+            number += 1
+            print_place(citation, number)
+    say(f"\n{counted(answers.passages_read, 'passage')} read")
 
 
 def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:

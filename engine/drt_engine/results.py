@@ -98,6 +98,26 @@ class Citation:
 
 
 @dataclass(frozen=True)
+class AnswerGroup:
+    """An answer and every place that gives it, best first.
+
+    ``confidence`` is the probability that the best of the places answers the question.
+    """
+
+    text: str
+    confidence: float
+    citations: tuple[Citation, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the group as plain values."""
+        return {
+            "text": self.text,
+            "confidence": self.confidence,
+            "citations": [citation.to_dict() for citation in self.citations],
+        }
+
+
+@dataclass(frozen=True)
 class SearchHit:
     """A passage that a search found: ``text`` is the document's from ``start`` to ``end``.
 

@@ -29,6 +29,7 @@ from ._errors import (
 from ._evaluation import bench, evaluate, report_table
 from ._formats import formats
 from ._library import Library
+from ._log import LogEntry, QuestionLog
 from ._models import convert_model, model_info, models, verify_model
 from ._passages import passage
 from ._paths import default_library
@@ -36,7 +37,9 @@ from ._session import Session
 from ._stream import AnswerStream
 from ._training import study, train, train_tokenizer
 from ._types import (
+    AllAnswers,
     Answer,
+    AnswerGroup,
     AskOptions,
     AskProgress,
     Change,
@@ -81,7 +84,9 @@ if typing.TYPE_CHECKING:
     from ._writing import write
 
 __all__ = [
+    "AllAnswers",
     "Answer",
+    "AnswerGroup",
     "AnswerStream",
     "AskOptions",
     "AskProgress",
@@ -110,6 +115,7 @@ __all__ = [
     "LibraryCorruptError",
     "LibraryError",
     "LibraryModelMismatchError",
+    "LogEntry",
     "MissingExtraError",
     "ModelError",
     "ModelInfo",
@@ -117,6 +123,7 @@ __all__ = [
     "PartOptions",
     "Passage",
     "QuestionError",
+    "QuestionLog",
     "SearchHit",
     "SearchOptions",
     "SearchResult",

@@ -31,9 +31,11 @@ from ._errors import (
 )
 from ._filters import filters_of, listed, since_day_or_file, without_filters
 from ._library import Library, document_name
+from ._log import QuestionLog
 from ._session import Session
 from ._stream import AnswerStream
 from ._types import (
+    AllAnswers,
     Answer,
     AskOptions,
     AskProgress,
@@ -72,6 +74,7 @@ class Assistant:
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
     dtype: type to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
     lock_timeout: seconds to wait for another process that writes to the library.
+    log: file of the ``QuestionLog`` that gets every question and its answer; none by default.
     """
 
     def __init__(
@@ -83,8 +86,10 @@ class Assistant:
         threads: int | None = None,
         dtype: str = "auto",
         lock_timeout: float = 10.0,
+        log: StrPath | None = None,
     ) -> None:
-        self._library = Library(library, lock_timeout=lock_timeout)
+        self._library = Library(library, lock_timeout=lock_timeout, log=log)
+        self._log = None if log is None else QuestionLog(log)
         self._model = model if isinstance(model, str) else Path(model)
         self._device = device
         self._threads = threads
@@ -193,6 +198,22 @@ class Assistant:
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Answer a question about the library; ``AskOptions`` lists the options."""
         return self._ask(question, options)
+
+    def ask_all(self, question: str, **options: Unpack[AskOptions]) -> AllAnswers:
+        """Return every place that answers a question, with the same answers together.
+
+        Each of ``top_k`` passages, 32 by default, is read by itself. The mode is "quote".
+        """
+        self._expect_question(question, options)
+        with self._working() as (runtime, store):
+            began = time.perf_counter()
+            result = _engine.ask_all(runtime, store, question, self._options(store, options))
+            seconds = time.perf_counter() - began
+            answers = _convert.all_answers(
+                result, question=question, seconds=seconds, model=runtime.name
+            )
+        self._note(answers)
+        return answers
 
     def ask_many(
         self,
@@ -359,7 +380,14 @@ class Assistant:
             resolved = self._options(store, options)
             result = _engine.ask(runtime, store, question, options=resolved, session=session)
             seconds = time.perf_counter() - began
-            return _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
+            answer = _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
+        self._note(answer)
+        return answer
+
+    def _note(self, answer: Answer | AllAnswers) -> None:
+        """Log an answer, if there is a log and it can be written to."""
+        if self._log is not None:
+            self._log.add(answer, self._library.path)
 
     def _stream(
         self,
@@ -369,12 +397,17 @@ class Assistant:
         session: SessionState | None = None,
         finished: Callable[[Answer], None] | None = None,
     ) -> AnswerStream:
+        def done(answer: Answer) -> None:
+            self._note(answer)
+            if finished is not None:
+                finished(answer)
+
         self._expect_question(question, options)
         with self._working() as (runtime, store):
             resolved = self._options(store, options)
             pieces = _engine.stream(runtime, store, question, options=resolved, session=session)
             return AnswerStream(
-                self._steps(pieces), question=question, model=runtime.name, finished=finished
+                self._steps(pieces), question=question, model=runtime.name, finished=done
             )
 
     def _save_session(self, state: SessionState) -> None:

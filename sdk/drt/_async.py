@@ -21,6 +21,7 @@ from ._library import Library
 from ._session import Session
 from ._stream import AnswerStream
 from ._types import (
+    AllAnswers,
     Answer,
     AskOptions,
     AskProgress,
@@ -172,6 +173,7 @@ class AsyncAssistant:
         threads: int | None = None,
         dtype: str = "auto",
         lock_timeout: float = 10.0,
+        log: StrPath | None = None,
     ) -> None:
         self._assistant = Assistant(
             library,
@@ -180,6 +182,7 @@ class AsyncAssistant:
             threads=threads,
             dtype=dtype,
             lock_timeout=lock_timeout,
+            log=log,
         )
         self._worker = _Worker()
 
@@ -260,6 +263,10 @@ class AsyncAssistant:
     async def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
         """Do as ``Assistant.ask``."""
         return await self._worker.run(partial(self._assistant.ask, question, **options))
+
+    async def ask_all(self, question: str, **options: Unpack[AskOptions]) -> AllAnswers:
+        """Do as ``Assistant.ask_all``."""
+        return await self._worker.run(partial(self._assistant.ask_all, question, **options))
 
     def ask_many(
         self,

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
-from ._types import Answer, Citation, DocumentInfo, Summary, Trace, Turn
+from ._types import AllAnswers, Answer, Citation, DocumentInfo, Summary, Trace, Turn
 
 if TYPE_CHECKING:
     from drt_engine import results
+    from drt_engine.answer.places import PlacesResult
     from drt_engine.answer.result import AnswerResult
     from drt_engine.store import DocumentRow
     from drt_engine.summary.result import SummaryResult
@@ -54,6 +55,18 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         quote_probability=result.quote_probability,
         passage=result.passage,
         verdict=result.verdict,
+    )
+
+
+def all_answers(result: PlacesResult, *, question: str, seconds: float, model: str) -> AllAnswers:
+    """Return every place that answers, with its question, the time it took and the model."""
+    return AllAnswers(
+        question=question,
+        answers=result.groups,
+        passages_read=result.passages_read,
+        tokens_read=result.tokens_read,
+        seconds=seconds,
+        model=model,
     )
 
 

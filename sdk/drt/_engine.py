@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as AskOptions
     from drt_engine.answer.ask import ask as ask
     from drt_engine.answer.ask import stream as stream
+    from drt_engine.answer.places import ask_all as ask_all
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
@@ -52,6 +53,7 @@ _FORWARDED = {
     "SearchRequest": "search.search",
     "SessionState": "answer.session",
     "ask": "answer.ask",
+    "ask_all": "answer.places",
     "bench": "bench.run",
     "checked_tags": "store.tags",
     "convert": "model.convert",

@@ -22,6 +22,7 @@ from ._errors import (
     expect_text,
 )
 from ._filters import listed
+from ._log import QuestionLog
 from ._paths import default_library
 from ._types import (
     DocumentInfo,
@@ -43,14 +44,20 @@ class Library:
 
     ``path`` defaults to ``default_library()``. The folder is opened for each call and closed after
     it, so a ``Library`` can be shared by threads and needs no closing. A second writer waits
-    ``lock_timeout`` seconds.
+    ``lock_timeout`` seconds. ``log`` is the file of a ``QuestionLog``, from which forgetting a
+    document removes what cites it.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] | None = None, *, lock_timeout: float = 10.0
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        lock_timeout: float = 10.0,
+        log: str | os.PathLike[str] | None = None,
     ) -> None:
         self.path = default_library() if path is None else Path(path)
         self.lock_timeout = lock_timeout
+        self._log = None if log is None else QuestionLog(log)
 
     def __repr__(self) -> str:
         return f"Library({str(self.path)!r})"
@@ -104,12 +111,14 @@ class Library:
         """Remove a document and what was stored for it; return what was removed.
 
         With ``forget`` no byte of its text or memory stays in the folder, and stored sessions that
-        cite it go with it; ``LibraryBusyError`` where others keep reading, and the rest is deleted
-        when the library is next written to.
+        cite it go with it, and entries of the log; ``LibraryBusyError`` where others keep reading,
+        and the rest is deleted when the library is next written to.
         """
         with self._open() as store:
             row = store.document(document_name(document))
             if forget:
+                if self._log is not None:
+                    self._log.forget(row.id)
                 store.forget_document(row.id)
             else:
                 store.remove_document(row.id)

@@ -14,6 +14,7 @@ from typing import Any
 
 from . import _types
 from ._errors import NotFoundError
+from ._log import LogEntry
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
@@ -211,7 +212,8 @@ def _measured(name: str) -> Schema:
 
 def _ask_line() -> Schema:
     piece = _object({"type": {"const": "piece"}, "text": {"type": "string"}})
-    return {"oneOf": [piece, _answer(type={"const": "answer"})]}
+    every_place = _with(_fields(_types.AllAnswers), type={"const": "answers"})
+    return {"oneOf": [piece, _answer(type={"const": "answer"}), every_place]}
 
 
 def _ask_written() -> Schema:
@@ -268,6 +270,7 @@ def _study() -> Schema:
 
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
+    "ask-all": lambda: _fields(_types.AllAnswers),
     "ask-line": _ask_line,
     "ask-written": _ask_written,
     "bench": lambda: _measured("bench"),
@@ -281,6 +284,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
         {"library": {"type": "string"}, "documents": _array(_types.DocumentInfo)}
     ),
     "library-show": lambda: _of(_types.DocumentInfo),
+    "log": lambda: _object({"log": {"type": "string"}, "entries": _array(LogEntry)}),
     "model-list": lambda: _object({"models": _array(_types.ModelInfo)}),
     "model-verify": _model,
     "search": lambda: _fields(_types.SearchResult),

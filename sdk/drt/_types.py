@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict
 
 from drt_engine import results
 from drt_engine.results import (
+    AnswerGroup,
     AnswerState,
     Change,
     Citation,
@@ -29,7 +30,9 @@ from drt_engine.results import (
 )
 
 __all__ = [
+    "AllAnswers",
     "Answer",
+    "AnswerGroup",
     "AnswerMode",
     "AnswerState",
     "AskOptions",
@@ -351,6 +354,52 @@ class Answer:
             "sentence": self.sentence,
             "passage": self.passage,
             "citations": [citation.to_dict() for citation in self.citations],
+            "tokens_read": self.tokens_read,
+            "seconds": self.seconds,
+            "model": self.model,
+        }
+
+
+@dataclass(frozen=True)
+class AllAnswers:
+    """Every place that answers ``question``: groups of places with the same answer, best first.
+
+    ``passages_read`` of the documents' passages were looked at.
+    """
+
+    question: str
+    answers: tuple[AnswerGroup, ...]
+    passages_read: int
+    tokens_read: int
+    seconds: float
+    model: str
+
+    @property
+    def text(self) -> str:
+        """The best answer; empty where no place answers."""
+        return self.answers[0].text if self.answers else ""
+
+    @property
+    def state(self) -> AnswerState:
+        """The state as of an ``Answer``: "answer", or "none" where no place answers."""
+        return "answer" if self.answers else "none"
+
+    @property
+    def confidence(self) -> float:
+        """The probability that the best place answers the question."""
+        return self.answers[0].confidence if self.answers else 0.0
+
+    @property
+    def citations(self) -> tuple[Citation, ...]:
+        """The places of all answers, in the order of the answers."""
+        return tuple(citation for answer in self.answers for citation in answer.citations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the answers as in the documented JSON of ``ask --all``."""
+        return {
+            "question": self.question,
+            "answers": [answer.to_dict() for answer in self.answers],
+            "passages_read": self.passages_read,
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,

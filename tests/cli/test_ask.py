@@ -240,3 +240,19 @@ def test_all_questions_are_answered_where_none_can_be_saved(
     assert (result.code, result.err) == (3, UNSAVED * 2)
     answers = [json.loads(line)["answer"] for line in result.out.splitlines()]
     assert answers == ["period", "keeper"]
+
+
+def test_every_place_that_answers(drt: Drt, handbook: Path) -> None:
+    handbook.write_text("One period. Another period. See the annex.")
+    result = drt("ask", "Which period?", handbook, "--all")
+    lines = result.out.splitlines()
+    assert lines[0] == '"period"  (2 places, confidence 0.75)' and result.code == 0
+    assert lines[1].startswith("  [1] handbook.txt") and lines[3].startswith("  [2] handbook.txt")
+    assert lines[4] == "      Another «period»." and lines[-1] == "4 passages read"
+    assert "Another «period»." in drt("show", "2").out
+    found = drt("ask", "Which period?", "--all", "--json").json
+    assert [len(answer["citations"]) for answer in found["answers"]] == [2]
+    (line,) = drt("ask", "-", "--all", "--jsonl", stdin="Which period?\n").out.splitlines()
+    assert json.loads(line)["type"] == "answers"
+    assert drt("ask", "Which zeppelin?", "--all").out.startswith("The document does not say.")
+    assert drt("ask", "Which period?", "--all", "--stream").code == 2

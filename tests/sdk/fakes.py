@@ -18,6 +18,7 @@ from drt_engine import errors
 from drt_engine.documents import Source, open_document
 from drt_engine.progress import report
 from drt_engine.results import (
+    AnswerGroup,
     Change,
     Citation,
     IngestProgress,
@@ -45,6 +46,7 @@ REPLACED = (
     "bench",
     "convert",
     "search",
+    "ask_all",
 )
 
 
@@ -220,6 +222,15 @@ class FakeEngine:
         if answer.found:
             yield from (answer.text[:3], answer.text[3:])
         yield answer
+
+    def ask_all(self, runtime: Any, store: Store, question: str, options: dict[str, Any]) -> Any:
+        """Every place of the word, each as an answer of its own."""
+        answer = self.ask(runtime, store, question, options=options)
+        cited = answer.citations if answer.found else ()
+        groups = tuple(AnswerGroup(one.quote, 0.75, (one,)) for one in cited[:1])
+        if len(cited) > 1:
+            groups = (AnswerGroup(cited[0].quote, 0.75, cited),)
+        return SimpleNamespace(groups=groups, passages_read=4, tokens_read=answer.tokens_read)
 
     def search(
         self, runtime: Any, store: Store, query: str, request: SearchRequest

@@ -57,6 +57,7 @@ def test_the_same_answers(engine: FakeEngine, handbook: Path, tmp_path: Path) ->
             questions = ["Which keeper?", "Which notice?"]
             assert [one.text async for one in assistant.ask_many(questions)] == ["keeper", "notice"]
             assert (await assistant.summarize(document)).text
+            assert (await assistant.ask_all("Which period?")).text == "period"
             (hit, *_) = (await assistant.search("period")).hits
             assert hit.sentence == "The notice period is thirty days."
             assert (await assistant.trace("Which period?")).tokens

@@ -21,6 +21,7 @@ def results(assistant: Assistant, handbook: Path) -> dict[str, Any]:
     document = report.documents[0]
     values = {
         "ask": answer.to_dict(),
+        "ask-all": assistant.ask_all("Which period?").to_dict(),
         "ask-line": {"type": "answer", **answer.to_dict()},
         "chat-line": assistant.ask("Which zeppelin?").to_dict(),
         "ingest": report.to_dict(),

@@ -1,0 +1,80 @@
+"""Every place that answers: exact, apart from each other, best first, the same answers together."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from drt_engine.answer.ask import AskOptions
+from drt_engine.answer.documents import documents_to_ask
+from drt_engine.answer.places import _grouped, _Place, ask_all
+from drt_engine.answer.quote import QuoteSpan
+from drt_engine.errors import ConfigError, QuestionError
+from drt_engine.retrieval.filters import Filters
+from drt_engine.store import Store
+from tests.engine.answer.test_reading import reading_runtime, store
+from tests.model_folder import runtime
+
+__all__ = ["store"]  # a fixture
+QUESTION = "How long is the notice period for a keeper?"
+
+
+def test_places_are_slices_and_come_best_first(store: Store) -> None:
+    result = ask_all(reading_runtime(), store, QUESTION, AskOptions(threshold=0.0))
+    assert result.groups and 1 < result.passages_read <= 32 and result.tokens_read > 0
+    confidences = [group.confidence for group in result.groups]
+    assert confidences == sorted(confidences, reverse=True)
+    citations = [citation for group in result.groups for citation in group.citations]
+    for number, citation in enumerate(citations):
+        assert store.text(citation.document, citation.start, citation.end) == citation.quote
+        for other in citations[:number]:
+            apart = citation.end <= other.start or other.end <= citation.start
+            assert apart or citation.document != other.document
+
+
+def test_the_threshold_and_filters_cut(store: Store) -> None:
+    every = ask_all(reading_runtime(), store, QUESTION, AskOptions(threshold=0.0))
+    limit = every.groups[0].confidence
+    best = ask_all(reading_runtime(), store, QUESTION, AskOptions(threshold=limit))
+    assert {group.confidence for group in best.groups} == {limit}
+    filters = AskOptions(threshold=0.0, filters=Filters(section="Fog"), top_k=2)
+    fog = ask_all(reading_runtime(), store, QUESTION, filters)
+    sections = {citation.section for group in fog.groups for citation in group.citations}
+    assert sections == {"Lighthouse manual > Fog"} and fog.passages_read <= 2
+
+
+def test_it_needs_quotes_and_a_reader(store: Store) -> None:
+    for wrong in (AskOptions(mode="free"), AskOptions(reread=False)):
+        with pytest.raises(ConfigError, match="expected mode 'quote'"):
+            ask_all(reading_runtime(), store, QUESTION, wrong)
+    with pytest.raises(ConfigError, match="a model that has a reader"):
+        ask_all(runtime(), store, QUESTION, AskOptions())
+    with pytest.raises(QuestionError, match="no words"):
+        ask_all(reading_runtime(), store, "?", AskOptions())
+
+
+def test_the_same_words_are_one_answer(store: Store) -> None:
+    row = store.document("manual.md")
+    text = store.text(row.id, 0, row.characters)
+    first, second = text.index("the bell rings"), text.index("the bell is")
+    places = [
+        (first + 4, 0.6, 4),
+        (second, 0.9, 8),
+        (second + 4, 0.7, 4),
+        (text.index("gun"), 1, 3),
+    ]
+    found = [
+        _Place(
+            QuoteSpan(
+                row.id, start, start + size, 1.0, cast(Any, SimpleNamespace(probability=0.5))
+            ),
+            p,
+        )
+        for start, p, size in places
+    ]
+    groups = _grouped(store, documents_to_ask(store, None), found)
+    assert [(group.text, group.confidence) for group in groups] == [("gun", 1), ("the bell", 0.9)]
+    # One place twice counts once, and articles make no difference.
+    assert [citation.quote for citation in groups[1].citations] == ["the bell", "bell"]
