@@ -31,6 +31,7 @@ from drt_engine.summary.candidates import Candidate
 from drt_engine.summary.selection import pick_sentences
 from drt_engine.summary.sentences.features import FEATURES, Described, described_sentences
 from drt_engine.summary.sentences.prose import placed_sentences, quotable, section_names
+from drt_engine.summary.sentences.weights import READING
 from drt_engine.text.words import STOP_WORDS
 
 LONGEST_DOCUMENT = 60_000  # characters
@@ -151,8 +152,9 @@ def fitted(cases: Sequence[Case]) -> Tensor:
 
 def scores(cases: Sequence[Case], weights: Tensor) -> Iterator[tuple[str, float, float]]:
     """Yield source and ROUGE-1 of the summary and of TextRank's, for each document."""
+    reading = torch.tensor([READING.get(name, 0.0) for name in FEATURES], dtype=torch.double)
     for case in cases:
-        values = (case.features.double() @ weights).tolist()
+        values = (case.features.double() @ (weights + reading)).tolist()
         candidates = [
             Candidate.of(sentence, value, retrieved=0.0)
             for sentence, value in zip(case.sentences, values, strict=True)

@@ -52,6 +52,7 @@ class Candidate:
     previous: int | None = None
     is_dangling: bool = False
     is_prose: bool = True
+    is_item: bool = False
 
     @classmethod
     def of(cls, described: Described, score: float, *, retrieved: float) -> Candidate:
@@ -68,6 +69,7 @@ class Candidate:
             previous=sentence.previous,
             is_dangling=is_dangling(sentence.text),
             is_prose=sentence.grade == PROSE,
+            is_item=sentence.is_item,
         )
 
 

@@ -16,16 +16,19 @@ from drt_engine.text.words import content_words
 
 _KEYWORDS = 12
 _SHORT_TEXT = 25  # sentences; what is shorter is an abstract, a mail or a notice
+_OPENING = 5  # sentences after which the opening counts half
 _LARGEST_COUNT, _LARGEST_DEGREE = 40, 3.0
 _PLAIN = """
     first early log_number length length_squared short names digits commas brackets quotes question
     speaker item opens_paragraph opens_section dangling self
     short_text_place short_text_end short_text_start long_text_place long_text_end long_text_start
+    short_text_opening long_text_opening
     frequency log_frequency degree keywords keyword_share title heading unique
 """
+_CUES = {f"cue_{name}": cue for name, cue in wording.CUES.items()}
 FEATURES = (
     *_PLAIN.split(),
-    *(f"cue_{name}" for name in wording.CUES),
+    *_CUES,
     *(f"section_{name}" for name in wording.SECTIONS),
     *(f"section_{name}_opens" for name in wording.SECTIONS),
 )
@@ -111,8 +114,8 @@ def _features(
     features[f"{scale}_place"] = place
     features[f"{scale}_end"] = float(place > 0.85)
     features[f"{scale}_start"] = float(place < 0.15)
-    for name, cue in wording.CUES.items():
-        features[f"cue_{name}"] = float(cue.search(text) is not None)
+    features[f"{scale}_opening"] = 1 / (1 + number / _OPENING)
+    features |= {name: 1.0 for name, cue in _CUES.items() if cue.search(text)}
     kind = wording.section_kind(sentence.section) if sentence.section else None
     if kind is not None:
         features[f"section_{kind}"] = 1.0

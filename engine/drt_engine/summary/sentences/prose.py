@@ -6,6 +6,7 @@ licences and notices that publishers put around a text.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,6 +17,7 @@ from drt_engine.text.sentences import is_heading, sentence_spans
 
 PROSE, FRAGMENT, OTHER = 2, 1, 0  # grades
 _SHORTEST, _LONGEST = 6, 70  # words of a sentence in a summary
+_FEWEST_FRAGMENTS = 4  # one fragment in so many sentences, or all are taken
 _WHOLE: frozenset[BlockKind] = frozenset(("paragraph", "item", "field"))
 
 
@@ -63,7 +65,8 @@ def placed_sentences(
         while line_number < len(lines) - 1 and lines[line_number][0].end <= start:
             line_number += 1
         kind = lines[line_number][1]
-        mark = wording.item_mark_length(sentence)
+        item_mark = wording.item_mark_length(sentence)
+        mark = item_mark or wording.comment_mark_length(sentence)
         between = text[last_end - base : start - base]
         opens_paragraph = "\n\n" in between or bool(mark) or not out or opens_section
         placed = PlacedSentence(
@@ -72,7 +75,7 @@ def placed_sentences(
             text=sentence[mark:],
             section=section,
             grade=_grade(sentence[mark:], kind, section),
-            is_item=kind == "item" or mark > 0,
+            is_item=kind == "item" or item_mark > 0,
             previous=None if opens_paragraph else last_end,
             opens_section=opens_section,
         )
@@ -96,7 +99,10 @@ def quotable(sentences: Sequence[PlacedSentence]) -> list[int]:
     They are prose, without notices unless the document is one. A document of tables, headings or
     scraps is summarised by what it has.
     """
-    best = max((sentence.grade for sentence in sentences), default=OTHER)
+    counts = Counter(sentence.grade for sentence in sentences)
+    if not counts[PROSE] and _FEWEST_FRAGMENTS * counts[FRAGMENT] < len(sentences):
+        return list(range(len(sentences)))
+    best = PROSE if counts[PROSE] else FRAGMENT
     numbers = [number for number, s in enumerate(sentences) if s.grade == best]
     own_text = [number for number in numbers if not sentences[number].is_notice]
     return own_text if 2 * len(own_text) > len(numbers) else numbers
@@ -106,11 +112,11 @@ def _grade(sentence: str, kind: BlockKind, section: str) -> int:
     length = len(sentence.split())
     if kind not in _WHOLE and kind != "quote" or is_heading(sentence):
         return OTHER
-    if wording.is_code(sentence):
+    if length < _SHORTEST or wording.is_code(sentence):
         return OTHER
     if (
         kind == "quote"
-        or not _SHORTEST <= length <= _LONGEST
+        or length > _LONGEST
         or not wording.is_whole(sentence)
         or (section and wording.is_back_matter(section))
     ):
@@ -121,11 +127,14 @@ def _grade(sentence: str, kind: BlockKind, section: str) -> int:
 def _with_notices_marked(sentences: Sequence[PlacedSentence]) -> Iterator[PlacedSentence]:
     """Yield the sentences, those of paragraphs with the words of a notice marked as such."""
     paragraph: list[PlacedSentence] = []
+    is_notice = False
     for sentence in [*sentences, None]:
         if sentence is not None and (sentence.previous is not None or not paragraph):
             paragraph.append(sentence)
             continue
-        is_notice = any(wording.is_notice(member.text) for member in paragraph)
+        is_notice = any(wording.is_notice(member.text) for member in paragraph) or (
+            is_notice and paragraph[0].is_item  # the conditions of a licence
+        )
         for member in paragraph:
             yield replace(member, is_notice=True) if is_notice else member
         paragraph = [] if sentence is None else [sentence]

@@ -14,10 +14,20 @@ _ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]*_`」』]*(?:\[\d{1,3}\])
 _ITEM_MARK = re.compile(
     r"(?:[-*+•–‣▪●◦\uf0b7]|\(?(?:\d{1,3}|[A-Za-z]|[ivxlc]{1,5})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?"
 )
+_COMMENT_MARK = re.compile(r"(?:\"\"\"|'''|/\*+!?|//+)\s*")
+_OTHER = re.compile(r"[^\w\s]|[\d_]")  # neither letters nor spaces
 _CODE = re.compile(
     r"[{};]\s|\w\(\)|\w\[\w*\]|[=!<>]=|[-=]>|\$\(|\\\w+\{|</?\w+>|\b\w+\(\w+, |^\s*[#>%@]|^\.\. "
-    r"|\w_\w+_\w"
+    r"|\w_\w+_\w|\\[a-z]+"
 )
+# One of these is enough: the ends of statements and comments.
+_STATEMENT = re.compile(r"\);|\*/|/\*|\{\s*$|\}\s*$|^(?:def|class|import|return) \S+$")
+_FIELD = re.compile(
+    r"(?:subject|from|to|cc|date|title|authors?|status|version|created|type|tags?|keywords|category"
+    r"|language|release date|discussions-to|requires|replaces|layout|permalink|copyright)\s*:",
+    re.IGNORECASE,
+)
+_BRACKETED = re.compile(r"\[(?:\d+\]|[A-Z][\w ']{0,30}:)")
 
 
 def _phrases(text: str) -> str:
@@ -45,7 +55,7 @@ _CONNECTIVES = _phrases(
 _PRONOUNS = _phrases(
     """
     he, she, they, his, her, hers, him, their, theirs, them, its, that, these, those, such, it,
-    here, both, another, others?, either, neither, the (?:former|latter|same|above|following)
+    here, both, another, others?, either, neither, the (?:former|latter|same|above)
     """
 )
 _DANGLING = re.compile(rf"(?:{_CONNECTIVES}|{_PRONOUNS})\b", re.IGNORECASE)
@@ -53,11 +63,11 @@ _DANGLING = re.compile(rf"(?:{_CONNECTIVES}|{_PRONOUNS})\b", re.IGNORECASE)
 _EXPLETIVE = re.compile(r"it (?:is|was|has been)\b[^.]{0,40}\b(?:that|to)\b", re.IGNORECASE)
 _DOCUMENTS = _phrases(
     """
-    paper, article, document, work, study, report, guide, handbook, manual, book, chapter, section,
-    page, proposal, standard, specification, policy, agreement, contract, notebook, tutorial, essay,
-    survey, thesis, module, library, package, recipe, rfc, pep, [a-z]?eip, erc, bip, cip, sip, kep,
-    enhancement, faq, project, program, file, introduction, collection, version, release, framework,
-    tool, software, licen[cs]e, site, website, app, application, service, product, repository, api
+    paper, article, document, work, study, report, guide, handbook, manual, book, proposal,
+    standard, specification, policy, agreement, contract, notebook, tutorial, essay, survey, thesis,
+    module, library, package, recipe, rfc, pep, [a-z]?eip, erc, bip, cip, sip, kep, enhancement,
+    faq, project, program, introduction, collection, framework, tool, software, licen[cs]e, site,
+    website, app, application, service, product, repository, api
     """
 )
 _SELF = re.compile(
@@ -121,12 +131,12 @@ _BACK_MATTER = re.compile(
     + _phrases(
         r"""
         references?, bibliography, acknowledge?ments?, licen[cs](?:e|es|ing), copyright\b.*,
-        legal notice, colophon, about the authors?, authors?, contributors?, credits,
-        further reading, see also, external links, dedication, table of contents, contents, index,
-        notes, footnotes, trademarks?, disclaimer, change ?log, revision history, document history,
-        implementation history, present, attendees, participants, links, funding,
-        author contributions, competing interests, supporting information, ethics statement,
-        data availability
+        (?:a )?notes? on (?:copyright|licen[cs]\w+), legal notice, colophon, about the authors?,
+        authors?, contributors?, credits, further reading, see also, external links, dedication,
+        table of contents, contents, index, notes, footnotes, trademarks?, disclaimer, change ?log,
+        revision history, document history, implementation history, present, attendees,
+        participants, links, funding, author contributions, competing interests,
+        supporting information, ethics statement, data availability
         """
     )
     + r")\W*\Z",
@@ -153,20 +163,32 @@ _NAME_WORDS = word_set("the this these a an in on at of for and or but")
 
 
 def is_whole(text: str) -> bool:
-    """Return whether a sentence begins as sentences begin and has its full stop."""
+    """Return whether a sentence begins as sentences begin and has its full stop.
+
+    Header fields, notes in brackets and headings in capitals are none.
+    """
     head = text.lstrip(_LEADING_MARKS)[:1]
-    return bool(head) and not head.islower() and head.isalnum() and _ENDED.search(text) is not None
+    if not head.isalnum() or head.islower() or _ENDED.search(text) is None:
+        return False
+    return not (_FIELD.match(text) or _BRACKETED.match(text) or text.isupper())
 
 
 def is_code(text: str) -> bool:
     """Return whether a text has the signs of program code or markup, or few letters."""
-    letters = sum(c.isalpha() or c.isspace() for c in text)
-    return "|" in text or letters < 0.78 * len(text) or len(_CODE.findall(text)) > 1
+    if "|" in text or len(_OTHER.findall(text)) > 0.22 * len(text) or _STATEMENT.search(text):
+        return True
+    return len(_CODE.findall(text)) > 1
 
 
 def item_mark_length(text: str) -> int:
     """Return how many characters the bullet or number takes that an item begins with, or 0."""
     match = _ITEM_MARK.match(text)
+    return match.end() if match else 0
+
+
+def comment_mark_length(text: str) -> int:
+    """Return how many characters open the comment or docstring that a text begins with, or 0."""
+    match = _COMMENT_MARK.match(text)
     return match.end() if match else 0
 
 
