@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -111,6 +111,8 @@ def sentence_candidates(
             score += _CHUNK_FOCUS * math.log(entry.relevance)
             score += _WORD_FOCUS * len(sentence.words & focus_words) / len(focus_words)
         candidates.append(Candidate.of(sentence, score, retrieved=entry.centrality / total))
+    if candidates and candidates[0].previous is None:
+        candidates[0] = replace(candidates[0], is_dangling=False)  # "This is ..." opens a text, too
     return candidates
 
 

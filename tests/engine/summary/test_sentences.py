@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,8 @@ def test_what_needs_the_sentence_before_it(sentence: str, dangling: bool) -> Non
 def test_fragments_code_and_notices() -> None:
     assert all(map(is_whole, ("Bees sleep (at night).", "_Bees_ sleep.[1]", "蜜蜂。")))
     assert not any(map(is_whole, ("bees sleep.", "Bees sleep", "Bees sleep:", "...", "")))
+    others = ("BLACK CAT AND THE SABLE.", "Subject: Bees again?", "[Footnote 2: Bees sleep.]")
+    assert not any(map(is_whole, (*others, "The offset is computed as follows.")))
     assert is_code("for (i = 0; i < n; i++) { sum(i); }") and is_code("a | b")
     assert not is_code("Bees (of every kind) sleep at night; wasps do not.")
     assert is_notice("Copyright (c) 2020 Ann Lee.") and is_notice("All rights reserved.")
@@ -152,6 +155,9 @@ def test_a_dangling_sentence_follows_its_own_or_is_left_out() -> None:
     assert pick_sentences([first, second, third], 6) == [third]
     assert pick_sentences([first, second, third], 15) == [first, third]
     assert pick_sentences([first, second, third], 21) == [first, second, third]
+    # Items of a list do not fill what prose leaves.
+    item = replace(third, is_item=True, score=0.05)
+    assert pick_sentences([first, item], 20) == [first]
     # A text that has nothing else still has a summary.
     assert pick_sentences([second], 20) == [second]
 

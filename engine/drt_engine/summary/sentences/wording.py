@@ -27,6 +27,7 @@ _FIELD = re.compile(
     r"|language|release date|discussions-to|requires|replaces|layout|permalink|copyright)\s*:",
     re.IGNORECASE,
 )
+_LEAD_IN = re.compile(r"\b(?:as follows|the following)\W*\Z", re.IGNORECASE)
 _BRACKETED = re.compile(r"\[(?:\d+\]|[A-Z][\w ']{0,30}:)")
 
 
@@ -71,7 +72,8 @@ _DOCUMENTS = _phrases(
     """
 )
 _SELF = re.compile(
-    rf"\b(?:this|the present|our) (?:\w+[ -]){{0,2}}(?:{_DOCUMENTS})\b|\bhere,? (?:we|i)\b",
+    rf"\W*(?:in |the \w+ of )?(?:this|the present|our) (?:\w+[ -]){{0,2}}(?:{_DOCUMENTS})\b"
+    r"|\W*here,? (?:we|i)\b",
     re.IGNORECASE,
 )
 _THIS = re.compile(r"this\b", re.IGNORECASE)
@@ -165,12 +167,13 @@ _NAME_WORDS = word_set("the this these a an in on at of for and or but")
 def is_whole(text: str) -> bool:
     """Return whether a sentence begins as sentences begin and has its full stop.
 
-    Header fields, notes in brackets and headings in capitals are none.
+    Header fields, notes in brackets, headings in capitals and what leads in a list are none.
     """
     head = text.lstrip(_LEADING_MARKS)[:1]
     if not head.isalnum() or head.islower() or _ENDED.search(text) is None:
         return False
-    return not (_FIELD.match(text) or _BRACKETED.match(text) or text.isupper())
+    is_other = _FIELD.match(text) or _BRACKETED.match(text) or _LEAD_IN.search(text)
+    return not (is_other or text.isupper())
 
 
 def is_code(text: str) -> bool:
@@ -201,8 +204,8 @@ def is_dangling(text: str) -> bool:
 
 
 def is_about_itself(text: str) -> bool:
-    """Return whether a sentence says something about its own document ("This guide ...")."""
-    return _SELF.search(text) is not None
+    """Return whether a sentence begins with its own document ("This guide ...")."""
+    return _SELF.match(text) is not None
 
 
 def is_notice(text: str) -> bool:
