@@ -14,7 +14,14 @@ from drt_engine.summary.sentences.features import FEATURES, described_sentences
 from drt_engine.summary.sentences.prose import PROSE, PlacedSentence
 from drt_engine.summary.sentences.tables import describe_table
 from drt_engine.summary.sentences.weights import WEIGHTS, sentence_score
-from drt_engine.summary.sentences.wording import is_code, is_dangling, is_notice, is_whole
+from drt_engine.summary.sentences.wording import (
+    is_code,
+    is_dangling,
+    is_notice,
+    is_whole,
+    item_mark_length,
+    opening_mark_length,
+)
 from drt_engine.summary.summarize import summarize
 from tests.model_folder import library, read_text, runtime, text_of
 
@@ -128,6 +135,14 @@ def test_fragments_code_and_notices() -> None:
     assert not is_code("Bees (of every kind) sleep at night; wasps do not.")
     assert is_notice("Copyright (c) 2020 Ann Lee.") and is_notice("All rights reserved.")
     assert not is_notice("Tenants need the permission of the owner.")
+
+
+def test_marks_before_a_sentence() -> None:
+    marks = ("7.1 ", '"""', "/* ", "// ")
+    assert [opening_mark_length(f"{mark}Bees sleep.") for mark in marks] == [4, 3, 3, 3]
+    assert item_mark_length("- [ ] Bees sleep.") == 6 and item_mark_length("(iv) Bees sleep.") == 5
+    for text in ("7.1 million bees sleep.", "2.4 GHz radios wake bees.", "Bees sleep."):
+        assert opening_mark_length(text) == item_mark_length(text) == 0
 
 
 def placed(text: str, start: int, *, previous: int | None = None) -> PlacedSentence:

@@ -66,7 +66,7 @@ def placed_sentences(
             line_number += 1
         kind = lines[line_number][1]
         item_mark = wording.item_mark_length(sentence)
-        mark = item_mark or wording.comment_mark_length(sentence)
+        mark = item_mark or wording.opening_mark_length(sentence)
         between = text[last_end - base : start - base]
         opens_paragraph = "\n\n" in between or bool(mark) or not out or opens_section
         placed = PlacedSentence(

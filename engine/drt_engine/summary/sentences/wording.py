@@ -14,7 +14,10 @@ _ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]*_`」』]*(?:\[\d{1,3}\])
 _ITEM_MARK = re.compile(
     r"(?:[-*+•–‣▪●◦\uf0b7]|\(?(?:\d{1,3}|[A-Za-z]|[ivxlc]{1,5})[.)])[ \t]+(?:\[[ xX]\][ \t]+)?"
 )
-_COMMENT_MARK = re.compile(r"(?:\"\"\"|'''|/\*+!?|//+)\s*")
+# What opens a comment or a docstring, and the number of a clause: "7.1 All notebooks ...".
+_OPENING_MARK = re.compile(
+    r"(?:\"\"\"|'''|/\*+!?|//+)\s*|\d{1,3}(?:\.\d{1,3}){1,4}\.?\s+(?=[A-Z][a-z]*\s)"
+)
 _OTHER = re.compile(r"[^\w\s]|[\d_]")  # neither letters nor spaces
 _CODE = re.compile(
     r"[{};]\s|\w\(\)|\w\[\w*\]|[=!<>]=|[-=]>|\$\(|\\\w+\{|</?\w+>|\b\w+\(\w+, |^\s*[#>%@]|^\.\. "
@@ -189,9 +192,9 @@ def item_mark_length(text: str) -> int:
     return match.end() if match else 0
 
 
-def comment_mark_length(text: str) -> int:
-    """Return how many characters open the comment or docstring that a text begins with, or 0."""
-    match = _COMMENT_MARK.match(text)
+def opening_mark_length(text: str) -> int:
+    """Return how many characters open the comment or number the clause that a text is, or 0."""
+    match = _OPENING_MARK.match(text)
     return match.end() if match else 0
 
 
