@@ -212,6 +212,8 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     expect(ANSWER in drt(f"show {handle} --open", PATH=_viewer()), "show --open")
     plain = drt(f"ask '{QUESTION}' --doc {agreement} --explain --top-k 6 --no-reread")
     expect("confidence" in plain, f"ask --explain: {plain}")
+    noted = drt(f"ask '{QUESTION}' --doc {agreement} --markdown")
+    expect(ANSWER in noted and "[^1]: " in noted, f"ask --markdown: {noted}")
     streamed = drt(f"ask '{QUESTION}' --doc {agreement} --stream --retriever lexical --reread")
     expect(ANSWER in streamed, f"ask --stream: {streamed}")
     lines = drt("ask - --jsonl --retriever landmark", stdin=f"{QUESTION}\nWho is the cook?\n")

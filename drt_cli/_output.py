@@ -136,10 +136,15 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
         say(one_line(value), bold=True)
         say(f"  {label}{one_line(citation.title)}, {name} in the file's metadata, not in its text")
         return
-    say(f'"{one_line(citation.quote)}"', bold=True)
+    begin, end = marks()
+    if citation.span == citation.quote:
+        say(f'"{one_line(citation.quote)}"', bold=True)
+    else:
+        say(f'"{marked(citation.quote, citation.span, begin=begin, end=end)}"')
     say(f"  {label}{place(citation)}")
+    if one_line(citation.quote) not in one_line(citation.context):
+        return  # a list, which has more than one sentence
     if one_line(citation.context) != one_line(citation.quote):
-        begin, end = marks()
         sentence = marked(citation.context, citation.quote, begin=begin, end=end)
         if sentence:
             say(f"  {sentence}", hanging=2)
@@ -161,7 +166,7 @@ def print_passage(answer: Answer, citation: Citation) -> None:
 
 def marks() -> tuple[str, str]:
     """Return what is printed before and after a quote in its text."""
-    return ("\x1b[4m", "\x1b[24m") if styled() else ("«", "»")
+    return ("\x1b[1m", "\x1b[22m") if styled() else ("«", "»")
 
 
 def print_answer(answer: Answer) -> None:
@@ -174,7 +179,9 @@ def print_answer(answer: Answer) -> None:
 
 
 def print_evidence(answer: Answer) -> None:
-    """Print the evidence of an answer: its citations and the confidence."""
+    """Print the evidence of an answer: yes or no, its citations, and the confidence."""
+    if answer.verdict is not None:
+        click.secho(f"{answer.verdict.capitalize()}.", bold=True)
     for number, citation in enumerate(answer.citations, start=1):
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()

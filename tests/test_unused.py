@@ -22,8 +22,9 @@ OFFERED = {
     "poisoned",
     "poisoned_memory",
 }
-# Called by what is not Python of ours: click, Triton, io and mcp.
+# Called by what is not Python of ours: click, Triton, io, notebooks and mcp.
 HOOKS = {
+    "_repr_html_",
     "allocate",
     "format_commands",
     "list_resources",

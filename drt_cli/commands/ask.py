@@ -74,6 +74,12 @@ KEY = "DRT_WRITER_KEY"
 )
 @retrieval_options
 @answer_options
+@click.option(
+    "--markdown",
+    "as_markdown",
+    is_flag=True,
+    help="Print Markdown, each place as a footnote.",
+)
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -86,6 +92,7 @@ def command(
     every_place: bool,
     explain: bool,
     stream: bool,
+    as_markdown: bool,
     as_json: bool,
     as_lines: bool,
     documents: tuple[str, ...],
@@ -114,6 +121,11 @@ def command(
     if every_place and (session or explain or stream or writer or options["mode"] != "quote"):
         raise click.UsageError(
             "--all has no --session, --explain, --stream, --writer or --mode free."
+        )
+    if as_markdown and (stream or as_json or as_lines or every_place or writer):
+        raise click.UsageError(
+            "--markdown prints whole answers as text; use it without --stream, --json, --jsonl,"
+            " --all and --writer."
         )
     if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
@@ -155,7 +167,7 @@ def command(
                 answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
             else:
                 answer = asker.ask(text, **options)
-                _print_whole(answer, as_json=as_json, as_lines=as_lines)
+                _print_whole(answer, as_json=as_json, as_lines=as_lines, as_markdown=as_markdown)
             remember(assistant.library.path, text, answer.citations)
             if explain and answer.trace is not None:
                 _print_trace(answer.trace, on_stderr=as_json or as_lines)
@@ -198,9 +210,11 @@ def _questions() -> Iterator[str]:
             yield line.strip()
 
 
-def _print_whole(answer: Answer, *, as_json: bool, as_lines: bool) -> None:
+def _print_whole(answer: Answer, *, as_json: bool, as_lines: bool, as_markdown: bool) -> None:
     if as_json:
         print_json(answer.to_dict())
+    elif as_markdown:
+        click.echo(answer.as_markdown())
     elif as_lines:
         print_line({"type": "answer", **answer.to_dict()})
     else:

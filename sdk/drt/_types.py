@@ -340,6 +340,18 @@ class Answer:
         """The sentence around the first citation's quote; empty without a citation."""
         return self.citations[0].sentence if self.citations else ""
 
+    def as_markdown(self) -> str:
+        """Return the answer as Markdown: the words that answer in bold, places as footnotes."""
+        from . import _render
+
+        return _render.as_markdown(self)
+
+    def _repr_html_(self) -> str:
+        """Return the answer as a notebook shows it."""
+        from . import _render
+
+        return _render.as_html(self)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in the documented JSON of ``ask``."""
         return {

@@ -47,6 +47,28 @@ def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
     assert lines[-1] == "confidence 0.12"
 
 
+def test_a_likely_passage_is_said_to_be_one(drt: Drt, handbook: Path) -> None:
+    result = drt("ask", "Which zeppelin is likely?", handbook)
+    lines = result.out.splitlines()
+    assert lines[0] == "The document probably says it here:"
+    assert lines[2].startswith("  Before. ") and "«the»" in lines[2].lower()
+    assert lines[3].startswith("  [1] handbook.txt") and lines[-1] == "confidence 0.12"
+    assert drt("ask", "--json", "Which zeppelin is likely?", handbook).json["state"] == "likely"
+
+
+def test_markdown_marks_the_words_and_notes_the_places(drt: Drt, handbook: Path) -> None:
+    text = drt("ask", "--markdown", "Which period?", handbook).out
+    assert text.startswith(
+        "The notice **period** is thirty days.[^1]\n\n[^1]: handbook.txt, page 3"
+    )
+    likely = drt("ask", "--markdown", "Which zeppelin is likely?", handbook).out
+    assert likely.startswith("The document probably says it here:\n\nBefore. ")
+    wrong = drt("ask", "--markdown", "--json", "Which period?", handbook)
+    assert (
+        wrong.code == 2 and "--markdown prints whole answers as text; use it without" in wrong.err
+    )
+
+
 def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
@@ -192,7 +214,7 @@ def test_another_models_library_is_a_sentence(drt: Drt, engine: FakeEngine, hand
     assert "fake-1" in result.err and "fake-2" in result.err and result.err.count("\n") == 1
 
 
-def test_a_terminal_shows_the_quote_underlined(
+def test_a_terminal_shows_the_quote_in_bold(
     drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Terminal(io.StringIO):
@@ -202,7 +224,7 @@ def test_a_terminal_shows_the_quote_underlined(
     screen = Terminal()
     monkeypatch.setattr(sys, "stdout", screen)
     drt("ask", "Which period?", handbook)
-    assert "The notice \x1b[4mperiod\x1b[24m is thirty days." in screen.getvalue()
+    assert "The notice \x1b[1mperiod\x1b[22m is thirty days." in screen.getvalue()
 
 
 UNSAVED = "drt: the question was answered, but the conversation was not saved: the disk is full.\n"

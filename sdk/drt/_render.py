@@ -1,0 +1,91 @@
+"""Answers as Markdown and HTML, with the words that answer in bold inside their sentence."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ._types import Answer, Citation
+
+_HEADS = {
+    "likely": "The document probably says it here:",
+    "none": "The document does not say.",
+}
+# C0 and C1 controls, and bidirectional ones that can show text in another order.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+_MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#|~&])")
+
+
+def as_markdown(answer: Answer) -> str:
+    """Return a paragraph of the answer, or of the likely passage, and its places as footnotes."""
+    lines = _lines(answer, escape=_markdown, bold=lambda text: f"**{text}**")
+    places = [
+        f"[^{number}]: {_markdown(_place(citation))}"
+        for number, citation in enumerate(answer.citations, start=1)
+    ]
+    return "\n".join([*lines, "", *places] if places else lines)
+
+
+def as_html(answer: Answer) -> str:
+    """Return the same as HTML for a notebook; nothing of a document is markup there."""
+    lines = _lines(answer, escape=_html, bold=lambda text: f"<b>{text}</b>", note="<sup>{}</sup>")
+    places = [f"<li>{_html(_place(citation))}</li>" for citation in answer.citations]
+    body = "".join(f"<p>{line}</p>" for line in lines if line)
+    return f"<div>{body}<ol>{''.join(places)}</ol></div>" if places else f"<div>{body}</div>"
+
+
+def _lines(
+    answer: Answer,
+    *,
+    escape: Callable[[str], str],
+    bold: Callable[[str], str],
+    note: str = "[^{}]",
+) -> list[str]:
+    """Return the state in words, then each quote in its sentence, with the number of its place."""
+    lines: list[str] = []
+    if answer.state != "answer":
+        lines = [escape(_HEADS[answer.state]), ""]
+    elif answer.mode == "free":
+        lines = [escape(answer.text), ""]
+    elif answer.verdict is not None:
+        lines = [bold(f"{answer.verdict.capitalize()}."), ""]
+    for number, citation in enumerate(answer.citations, start=1):
+        around = answer.passage if answer.state == "likely" else citation.sentence
+        quote = citation.quote if citation.metadata is None else citation.metadata
+        lines += [_emphasised(around, quote, citation.span, escape, bold) + note.format(number), ""]
+    return lines[:-1]
+
+
+def _emphasised(
+    around: str, quote: str, span: str, escape: Callable[[str], str], bold: Callable[[str], str]
+) -> str:
+    """Return the text around a quote, or the quote where it is longer, with the span in bold."""
+    text = around if quote in around else quote
+    before, found, after = text.partition(span if span in text and span else quote)
+    return escape(before) + (bold(escape(found)) if found else "") + escape(after)
+
+
+def _place(citation: Citation) -> str:
+    """Return title, page or section, and handle."""
+    parts = [citation.title]
+    if citation.page is not None:
+        parts.append(f"page {citation.page}")
+    if citation.section:
+        parts.append(citation.section)
+    return ", ".join([*parts, citation.handle])
+
+
+def _plain(text: str) -> str:
+    """Return text on one line without control characters; spaces at its ends stay."""
+    return re.sub(r"\s+", " ", _UNSAFE.sub(" ", text))
+
+
+def _markdown(text: str) -> str:
+    return _MARKDOWN.sub(r"\\\1", _plain(text))
+
+
+def _html(text: str) -> str:
+    return html.escape(_plain(text))
