@@ -13,12 +13,13 @@ from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.result import Draft
 from drt_engine.answer.table_lookup import look_up
+from drt_engine.answer.table_totals import compare, total
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.table_rows import table_rows
+from drt_engine.text.table_rows import Cell, TableRow, table_rows
 
 # The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
@@ -26,6 +27,8 @@ PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
 _MARGIN = 2_000  # characters around a retrieved chunk
 _MOST_DOCUMENTS = 2
+_LEAST_SHARE = 0.6  # of a text's characters that are rows of its one table
+_MOST_CITATIONS = 12  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 
 
@@ -36,26 +39,56 @@ def table_answer(
     question: str,
     passages: Sequence[Passage],
 ) -> Draft | None:
-    """Return the cell that answers ``question``, None where no cell clearly does.
+    """Return the cell that answers ``question``, or a count or a sum with the cells it rests on.
 
-    ``passages`` are the retrieved ones, best first.
+    None where neither is clear. ``passages`` are the retrieved ones, best first.
     """
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
         document = documents.row(document_id)
         for text, offset, probability in _texts(view, document, passages):
-            rows = table_rows(text, whole=len(text) == document.characters)
+            whole = len(text) == document.characters
+            rows = table_rows(text, whole=whole)
             if not rows:
                 continue
             similarity = similarity or WordSimilarity(
                 runtime.model.embedding, lambda word: runtime.tokenizer.encode(word).ids
             )
-            answer = look_up(question, rows, similarity)
-            if answer is not None:
-                start, end = offset + answer.cell.start, offset + answer.cell.end
-                citation = cite(view, document, start, end, probability)
-                return Draft(citation.quote, True, PRECISION, (citation,))
+            text_of_answer, cells = _answer(
+                question, rows, similarity, table_characters=len(text) if whole else None
+            )
+            if cells:
+                citations = [
+                    cite(view, document, offset + cell.start, offset + cell.end, probability)
+                    for cell in cells[:_MOST_CITATIONS]
+                ]
+                answer = text_of_answer or citations[0].quote
+                return Draft(answer, True, PRECISION, tuple(citations))
     return None
+
+
+def _answer(
+    question: str,
+    rows: Sequence[TableRow],
+    similarity: WordSimilarity,
+    *,
+    table_characters: int | None,
+) -> tuple[str, tuple[Cell, ...]]:
+    """Return the answer's text, "" where it is that of its first cell, and the cells it rests on.
+
+    Rows are only counted and summed in a document that is one table, of ``table_characters``: of a
+    part, which has None, some rows may be missing.
+    """
+    compared = compare(question, rows, similarity)
+    if compared is not None:
+        return compared.text, compared.cells
+    row_characters = sum(row.end - row.start for row in rows)
+    if table_characters and row_characters > _LEAST_SHARE * table_characters:
+        computed = total(question, rows, similarity)
+        if computed is not None:
+            return computed.text, computed.cells
+    answer = look_up(question, rows, similarity)
+    return "", () if answer is None else (answer.cell,)
 
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:

@@ -94,7 +94,7 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
             word
             for word in remaining
             if not any(
-                _name_similarity(word, name, similarity) >= _SAME_WORD for name in matched_columns
+                name_similarity(word, name, similarity) >= _SAME_WORD for name in matched_columns
             )
         ]
         if not remaining:
@@ -117,7 +117,7 @@ def _asks_for_row(
         return False
     words_before_value = [word for word in table_words(question) if word not in match.words]
     return len(matched_columns) == 1 and any(
-        _name_similarity(word, name, similarity) >= _SYNONYM
+        name_similarity(word, name, similarity) >= _SYNONYM
         for word in words_before_value[1:]
         for name in matched_columns
         if word not in STOP_WORDS
@@ -134,7 +134,7 @@ def table_words(text: str) -> list[str]:
 
 def stem(word: str) -> str:
     """Return a word without its commonest English endings, for comparing two words."""
-    for ending in ("ing", "ies", "es", "s", "ed"):
+    for ending in ("ing", "ies", "es", "s", "ed", "y"):
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
@@ -219,6 +219,11 @@ def _names_another_row(question: str, match: _RowMatch, rows: Sequence[TableRow]
     return False
 
 
+def best_column(words: Sequence[str], cells: Sequence[Cell], similarity: Similarity) -> Cell | None:
+    """Return the cell whose column some words name, None where that is not clear."""
+    return _best_cell("", words, cells, similarity)
+
+
 def _best_cell(
     question: str, remaining: Sequence[str], cells: Sequence[Cell], similarity: Similarity
 ) -> Cell | None:
@@ -273,13 +278,13 @@ def _extreme(
     remaining = [
         word
         for word in query_words
-        if _name_similarity(word, rows[0].cells[0].column, similarity)
-        < max((_name_similarity(word, cell.column, similarity) for cell in numbers), default=0.0)
+        if name_similarity(word, rows[0].cells[0].column, similarity)
+        < max((name_similarity(word, cell.column, similarity) for cell in numbers), default=0.0)
     ]
     cell = _best_cell("", remaining, numbers, similarity)
     if cell is None or any(
         max(
-            _name_similarity(word, name, similarity)
+            name_similarity(word, name, similarity)
             for name in (cell.column, rows[0].cells[0].column)
         )
         < _LEAST_MEANING
@@ -308,7 +313,8 @@ def _all_numbers(column: str, rows: Sequence[TableRow]) -> bool:
     return all(_NUMBER.fullmatch(cell.text) for cell in cells)
 
 
-def _name_similarity(word: str, name: str, similarity: Similarity) -> float:
+def name_similarity(word: str, name: str, similarity: Similarity) -> float:
+    """Return the similarity of a word to the nearest word of a column's name."""
     return max(
         (_similar(word, name_word, similarity) for name_word in table_words(name)), default=0.0
     )

@@ -44,6 +44,7 @@ _GROUPS = tuple(
         "mail email address",
         "website url web site homepage link",
         "username account handle login user",
+        "company firm business organisation organization corporation enterprise",
         "country nation state",
         "town city place",
         "language tongue spoken speaks",

@@ -41,6 +41,15 @@ def test_the_cell_is_cited_whichever_rows_were_retrieved(store: Store, top_k: in
         assert name in citation.context
 
 
+def test_rows_are_counted_and_compared_with_their_cells_as_citations(store: Store) -> None:
+    options = AskOptions(threshold=0.9)
+    counted = ask(runtime(), store, "How many keepers are listed?", options)
+    assert (counted.text, len(counted.citations)) == (str(len(NAMES)), len(NAMES))
+    assert {citation.quote for citation in counted.citations} == set(NAMES)
+    compared = ask(runtime(), store, "Which was founded later, Voss or Marek?", options)
+    assert [citation.quote for citation in compared.citations] == ["Marek", "1902", "1900"]
+
+
 def test_a_document_too_long_to_be_searched_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,6 +57,8 @@ def test_a_document_too_long_to_be_searched_whole(
     monkeypatch.setattr(table_answer, "_MARGIN", 60)
     result = ask(runtime(), store, "When was Marek founded?", AskOptions(retriever="lexical"))
     assert (result.text, result.confidence) == ("1902", PRECISION)
+    counted = ask(runtime(), store, "How many keepers are listed?", AskOptions())
+    assert counted.confidence != PRECISION  # of a part, some rows are missing
 
 
 def test_the_model_is_left_to_what_no_cell_answers(store: Store) -> None:
