@@ -444,6 +444,11 @@ def _evaluate(drt: CommandLine) -> None:
     drt(f"{needle} --no-reread --records bf16")
     passkey = "eval passkey --lengths 1k --cases 1 --answer 2 --hops 2 --noise 1 --seed 1"
     expect(drt.json(f"{passkey} --folder .")["metrics"]["1k"]["n"] == 1, "eval passkey")
+    Path("stream.txt").write_text("The pilot counts the boats. " * 90)
+    stream = drt.json("trace --stream stream.txt --tokens 500")
+    expect(stream["tokens"] == 500 and stream["chunks"][-1]["reads"][0], "trace --stream")
+    drt("trace --stream stream.txt --html stream.html")
+    expect("Content-Security-Policy" in Path("stream.html").read_text(), "trace --stream --html")
     by_length = drt.json("eval ppl corpus.jsonl --lengths 256,512 --limit 1k --memory disk")
     expect(list(by_length["metrics"]) == ["256", "512"], "eval ppl --lengths")
     expect(drt.json("eval ppl corpus.jsonl --length 512 --limit 1k")["metrics"], "eval ppl")

@@ -210,6 +210,8 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     Path("python.toml").write_text(config.replace('"tiny"', '"python-tiny"'))
     Path("python-study.toml").write_text(STUDY.replace('"study"', '"python-study"'))
     expect(drt.study("python-study.toml", only=["tiny"])["rows"][0]["cells"], "study")
+    traced = drt.trace_stream("python-corpus.txt", tokens=300, threads=1)
+    expect(drt.stream_view(traced) and drt.stream_view(traced, "html"), "trace_stream")
     run = drt.train("python.toml", ["optim.steps=2"])
     expect(run == Path("python-tiny"), f"train: {run}")
     result = drt.evaluate("ppl", corpus="corpus-p.jsonl", length=256, limit=512, threads=1)

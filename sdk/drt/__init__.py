@@ -26,7 +26,7 @@ from ._errors import (
     UnreadableDocumentError,
     UnsupportedFormatError,
 )
-from ._evaluation import bench, evaluate, report_table
+from ._evaluation import bench, evaluate, report_table, stream_view, trace_stream
 from ._formats import formats
 from ._library import Library
 from ._log import LogEntry, QuestionLog
@@ -165,7 +165,9 @@ __all__ = [
     "schema",
     "schemas",
     "serve",
+    "stream_view",
     "study",
+    "trace_stream",
     "train",
     "train_tokenizer",
     "verify_model",

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
     from drt_engine.trace.page import trace_page as trace_page
+    from drt_engine.trace.stream import stream_page as stream_page
+    from drt_engine.trace.stream import stream_text as stream_text
+    from drt_engine.trace.stream import trace_stream as trace_stream
     from drt_engine.trace.text import trace_text as trace_text
     from drt_engine.train.run import train as train
     from drt_engine.train.tokenizer import train_tokenizer as train_tokenizer
@@ -72,7 +75,10 @@ _FORWARDED = {
     "stream": "answer.ask",
     "study": "study.run",
     "supported_by": "answer.support",
+    "stream_page": "trace.stream",
+    "stream_text": "trace.stream",
     "trace_page": "trace.page",
+    "trace_stream": "trace.stream",
     "trace_text": "trace.text",
     "train": "train.run",
     "train_tokenizer": "train.tokenizer",

@@ -77,6 +77,31 @@ def bench(
         return _engine.bench(name, shared | _set_options(options))
 
 
+def trace_stream(
+    file: str | os.PathLike[str],
+    *,
+    tokens: int = 16384,
+    model: str | os.PathLike[str] = "drt-small-en",
+    device: str = "auto",
+    threads: int | None = None,
+    dtype: str = "auto",
+) -> dict[str, Any]:
+    """Return which earlier chunks each chunk of a plain text retrieves, by group of layers.
+
+    Reads the first ``tokens`` tokens. ``stream_view`` makes text or a page of it.
+    """
+    with engine_errors():
+        runtime = _engine.load_runtime(
+            _named(model), device=device, threads=threads, dtype=dtype, task="ppl"
+        )
+        return _engine.trace_stream(runtime, Path(file), tokens=tokens)  # type: ignore[arg-type]
+
+
+def stream_view(trace: dict[str, Any], form: Literal["text", "html"] = "text") -> str:
+    """Return the result of ``trace_stream`` as a listing, or as a page of HTML."""
+    return _engine.stream_page(trace) if form == "html" else _engine.stream_text(trace)
+
+
 def report_table(result: dict[str, Any]) -> str:
     """Return the result of ``evaluate`` or ``bench`` as a table."""
     return _engine.report_table(result)

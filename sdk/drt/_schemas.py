@@ -268,6 +268,24 @@ def _study() -> Schema:
     )
 
 
+def _trace_stream() -> Schema:
+    """Return the schema of ``trace --stream``: chunks, and what each reads by group."""
+    text, integer, number = _of(str), _of(int), _of(float)
+    entry = _object({"chunk": integer, "score": number, "probability": number})
+    reads: Schema = {"type": "array", "items": {"type": "array", "items": entry}}
+    chunk = {"chunk": integer, "start": integer, "end": integer, "text": text, "reads": reads}
+    return _object(
+        {
+            "file": text,
+            "model": text,
+            "tokens": integer,
+            "total_tokens": integer,
+            "groups": integer,
+            "chunks": {"type": "array", "items": _object(chunk)},
+        }
+    )
+
+
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
     "ask-all": lambda: _fields(_types.AllAnswers),
@@ -297,5 +315,6 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "summarize": _summary,
     "summarize-line": _summary_line,
     "trace": _trace,
+    "trace-stream": _trace_stream,
     "watch-line": lambda: _of(_types.WatchEvent),
 }

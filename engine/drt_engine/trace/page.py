@@ -1,7 +1,7 @@
 """A trace as one page of HTML that needs nothing else: no network, no other file.
 
 Takes the trace's JSON and knows nothing of models. All text of documents and questions goes
-through ``_safe``; numbers are formatted here, so nothing else can enter the markup. The template
+through ``safe``; numbers are formatted here, so nothing else can enter the markup. The template
 is ``page.html``, its script ``page.js``.
 """
 
@@ -43,17 +43,17 @@ def trace_page(trace: Data) -> str:
     return template.substitute(
         script_hash=f"sha256-{digest}",
         script=script,
-        title=_safe(f"{trace['question']} - drt trace"),
-        kicker=_safe(" · ".join(["drt trace", *([answer["model"]] if answer else [])])),
-        question=_safe(trace["question"]),
+        title=safe(f"{trace['question']} - drt trace"),
+        kicker=safe(" · ".join(["drt trace", *([answer["model"]] if answer else [])])),
+        question=safe(trace["question"]),
         answer=_answer(trace, answer, keys),
         map="\n".join(_map(document, trace["groups"], keys) for document in trace["documents"]),
         groups="\n".join(_group(g, trace, keys) for g in trace["groups"]),
-        colour_note=_safe(_READ_BACK if quoting else ""),
+        colour_note=safe(_READ_BACK if quoting else ""),
     )
 
 
-def _safe(text: object) -> str:
+def safe(text: object) -> str:
     """Escape a text for HTML and replace characters that control or reorder the display."""
     plain = _SURROGATE.sub("\ufffd", _UNSAFE.sub("\ufffd", str(text)))
     return html.escape(plain, quote=True)
@@ -90,10 +90,10 @@ def _answer(trace: Data, answer: Data, keys: Mapping[int, int]) -> str:
     elif written:
         parts.append(f'<p class="said" data-tokens>{_tokens(written, trace, keys)}</p>')
     elif answer:
-        parts.append(f'<p class="said">{_safe(answer["answer"])}</p>')
+        parts.append(f'<p class="said">{safe(answer["answer"])}</p>')
     parts += _cited(answer)
     if answer:
-        parts.append(f'<p class="meta">{_safe(_verdict(answer))}</p>')
+        parts.append(f'<p class="meta">{safe(_verdict(answer))}</p>')
     if question:
         words = _tokens(question, trace, keys)
         parts.append(
@@ -125,10 +125,10 @@ def _cited(answer: Data) -> Iterator[str]:
         place.append(f"characters {citation['start']}–{citation['end']}")
         words = " · ".join(place)
         if answer["found"]:
-            yield f'<p class="where">{_safe(words)}</p>'
+            yield f'<p class="where">{safe(words)}</p>'
         else:
-            yield f'<p class="context">Closest passage: {_safe(citation["quote"])}</p>'
-            yield f'<p class="where">{_safe(words)}</p>'
+            yield f'<p class="context">Closest passage: {safe(citation["quote"])}</p>'
+            yield f'<p class="where">{safe(words)}</p>'
 
 
 def _place(item: Data) -> list[str]:
@@ -145,7 +145,7 @@ def _tokens(tokens: Sequence[Data], trace: Data, keys: Mapping[int, int]) -> str
 def _token(token: Data, trace: Data, keys: Mapping[int, int]) -> str:
     shares = _shares(token, trace["groups"])
     if not shares:
-        return _safe(token["text"])
+        return safe(token["text"])
     best = sorted(shares, key=lambda chunk: -shares[chunk])
     key, total = keys[best[0]], sum(shares.values())
     listed = ", ".join(f"chunk {keys[chunk]} {shares[chunk]:.1%}" for chunk in best[:3])
@@ -153,7 +153,7 @@ def _token(token: Data, trace: Data, keys: Mapping[int, int]) -> str:
     return (
         f'<span class="t {_class(key)}" data-k="{key}" tabindex="-1"'
         f' style="--m:{total:.3f};--s:{_gradient(best, shares, keys)}"'
-        f' title="{_safe(label)}" data-says="{_safe(label)}">{_safe(token["text"])}</span>'
+        f' title="{safe(label)}" data-says="{safe(label)}">{safe(token["text"])}</span>'
     )
 
 
@@ -208,7 +208,7 @@ def _map(document: Data, groups: Iterable[Data], keys: Mapping[int, int]) -> str
         for key, centre in badges.items()
     )
     return (
-        f'<section class="map" aria-label="Map of the document"><h2>{_safe(document["title"])}</h2>'
+        f'<section class="map" aria-label="Map of the document"><h2>{safe(document["title"])}</h2>'
         f'<p class="lead"><span>The whole document; the relief is the landmark score.</span>'
         f'<span class="num">{characters:,} characters</span></p>'
         f'<div class="strip">{_relief(document["heat"])}{lights}</div>'
@@ -315,8 +315,8 @@ def _card(entry: Data, key: int, cited: Iterable[Data], *, anchor: bool, titled:
     line = " ".join(entry["text"].split())[:160]
     return (
         f'<details class="chunk {_class(key)}" data-k="{key}"{element_id}{expanded}><summary>'
-        f'{_badge(key)}<span class="place">{_safe(" · ".join(place))}'
-        f'<span class="line">{_safe(line)}</span></span>{"".join(bars)}{_score(entry)}</summary>'
+        f'{_badge(key)}<span class="place">{safe(" · ".join(place))}'
+        f'<span class="line">{safe(line)}</span></span>{"".join(bars)}{_score(entry)}</summary>'
         f'<p class="text">{_marked(entry, cited)}</p>'
         f'<p class="text where">characters {entry["start"]}–{end}</p></details>'
     )
@@ -357,9 +357,9 @@ def _marked(entry: Data, cited: Iterable[Data]) -> str:
     out, at = "", 0
     for start, end in spans:
         if start >= at and end > start:
-            out += f"{_safe(text[at:start])}<mark>{_safe(text[start:end])}</mark>"
+            out += f"{safe(text[at:start])}<mark>{safe(text[start:end])}</mark>"
             at = end
-    return out + _safe(text[at:])
+    return out + safe(text[at:])
 
 
 def _sides(group: Data, keys: Mapping[int, int]) -> str:
@@ -388,5 +388,5 @@ def _candidate(candidate: Data, keys: Mapping[int, int], form: str) -> str:
     key = keys.get(candidate["chunk"]) if candidate["retrieved"] else None
     return (
         f'<li>{_badge(key)}<span class="num">{candidate["score"]:{form}}</span>'
-        f'<span title="{_safe(text)}">{_safe(text)}</span></li>'
+        f'<span title="{safe(text)}">{safe(text)}</span></li>'
     )
