@@ -50,6 +50,10 @@ class FixedRetriever:
     @torch.no_grad()
     def __call__(self, chunks: Tensor, valid: Tensor) -> Tensor:
         """Return the unit vectors [B, C, F] of chunks [B, C, S], on the device of the chunks."""
+        with torch.autocast("cpu", enabled=False):
+            return self._of(chunks, valid).to(chunks.device)
+
+    def _of(self, chunks: Tensor, valid: Tensor) -> Tensor:
         rows = [
             [token for token, exists in zip(*row, strict=True) if exists]
             for row in zip(chunks.flatten(0, 1).tolist(), valid.flatten(0, 1).tolist(), strict=True)
@@ -61,7 +65,7 @@ class FixedRetriever:
             part = items[at : at + _CHUNKS_AT_ONCE]
             self._vectors.add([k for k, _ in part], self._encode([row for _, row in part]))
         vectors = torch.stack([self._vectors[key] for key in keys])
-        return vectors.float().view(*chunks.shape[:2], -1).to(chunks.device)
+        return vectors.float().view(*chunks.shape[:2], -1)
 
     def _encode(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the vectors [N, F], fp16, of the texts of chunks."""
@@ -74,11 +78,10 @@ class FixedRetriever:
             ids[number, : len(word_ids)] = torch.tensor(word_ids, dtype=torch.long)
         lengths = torch.tensor([len(w) for w in words])
         valid = torch.arange(length) < lengths[:, None]
-        with torch.autocast("cpu", enabled=False):
-            # Each text is a chunk of its own length, in a window of its own.
-            mask = insert_landmarks(valid, True)
-            states = encoder.lower_states(insert_landmarks(ids, encoder.config.landmark_id), mask)
-            keys = encoder.scorer.keys(encoder.encode(states, mask).landmarks)
+        # Each text is a chunk of its own length, in a window of its own.
+        mask = insert_landmarks(valid, True)
+        states = encoder.lower_states(insert_landmarks(ids, encoder.config.landmark_id), mask)
+        keys = encoder.scorer.keys(encoder.encode(states, mask).landmarks)
         return F.normalize(keys, dim=-1).half()
 
 

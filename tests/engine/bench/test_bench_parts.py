@@ -94,6 +94,9 @@ def test_train() -> None:
     assert rows["DRT, 1 group, naive GCA"]["against"] == "without GCA"
     assert rows["DRT, 1 group, operations"]["against"] == "matmul"
     assert "DRT, 1 group, compiled" not in rows
+    memory = rows["DRT, 1 group, layers computed twice, memory"]
+    assert memory["against"] == "DRT, 1 group, memory" and memory["ratio"] < 1
+    assert rows["losses in 8 pieces, memory"]["ratio"] < 1
 
 
 def test_retrieve_on_one_device(model_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_it_has_the_papers_settings_and_takes_two_steps(
     overrides += [f"start.tokenizer={files}/tokenizer.json", f"run.out={tmp_path}/run"]
     overrides += [f'stream.corpus=["{files}/corpus.jsonl"]', f"stream.tokens={files}/tokens"]
     overrides += ["stream.chunks=4", "stream.batch=1", "optim.steps=2", "optim.accumulate=1"]
-    overrides += ["run.bf16=false", "run.log_every=1", f"model.retriever_model={files}/encoder"]
+    overrides += ["run.log_every=1", f"model.retriever_model={files}/encoder"]
     train(path, overrides)
     rows = read_metrics(tmp_path / "run" / "metrics.jsonl")
     assert [row["step"] for row in rows] == [1, 2]
