@@ -34,8 +34,13 @@ class Decoder:
         *,
         dtype: torch.dtype = torch.float32,
         graph: bool = False,
+        retrieves_only: bool = False,
     ) -> None:
-        """Start an empty stream; ``graph`` replays single tokens as a CUDA graph."""
+        """Start an empty stream; ``graph`` replays single tokens as a CUDA graph.
+
+        With ``retrieves_only`` the upper stack is left out where it does not change what is
+        retrieved, that is in a model of one group; ``feed`` then returns lower states.
+        """
         config = model.config
         self.model, self.source = model, source
         self.device = model.embedding.weight.device
@@ -52,6 +57,7 @@ class Decoder:
             room=max(_TOKENS_AT_ONCE, config.chunk),
             dtype=dtype,
         )
+        self._skips_upper = retrieves_only and config.groups == 1
         self._graph: StepGraph | None = None
         if graph:
             self._graph = StepGraph(self._both, self.window, device=self.device)
@@ -106,7 +112,8 @@ class Decoder:
                 query = model.scorer.queries(x[0, -1:], encoded.landmarks, group)[0]
                 retrieval = self.source.find(query, model.scorer, memory)
             retrievals.append(retrieval)
-            x = self._through_group(group, x, read)
+            if not self._skips_upper:
+                x = self._through_group(group, x, read)
         self.retrievals = retrievals
         self.source.add(memory)
         self._states = []
@@ -123,6 +130,8 @@ class Decoder:
             return upper[0]
         lower = self._lower(ids)
         self._states.append(lower)
+        if self._skips_upper:
+            return lower[0]
         x = lower if added is None else lower + added[None].to(lower.dtype)
         for group, read in enumerate(self._reads(x.shape[1])):
             x = self._through_group(group, x, read)

@@ -7,7 +7,7 @@ reads what was retrieved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 import torch
 from torch import Tensor
@@ -27,6 +27,7 @@ from drt_engine.retrieval.rerank import memory_of_records
 from drt_engine.retrieval.sources import Retrieval, join_memories, merge_chunks
 from drt_engine.runtime import Runtime
 from drt_engine.search.chunks import FoundPassage, ScoredChunk
+from drt_engine.store import ChunkBatch
 from drt_engine.store.view import LibraryView
 
 
@@ -74,10 +75,9 @@ class ModelSearch:
         A sentence has the tokens of the passage's chunks that begin in it.
         """
         late = self.library.runtime.model.scorer.late
-        if late is None or self.question is None:
+        if late is None or self.question is None or not passages:
             return [[0.0] * len(passage.sentences) for passage in passages]
-        ids = [chunk.row.id for passage in passages for chunk in passage.chunks]
-        records = self.library.store.read_chunks(ids)
+        records = self._records([c.row.id for passage in passages for c in passage.chunks])
         memory = memory_of_records(records, self.question.keys.device)
         queries, weights = late.queries(self.question)
         cosines = torch.einsum("nm,psm->psn", queries, late.keys(memory))  # [P, S, n]
@@ -97,6 +97,16 @@ class ModelSearch:
             scores.append((best @ weights).tolist())
         return scores
 
+    def _records(self, chunk_ids: Sequence[int]) -> ChunkBatch:
+        """Return the records of candidates, which late interaction has read already."""
+        assert self.candidates is not None
+        records = self.candidates.records
+        if records is None:
+            return self.library.store.read_chunks(chunk_ids)
+        number = {chunk_id: n for n, chunk_id in enumerate(self.candidates.chunk_ids)}
+        index = torch.tensor([number[chunk_id] for chunk_id in chunk_ids])
+        return ChunkBatch(*(getattr(records, f.name)[index] for f in fields(ChunkBatch)))
+
 
 def search_by_model(
     runtime: Runtime, view: LibraryView, query: str, options: SearchOptions
@@ -104,5 +114,6 @@ def search_by_model(
     """Score the chunks of a library for a query; ``QuestionError`` without words or too long."""
     ids = question_ids(runtime, query, what="query")
     source = ModelSearch(query_library(runtime, view, query, ids, options=options))
-    feed_query_chunks(Decoder(runtime.model, source, dtype=runtime.dtype), ids)
+    decoder = Decoder(runtime.model, source, dtype=runtime.dtype, retrieves_only=True)
+    feed_query_chunks(decoder, ids)
     return source

@@ -241,7 +241,7 @@ class LibraryView:
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
         """Return chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
-        places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
+        places = self._segment_places(chunk_ids)
         try:
             return self._expect_ids(self._opened_reader().read(places), places)
         except CorruptStore:
@@ -255,7 +255,7 @@ class LibraryView:
 
         Raises CorruptStore.
         """
-        places = [self._segment_place(chunk_id) for chunk_id in chunk_ids]
+        places = self._segment_places(chunk_ids)
         return self._expect_ids(self._opened_reader().tokens(places), places)
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
@@ -427,11 +427,13 @@ class LibraryView:
                 )
         return batch
 
-    def _segment_place(self, chunk_id: int) -> tuple[SegmentRow, int]:
-        row = self._catalog.segment_of(chunk_id)
-        if row is None:
-            raise missing_chunk(chunk_id)
-        return row, chunk_id - row.first_chunk
+    def _segment_places(self, chunk_ids: Sequence[int]) -> list[tuple[SegmentRow, int]]:
+        """Return the segment of each chunk and its number there, looked up all at once."""
+        segments = self._catalog.segments_of(chunk_ids)
+        for chunk_id in chunk_ids:
+            if chunk_id not in segments:
+                raise missing_chunk(chunk_id)
+        return [(segments[c], c - segments[c].first_chunk) for c in chunk_ids]
 
     def _is_gone(self, row: SegmentRow) -> bool:
         return not self._catalog.has_segment(row.name)

@@ -212,6 +212,21 @@ class Catalog(DocumentRows):
             return None
         return segment
 
+    def segments_of(self, chunk_ids: Sequence[int]) -> dict[int, SegmentRow]:
+        """Return the segments that hold some chunks, by chunk id; without those that are gone."""
+        rows = self.database.query(
+            f"SELECT j.value, {_SEGMENT} FROM json_each(?) j JOIN segments s ON s.first_chunk ="
+            " (SELECT max(first_chunk) FROM segments WHERE first_chunk <= j.value)"
+            " JOIN documents d ON d.number = s.document",
+            (json_list(list(chunk_ids)),),
+        )
+        segments = {row[0]: _segment(row[1:]) for row in rows}
+        return {
+            chunk_id: segment
+            for chunk_id, segment in segments.items()
+            if chunk_id < segment.first_chunk + segment.chunks
+        }
+
     def totals(self) -> dict[str, int]:
         """Return the counts over the whole library."""
         row = self.database.query(
