@@ -153,3 +153,19 @@ def test_every_mixture_of_lines_stays_verbatim(
         assert not passed or (passed.startswith("<!--") and passed.rstrip().endswith("-->"))
     passed = text[position:]
     assert not passed or (passed.startswith("<!--") and passed.rstrip().endswith("-->"))
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Night ferries\n---\n* Author: Ann\n\n## Fares\n", "Night ferries"),
+        ("## II. Fares\n\nTwo crowns.\n", "a.md"),
+        ("## Overview\n\nTwo crowns.\n", "a.md"),
+        ("Two crowns.\n\n## Fares\n", "a.md"),
+        ("## Fares\n\n# Night ferries\n", "Night ferries"),
+    ],
+)
+def test_a_heading_that_the_text_begins_with_is_its_title(
+    tmp_path: Path, text: str, title: str
+) -> None:
+    assert read(tmp_path / "a.md", text)[0].title == title

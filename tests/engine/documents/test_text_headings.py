@@ -150,3 +150,21 @@ def test_every_block_is_a_piece_of_the_file(
         assert start is not None and start >= position and text[start:].startswith(block.text)
         position = start + len(block.text)
     assert document.skipped or joined(blocks) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (
+            "Release notes 2.28\n==================\n\nChanges\n-------\n\nMany.\n",
+            "Release notes 2.28",
+        ),
+        ("0.2 (May)\n=========\n\nNew.\n\n0.1 (April)\n===========\n\nOld.\n", "a.txt"),
+        ("The Salt Road\n\nby Helena Marsh\n\nIt was night.\n", "The Salt Road"),
+        ("It was night.\n\nBy noon it rained.\n", "a.txt"),
+    ],
+)
+def test_titles_by_underline_and_author(tmp_path: Path, text: str, title: str) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text(text)
+    assert read(path)[0].title == title

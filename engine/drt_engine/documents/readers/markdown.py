@@ -35,6 +35,10 @@ _KEY = re.compile(r"^[\w-]+[ \t]*:", re.MULTILINE)
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
+_SECTION = re.compile(
+    r"(?i)(?:[ivxlc]+|\d+(?:\.\d+)*)[.):]?\s|(?:overview|introduction|abstract|summary|about"
+    r"|description|background|contents|table of contents|usage|install(?:ation)?|notes?)\W*\Z"
+)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _DIRECTIVE = re.compile(r" {0,3}:{3,}[ \t]*(?:\{?[\w-]+\}?.*)?$")
 _NOT_PARAGRAPH = re.compile(r"[ \t]*$|(?: {0,3}(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]|<))")
@@ -188,12 +192,18 @@ def _front_matter(source: Source, encoding: str) -> tuple[int, Metadata]:
 
 
 def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
-    path = SectionPath()
+    """Return the first heading of level 1, else the one that the text begins with.
+
+    A numbered one, or an "Overview", is a section of a text without a title.
+    """
+    path, opening, begins = SectionPath(), "", True
     pieces = islice(characters(source, encoding), _TITLE_PIECES)
-    for _ in _Sections(path, front_lines, Notes()).places(split_lines(pieces)):
+    for block in _Sections(path, front_lines, Notes()).places(split_lines(pieces)):
         if path.first_title:
             break
-    return path.first_title or ""
+        if begins and block.text.strip() and not isinstance(block, PassedOver):
+            opening, begins = path.text or "", False
+    return path.first_title or ("" if _SECTION.match(opening) else opening)
 
 
 def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> Iterator[Block]:

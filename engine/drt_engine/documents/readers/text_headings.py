@@ -27,6 +27,7 @@ _NUMBERED = re.compile(
     r"(\d{1,3}(?:\.\d{1,3}){0,5}\.?|[A-Z](?:\.\d{1,3}){1,5}\.?)\s+(?=[A-Z\"\u201c`'])"
 )
 _MARKED = re.compile(r"(?P<mark>\*{1,6}|={1,6})[ \t]+(?P<name>\S.*)")  # Org and AsciiDoc
+_BY = re.compile(r"\s*(?:by|By|BY)[ \t]+[A-Z][^.]*$")
 _FIELD = re.compile(r"(?:Title|Author|Release date|Date|Creator):", re.IGNORECASE)
 _PART, _CHAPTERS, _UNDERLINED, _NUMBERS = 1, 2, 10, 20  # levels, outermost first
 
@@ -117,7 +118,8 @@ def metadata_of_head(lines: Sequence[str]) -> Metadata:
     """Title, author and date of the lines that a text begins with.
 
     They are in fields of their own lines, ``Title: ...``; else the first line is the title where it
-    is in capitals, or in the middle, with an empty line below.
+    is underlined as no later line is, or with an empty line below is in capitals, in the middle, or
+    above a line "by ...".
     """
     fields: dict[str, str] = {}
     for number, line in enumerate(lines[:_FIELD_LINES]):
@@ -132,5 +134,22 @@ def metadata_of_head(lines: Sequence[str]) -> Metadata:
         return about
     line, below = lines[first], lines[first + 1] if first + 1 < len(lines) else "x"
     centred = len(line) - len(line.lstrip()) >= 8 and line.strip()[0].isupper()
-    title = one_line(line) if not below.strip() and (centred or _is_capitals(line.strip())) else ""
-    return Metadata(title, about.author, about.date)
+    is_alone = not below.strip() and (
+        centred or _is_capitals(line.strip()) or _is_above_author(lines[first + 1 :])
+    )
+    is_title = is_alone or _is_underlined_once(lines[first + 1 :])
+    return Metadata(one_line(line) if is_title else "", about.author, about.date)
+
+
+def _is_above_author(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not empty names an author."""
+    following = next((line for line in lines if line.strip()), "")
+    return _BY.match(following) is not None
+
+
+def _is_underlined_once(lines: Sequence[str]) -> bool:
+    """Return whether the first line is an underline, and no later one of its character is."""
+    underline = _UNDERLINE.match(lines[0]) if lines else None
+    return underline is not None and not any(
+        line.startswith(underline[1]) and _UNDERLINE.match(line) for line in lines[1:]
+    )
