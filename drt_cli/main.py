@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "summarize": ("summarize", "Summarise documents, or what changed in one."),
     "chat": ("chat", "Ask questions at a prompt."),
     "trace": ("trace", "Show what the model retrieves for a question."),
-    "serve": ("serve", "Serve the library over HTTP: an API, and chat as OpenAI's."),
+    "serve": ("serve", "Serve the library over HTTP: a page, an API, chat as OpenAI's."),
     "mcp": ("mcp", "Serve the library to assistants and editors (Model Context Protocol)."),
     "library": ("library", "List, show, remove, check, export and import documents."),
     "log": ("log", "List the questions that were asked, the newest first."),

@@ -84,7 +84,7 @@ def command(
     queue: int,
     read_only: bool,
 ) -> None:
-    """Serve the library over HTTP: an API, and chat as OpenAI's.
+    """Serve the library over HTTP: a page, an API, chat as OpenAI's.
 
     Needs the extra serve. Only this machine can reach it, unless --host says otherwise, which needs
     a token. /openapi.json describes the API. Ctrl-C finishes what runs, and a second one ends it at

@@ -19,6 +19,7 @@ from .errors import respond
 from .guard import Guard
 from .metrics import MEDIA_TYPE
 from .openapi import Operation, openapi
+from .pages import page_routes
 from .service import Service, service_of
 
 if TYPE_CHECKING:
@@ -99,7 +100,10 @@ def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
     service = Service(assistant, options)
     table = operations(with_search=hasattr(assistant, "search"))
     app = Starlette(
-        routes=[Route(_pattern(item.path), item.handler, methods=[item.method]) for item in table],
+        routes=[
+            *page_routes(),
+            *(Route(_pattern(item.path), item.handler, methods=[item.method]) for item in table),
+        ],
         middleware=[Middleware(Guard, options=options, metrics=service.metrics)],
         exception_handlers={HTTPException: respond, Exception: respond},
         lifespan=_lifespan,

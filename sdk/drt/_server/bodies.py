@@ -31,8 +31,7 @@ _PLAIN: dict[object, Schema] = {
     bool: {"type": "boolean"},
     type(None): {"type": "null"},
 }
-# What names a file of the server, or is Python's.
-WITHHELD = frozenset({"self", "since", "progress", "return"})
+WITHHELD = frozenset({"self", "progress", "return"})  # what is Python's
 
 
 def _of(kind: object) -> Schema | None:
@@ -95,6 +94,7 @@ def body_schema(name: str) -> Schema:
     if name == "summarize":
         parameters = _parameters("summarize")
         parameters.pop("document", None)
+        parameters.pop("since", None)  # which names a file of the server
         documents = {"type": "array", "items": _NAME, "minItems": 1, "maxItems": DOCUMENTS}
         return _object({"documents": documents, **parameters}, "documents")
     parameters = _parameters(name)

@@ -74,6 +74,8 @@ def test_a_search_is_as_published(client: Client) -> None:
     found = client.post("/v1/search", json={"query": "notice period", "retriever": "lexical"})
     jsonschema.validate(found.json(), schema("search"))
     assert client.post("/v1/search", json={"words": "x"}).status_code == 400
+    early = {"query": "notice", "retriever": "lexical", "since": "1993"}
+    assert client.post("/v1/search", json=early).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,292 @@
+// The page of drt serve. Text of documents only ever becomes text nodes.
+"use strict";
+
+const element = (id) => document.getElementById(id);
+const token = { value: sessionStorage.getItem("token") || "" };
+let documents = [];
+const selected = new Set();
+let session = "";
+
+function make(tag, text, ...classes) {
+  const node = document.createElement(tag);
+  if (text !== undefined) node.textContent = text;
+  node.classList.add(...classes);
+  return node;
+}
+
+async function call(path, options = {}) {
+  const headers = { ...options.headers };
+  if (token.value) headers.Authorization = `Bearer ${token.value}`;
+  const response = await fetch(path, { ...options, headers });
+  if (response.status === 401) element("token-form").hidden = false;
+  if (!response.ok) {
+    const body = await response.json().catch(() => null);
+    throw new Error(body?.error?.message || `The server answered with status ${response.status}.`);
+  }
+  return response;
+}
+
+const json = async (path, options) => (await call(path, options)).json();
+
+function explain(error) {
+  element("problem").textContent = error ? error.message : "";
+}
+
+// Run an action of the user, and show what went wrong with it.
+async function attempt(action) {
+  explain(null);
+  try {
+    await action();
+  } catch (error) {
+    explain(error);
+  }
+}
+
+// Server-sent events of a response, as [name, value].
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value;
+    const parts = text.split("\n\n");
+    text = parts.pop();
+    for (const part of parts) {
+      const match = /^event: (.*)\ndata: ([^]*)$/.exec(part);
+      if (match) yield [match[1], JSON.parse(match[2])];
+    }
+  }
+}
+
+// the library
+
+async function loadDocuments() {
+  documents = (await json("v1/documents")).documents;
+  for (const id of selected) if (!documents.some((item) => item.id === id)) selected.delete(id);
+  showDocuments();
+}
+
+function showDocuments() {
+  const words = element("filter").value.toLowerCase();
+  const named = (item) => `${item.title} ${item.source} ${(item.tags || []).join(" ")}`.toLowerCase();
+  const shown = documents.filter((item) => named(item).includes(words));
+  element("documents").replaceChildren(...shown.slice(0, 500).map(documentRow));
+  const chosen = selected.size ? `, asking ${selected.size} of them` : "";
+  element("count").textContent = `${shown.length} of ${documents.length} documents${chosen}`;
+}
+
+function documentRow(item) {
+  const row = make("li");
+  const label = make("label");
+  const box = make("input");
+  box.type = "checkbox";
+  box.checked = selected.has(item.id);
+  box.addEventListener("change", () => {
+    if (box.checked) selected.add(item.id);
+    else selected.delete(item.id);
+    showDocuments();
+  });
+  const name = make("span", item.title || item.source);
+  label.append(box, name);
+  const left = make("div");
+  left.append(label);
+  if (item.tags?.length) left.append(make("p", item.tags.join(", "), "tags"));
+  const button = make("button", "Remove");
+  button.type = "button";
+  button.setAttribute("aria-label", `Remove ${item.title || item.source}`);
+  button.addEventListener("click", () => {
+    if (button.textContent === "Remove") {
+      button.textContent = "Really remove?";
+      return;
+    }
+    attempt(async () => {
+      await call(`v1/documents/${encodeURIComponent(item.id)}`, { method: "DELETE" });
+      await loadDocuments();
+    });
+  });
+  row.append(left, button);
+  return row;
+}
+
+async function upload(file) {
+  const row = make("li");
+  const bar = make("progress");
+  const state = make("span", "waiting");
+  bar.max = 1;
+  bar.value = 0;
+  bar.setAttribute("aria-label", `Reading ${file.name}`);
+  row.append(make("span", file.name), bar, state);
+  element("uploads").append(row);
+  const form = new FormData();
+  form.append("file", file);
+  let problem = "";
+  try {
+    const headers = { Accept: "text/event-stream" };
+    const response = await call("v1/documents", { method: "POST", body: form, headers });
+    for await (const [name, value] of events(response)) {
+      if (name === "progress") {
+        bar.value = value.total_characters ? value.characters / value.total_characters : 1;
+        state.textContent = `${Math.round(100 * bar.value)}%`;
+      } else if (name === "document" && value.error) problem = value.error;
+      else if (name === "error") problem = value.error.message;
+    }
+  } catch (error) {
+    problem = error.message;
+  }
+  bar.remove();
+  state.textContent = problem || "read";
+  if (!problem) setTimeout(() => row.remove(), 5000);
+  await loadDocuments();
+}
+
+const uploadAll = (files) => attempt(async () => {
+  for (const file of files) await upload(file);
+});
+
+// questions
+
+async function ask(question) {
+  if (!session) session = `page ${new Date().toISOString().slice(0, 19)}`;
+  const turn = make("li");
+  const state = make("p", "Reading ...", "state");
+  turn.append(make("p", question, "asked"), state);
+  element("turns").append(turn);
+  turn.scrollIntoView({ block: "nearest" });
+  const body = { question, session };
+  if (selected.size) body.documents = [...selected];
+  try {
+    const answer = await json("v1/ask", { method: "POST", body: JSON.stringify(body) });
+    turn.replaceChildren(...turnNodes(answer));
+  } catch (error) {
+    state.textContent = error.message;
+  }
+  await loadSessions();
+  turn.scrollIntoView({ block: "nearest" });
+}
+
+function turnNodes(answer) {
+  const states = { likely: "The document probably says it here:", none: "The document does not say." };
+  const state = answer.found ? `Answer, confidence ${answer.confidence.toFixed(2)}`
+    : states[answer.state] || states.none;
+  return [
+    make("p", answer.question, "asked"),
+    make("p", state, "state"),
+    ...(answer.found && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
+    ...answer.citations.map(citationNode),
+  ];
+}
+
+function citationNode(citation) {
+  const button = make("button", undefined, "citation");
+  button.type = "button";
+  const at = citation.sentence.indexOf(citation.quote);
+  const sentence = make("span");
+  if (at < 0) sentence.append(make("mark", citation.quote));
+  else {
+    const end = at + citation.quote.length;
+    sentence.append(
+      citation.sentence.slice(0, at), make("mark", citation.quote), citation.sentence.slice(end));
+  }
+  button.append(sentence, make("span", ` ${place(citation)}`, "place"));
+  button.addEventListener("click", () => attempt(() => open(citation.handle, button)));
+  return button;
+}
+
+function place(item, withTitle = true) {
+  const parts = withTitle ? [item.title] : [];
+  if (item.page !== null) parts.push(`page ${item.page}`);
+  if (item.section) parts.push(item.section.replace(`${item.title} > `, ""));
+  if (item.line !== null) parts.push(`line ${item.line}`);
+  return parts.join(", ");
+}
+
+// the document at a quote
+
+let opener = null;
+
+async function open(handle, button = null) {
+  const passage = await json(`v1/passages/${encodeURIComponent(handle)}?around=10000`);
+  const info = await json(`v1/documents/${encodeURIComponent(passage.document)}`);
+  opener = button;
+  element("viewer-title").textContent = passage.title;
+  element("viewer-place").textContent = place(passage, false);
+  const mark = make("mark", passage.quote);
+  element("viewer-text").replaceChildren(passage.before, mark, passage.after);
+  element("spot").style.left = `${(97 * passage.start) / Math.max(1, info.characters)}%`;
+  element("viewer").hidden = false;
+  document.querySelector(".columns").classList.add("open");
+  element("viewer-title").focus({ preventScroll: false });
+  const text = element("viewer-text");
+  text.scrollTop = mark.offsetTop - text.offsetTop - text.clientHeight / 3;
+}
+
+function close() {
+  element("viewer").hidden = true;
+  document.querySelector(".columns").classList.remove("open");
+  (opener || element("question")).focus();
+}
+
+// conversations
+
+async function loadSessions() {
+  const names = (await json("v1/sessions")).sessions.map((item) => item.name);
+  const options = ["", ...names].map((name) => {
+    const option = make("option", name || "new");
+    option.value = name;
+    return option;
+  });
+  element("sessions").replaceChildren(...options);
+  element("sessions").value = names.includes(session) ? session : "";
+}
+
+async function openSession(name) {
+  session = name;
+  const turns = name ? (await json(`v1/sessions/${encodeURIComponent(name)}`)).turns : [];
+  element("turns").replaceChildren(...turns.map((turn) => {
+    const row = make("li");
+    row.append(...turnNodes(turn));
+    return row;
+  }));
+}
+
+async function load() {
+  await loadDocuments();
+  await loadSessions();
+  element("token-form").hidden = true;
+  if (location.hash.includes(":")) await open(decodeURIComponent(location.hash.slice(1)));
+}
+
+element("ask").addEventListener("submit", (event) => {
+  event.preventDefault();
+  const question = element("question").value.trim();
+  if (!question) return;
+  element("question").value = "";
+  attempt(() => ask(question));
+});
+element("token-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  token.value = element("token").value.trim();
+  sessionStorage.setItem("token", token.value);
+  attempt(load);
+});
+element("files").addEventListener("change", (event) => {
+  uploadAll([...event.target.files]).then(() => { event.target.value = ""; });
+});
+for (const name of ["dragover", "dragleave", "drop"]) {
+  document.addEventListener(name, (event) => {
+    event.preventDefault();
+    element("drop").classList.toggle("over", name === "dragover");
+    if (name === "drop") uploadAll([...event.dataTransfer.files]);
+  });
+}
+element("filter").addEventListener("input", showDocuments);
+element("sessions").addEventListener("change", (event) => attempt(() => openSession(event.target.value)));
+element("close").addEventListener("click", close);
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape" && !element("viewer").hidden) close();
+});
+window.addEventListener("hashchange", () => {
+  if (location.hash.includes(":")) attempt(() => open(decodeURIComponent(location.hash.slice(1))));
+});
+attempt(load);

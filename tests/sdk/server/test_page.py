@@ -1,0 +1,147 @@
+"""The page in a real browser: files, questions, the document at the quote, conversations."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drt import Assistant
+from tests.sdk.server.conftest import HANDBOOK, Client
+from tests.sdk.server.test_process import running
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
+
+
+def test_the_page_is_three_files_of_its_own(client: Client) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    for name in ("page.css", "page.js"):
+        assert name in page.text and client.get(f"/{name}").status_code == 200
+    text = page.text + client.get("/page.js").text + client.get("/page.css").text
+    assert "http://" not in text and "https://" not in text and "innerHTML" not in text
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Any]:
+    playwright = pytest.importorskip("playwright.sync_api")
+    if not CHROMIUM:
+        pytest.skip("there is no Chromium")
+    with playwright.sync_playwright() as started:
+        options = {"executable_path": CHROMIUM, "args": ["--no-sandbox"]}
+        browser = started.chromium.launch(**options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium: Any, assistant: Assistant) -> Iterator[Any]:
+    """The page, of which no error may stay unseen."""
+    problems: list[str] = []
+    with running(assistant) as (address, _):
+        opened = chromium.new_page()
+        opened.set_default_timeout(60_000)
+        opened.on("pageerror", lambda error: problems.append(str(error)))
+        opened.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        opened.goto(address)
+        yield opened
+        opened.close()
+    assert problems == []
+
+
+def picture(page: Any, name: str) -> None:
+    """Keep a screenshot where somebody wants to look at it."""
+    if folder := os.environ.get("DRT_SCREENSHOTS"):
+        page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+def send(page: Any, name: str = "handbook.txt", text: str = HANDBOOK) -> None:
+    file = {"name": name, "mimeType": "text/plain", "buffer": text.encode()}
+    page.set_input_files("#files", [file])
+    page.wait_for_selector(f"#documents li:has-text({name.partition('.')[0]!r})")
+
+
+@pytest.mark.browser
+def test_a_file_is_read_asked_and_opened_at_the_quote(page: Any) -> None:
+    send(page)
+    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.keyboard.press("Enter")
+    citation = page.locator("#turns .citation").first
+    assert citation.locator("mark").inner_text() == "period"
+    assert "The notice period is thirty days." in citation.inner_text()
+    citation.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#viewer:visible")
+    assert page.locator("#viewer-text mark").inner_text() == "period"
+    assert page.locator("#viewer-text").inner_text().strip() == HANDBOOK.strip()
+    picture(page, "desktop")
+    page.keyboard.press("Escape")
+    assert page.locator("#viewer").is_hidden()
+    assert page.evaluate("document.activeElement.className") == "citation"
+    page.get_by_label("Question", exact=True).fill("Which zeppelin?")
+    page.get_by_role("button", name="Ask").click()
+    page.wait_for_selector("#turns li:nth-child(2) .citation")
+    assert "does not say" in page.locator("#turns li:nth-child(2)").inner_text()
+    page.reload()
+    page.wait_for_selector("#sessions option:nth-child(2)", state="attached")
+    page.get_by_label("Conversation").select_option(index=1)
+    page.wait_for_selector("#turns li:nth-child(2)")
+
+
+@pytest.mark.browser
+def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
+    send(page)
+    send(page, "letters.txt", "The coal comes on Tuesday.\n")
+    page.get_by_label("Find a document").fill("letters")
+    assert page.locator("#documents li").count() == 1
+    page.locator("#documents button").click()
+    page.locator("#documents button").click()
+    page.wait_for_selector("#documents li", state="detached")
+    page.get_by_label("Find a document").fill("")
+    assert page.locator("#documents li").count() == 1
+
+
+@pytest.mark.browser
+def test_what_goes_wrong_is_shown_and_documents_are_only_text(page: Any) -> None:
+    page.set_input_files("#files", [{"name": "e.txt", "mimeType": "text/plain", "buffer": b""}])
+    page.wait_for_selector("#uploads li:has-text('empty')")
+    send(
+        page,
+        "evil.txt",
+        "The period <img src=x onerror=alert(1)> <script>alert(1)</script> ends.\n",
+    )
+    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.keyboard.press("Enter")
+    page.locator("#turns .citation").first.click()
+    page.wait_for_selector("#viewer-text:has-text('<script>')")
+    assert page.locator("#viewer-text img, #viewer-text script, #turns img").count() == 0
+
+
+@pytest.mark.browser
+def test_a_phone_and_a_dark_room(page: Any) -> None:
+    page.set_viewport_size({"width": 360, "height": 740})
+    page.emulate_media(color_scheme="dark")
+    send(page)
+    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.keyboard.press("Enter")
+    page.locator("#turns .citation").first.click()
+    page.wait_for_selector("#viewer:visible")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(23, 24, 26)"
+    picture(page, "phone")
+    page.goto(page.url.partition("#")[0])
+
+
+@pytest.mark.browser
+def test_everything_has_a_name_for_screen_readers(page: Any) -> None:
+    send(page)
+    nameless = page.evaluate(
+        """[...document.querySelectorAll('button, input, select')].filter(node =>
+            !(node.textContent.trim() || node.labels?.length || node.getAttribute('aria-label')))
+            .map(node => node.id || node.outerHTML)"""
+    )
+    assert nameless == []
