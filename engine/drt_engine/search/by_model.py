@@ -56,11 +56,11 @@ class ModelSearch:
         """Keep a closed chunk of the query for late interaction."""
         self._query_chunks.append(memory)
 
-    def chunks(self) -> list[ScoredChunk]:
-        """Return the candidates with their scores, best first."""
+    def chunks(self, limit: int) -> list[ScoredChunk]:
+        """Return the best candidates with their scores, best first."""
         assert self.candidates is not None
         scores = self.candidates.scores
-        order = scores.total.argsort(descending=True, stable=True)
+        order = scores.total.argsort(descending=True, stable=True)[:limit]
         rows = self.library.store.chunk_rows(
             [self.candidates.chunk_ids[number] for number in order.tolist()]
         )

@@ -81,7 +81,7 @@ def search(
         with runtime.computing():
             by_model = search_by_model(runtime, view, query, options)
             scope = by_model.library.scope
-            chunks = by_model.chunks()[: _CHUNKS_PER_PASSAGE * request.top_k]
+            chunks = by_model.chunks(_CHUNKS_PER_PASSAGE * request.top_k)
             passages = _passages(view, documents, chunks, scope, top_k=request.top_k)
             return _hits(view, query, passages, by_model)
 
