@@ -528,7 +528,7 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench retrieve {once} --tokens 512",
         f"bench library {once} --tokens 512 --files 4",
         f"bench decode {once} --shape small",
-        f"bench kernels {once}",
+        f"bench kernels {once} --tokens 64",
         f"bench train {once} --tokens 128",
     ):
         expect(drt.json(line)["rows"], line)

@@ -35,6 +35,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000)
 
 
+def pytest_unconfigure() -> None:
+    """Let them be collected at the end: Triton reports its objects that are not as leaked."""
+    gc.unfreeze()
+
+
 @pytest.fixture(autouse=True)
 def seeds() -> None:
     random.seed(0)

@@ -368,8 +368,10 @@ def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> 
 # streaming
 
 
-@pytest.mark.parametrize("mode", ["quote", "free"])
-@pytest.mark.parametrize("threshold", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("threshold", "mode"),
+    sampled([(0.0, "quote"), (0.0, "free"), (1.0, "quote"), (1.0, "free")], {0, 1, 3}, unpack=True),
+)
 def test_pieces_join_to_the_answer(store: Store, mode: str, threshold: float) -> None:
     options = AskOptions(mode=mode, threshold=threshold, max_tokens=30)  # type: ignore[arg-type]
     *pieces, result = stream(runtime(), store, QUESTION, options)

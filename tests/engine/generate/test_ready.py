@@ -16,6 +16,7 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved, laid_out
 from drt_engine.retrieval.sources import StreamSource
 from tests.engine.model.factories import make_model, random_ids, small_like, tiny
+from tests.sampling import sampled
 
 HEADS, KV_HEADS, SIZE, WINDOW, ROOM = 4, 2, 8, 5, 4
 
@@ -123,7 +124,9 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     return graphs
 
 
-@pytest.mark.parametrize("config", [tiny(groups=2, upper_layers=4), small_like()], ids=["G2", "G1"])
+@pytest.mark.parametrize(
+    "config", sampled([tiny(groups=2, upper_layers=4), small_like()], {0}), ids=["G2", "G1"]
+)
 @torch.inference_mode()
 def test_a_graph_gives_what_steps_give(config: object, captured: list[Callable[[], None]]) -> None:
     model: DRT = make_model(config)  # type: ignore[arg-type]
