@@ -192,6 +192,8 @@ def print_evidence(answer: Answer) -> None:
         else:
             print_citation(citation, number)
     click.echo(f"\nconfidence {answer.confidence:.2f}")
+    if answer.hint:
+        say(printable(answer.hint))
 
 
 def read_paths(

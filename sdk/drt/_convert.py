@@ -55,6 +55,7 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         quote_probability=result.quote_probability,
         passage=result.passage,
         verdict=result.verdict,
+        hint=result.hint,
     )
 
 

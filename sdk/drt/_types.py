@@ -317,7 +317,8 @@ class Answer:
     say). ``found`` is true for "answer" alone; otherwise ``text`` is empty and the one citation is
     the closest passage. ``confidence`` is the probability that the documents hold an answer,
     ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
-    where the question asks for it and the model is sure.
+    where the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
+    was found, or what to ask or run instead; mostly empty.
     """
 
     text: str
@@ -334,6 +335,7 @@ class Answer:
     quote_probability: float = 0.0
     passage: str = field(default="", repr=False)
     verdict: str | None = None
+    hint: str = ""
 
     @property
     def sentence(self) -> str:
@@ -363,6 +365,7 @@ class Answer:
             "quote_probability": self.quote_probability,
             "mode": self.mode,
             "verdict": self.verdict,
+            "hint": self.hint,
             "sentence": self.sentence,
             "passage": self.passage,
             "citations": [citation.to_dict() for citation in self.citations],

@@ -63,6 +63,7 @@ class FakeAnswer:
     quote_probability: float = 0.0
     passage: str = ""
     verdict: str | None = None
+    hint: str = ""
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,7 @@ class FakeEngine:
             trace=trace,
             state="answer" if found else "likely" if "likely" in question else "none",
             quote_probability=0.5 if found else 0.25,
+            hint="" if found else "Try other words.",
             passage=f"Before. {(citations or closest)[0].context} After.",
         )
         if session is not None:

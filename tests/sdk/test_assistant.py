@@ -183,6 +183,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "quote_probability": 0.5,
         "mode": "quote",
         "verdict": None,
+        "hint": "",
         "sentence": "The notice period is thirty days.",
         "passage": "Before. The notice period is thirty days. After.",
         "citations": [
@@ -211,7 +212,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "model": "fake",
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    order += ["verdict", "sentence", "passage", "citations", "tokens_read"]
+    order += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
     assert list(answer.to_dict()) == [*order, "seconds", "model"]
 
 

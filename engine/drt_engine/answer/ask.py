@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.grain import answer_type
+from drt_engine.answer.hint import hint, is_about_drt
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.quote_answer import quote_answer
@@ -156,6 +157,7 @@ def _steps(
             passage=_passage(view, documents, draft),
             candidates=draft.candidates,
             verdict=draft.verdict,
+            hint=hint(view, question, draft, options.search_options(), threshold=options.threshold),
             answer_type=answer_type(judgement.types),
             verdict_score=judgement.verdict,
         )
@@ -207,6 +209,8 @@ def _draft(
     )
     if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
         draft = quote_answer(view, documents, judgement, question, passages=run.passages)
+    if is_about_drt(question):  # which no document answers
+        draft = replace(draft, text="", found=False, citations=draft.citations[:1], likely=False)
     if draft.text:
         yield draft.text
     return draft

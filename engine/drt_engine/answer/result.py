@@ -23,7 +23,8 @@ class AnswerResult:
     When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, which
     ``likely`` says to be likely to hold the answer. ``quote_probability`` is how likely the first
     citation is right; ``passage`` is the text around it; ``verdict`` is "yes" or "no" where the
-    question asks for it and the model is sure. For calibration: ``candidates`` are the quotes that
+    question asks for it and the model is sure; ``hint`` is a sentence about why nothing was found
+    or what else to ask. For calibration: ``candidates`` are the quotes that
     might have been shown, ``answer_type`` is what the reader took the question for, and
     ``verdict_score`` the log-odds of yes.
     """
@@ -41,6 +42,7 @@ class AnswerResult:
     passage: str = ""
     candidates: tuple[QuoteCandidate, ...] = ()
     verdict: str | None = None
+    hint: str = ""
     answer_type: str = ""
     verdict_score: float = 0.0
 

@@ -1,0 +1,101 @@
+"""One sentence beside an answer: why nothing was found, or what to ask or run instead.
+
+Some questions are not about what a document says: what it is about as a whole, what drt is, or
+one in another language.
+"""
+
+from __future__ import annotations
+
+import re
+
+from drt_engine.answer.result import Draft
+from drt_engine.retrieval.library import SearchOptions
+from drt_engine.store.view import LibraryView
+from drt_engine.text.words import content_words, word_set, words
+
+_THIS = r"(?:it|this|that|(?:this|the|that) (?:document|text|file|paper|book|report|article|page))"
+_SUMMARY = re.compile(
+    rf"(?i)\W*(?:(?:please |can you |could you )*(?:summari[sz]e|sum up) {_THIS}"
+    rf"|(?:please )?give me (?:a|an) (?:short |brief )?(?:summary|overview)(?: of {_THIS})?"
+    rf"|what(?:'s|’s| is| does) {_THIS} (?:all )?(?:about|say|contain|cover)"
+    rf"|(?:a )?(?:summary|overview|tl;?dr)(?: of {_THIS})?)(?: please)?\W*"
+)
+_SELF = re.compile(
+    r"(?i)\W*(?:(?:hi|hello|hey)\W+)?(?:who|what) (?:are you|can you do|is drt|does drt do)\W*"
+    r"|\W*(?:hi|hello|hey|help)\W*"
+)
+SUMMARY_HINT = "For what a document is about, run drt summarize with its name."
+SELF_HINT = (
+    "drt answers questions about your documents with quotes from them; ask what a document says."
+)
+LANGUAGE_HINT = "The question seems to be in another language; drt understands English alone."
+# Function words that no English question has, of the languages that people are likeliest to try.
+_FOREIGN = word_set(
+    """
+    der das ist wie wer wo wann warum welche welcher welches für nicht und mit von zu dem ein eine
+    est qui quel quelle quels où quand pourquoi comment dans du et pour avec que une
+    el qué cuál cuándo dónde cómo por para quién il gli è che chi quando dove perché della
+    het een wat waar wanneer waarom hoe uma é quem onde qual
+    """
+)
+_LEAST_FOREIGN = 2  # such words
+
+
+def hint(
+    view: LibraryView,
+    question: str,
+    draft: Draft,
+    search: SearchOptions,
+    *,
+    threshold: float | None,
+) -> str:
+    """Return the sentence, empty where there is nothing to say.
+
+    ``threshold`` is the confidence that was asked for, ``None`` where the calibrated one decided.
+    """
+    if is_about_drt(question):
+        return SELF_HINT
+    if _SUMMARY.fullmatch(question):
+        return SUMMARY_HINT
+    if draft.found:
+        return ""
+    if _is_foreign(question):
+        return LANGUAGE_HINT
+    if draft.likely:
+        return ""
+    absence = _absence(view, question, search)
+    if threshold is None:
+        return absence
+    return (
+        f"The confidence {draft.confidence:.2f} is below the threshold {threshold:.2f}. {absence}"
+    )
+
+
+def is_about_drt(question: str) -> bool:
+    """Return whether a question is about the program and not about a document."""
+    return _SELF.fullmatch(question) is not None
+
+
+def _is_foreign(question: str) -> bool:
+    question_words = words(question)
+    letters = [character for character in question if character.isalpha()]
+    latin = sum(character < "\u0250" for character in letters)
+    if letters and latin < len(letters) / 2:
+        return True
+    return sum(word in _FOREIGN for word in question_words) >= _LEAST_FOREIGN
+
+
+def _absence(view: LibraryView, question: str, search: SearchOptions) -> str:
+    """Return which words of the question no document has, or what else to try."""
+    absent = [
+        word
+        for word in dict.fromkeys(content_words(question))
+        if not view.search_text(word, documents=search.document_ids, limit=1)
+    ]
+    restricted = search.document_ids is not None or search.filters.any
+    where = "the documents that were asked" if restricted else "the library"
+    advice = "ask more documents" if restricted else "read more documents"
+    if absent:
+        listed = ", ".join(f'"{word}"' for word in absent)
+        return f"Nowhere in {where}: {listed}; try other words, or {advice}."
+    return f"All words of the question are in {where}, but no passage answers it; try other words."

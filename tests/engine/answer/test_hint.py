@@ -1,0 +1,62 @@
+"""The sentence beside an answer: what the user meant, and why nothing was found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drt_engine.answer.hint import LANGUAGE_HINT, SELF_HINT, SUMMARY_HINT, hint, is_about_drt
+from drt_engine.answer.result import Draft
+from drt_engine.retrieval.library import SearchOptions
+
+
+class Words:
+    """A library that has one chunk with some words."""
+
+    def search_text(self, word: str, **_: object) -> list[tuple[int, float]]:
+        return [(1, 1.0)] if word in ("harbour", "boats") else []
+
+
+def sentence(question: str, *, found: bool = False, likely: bool = False, **how: Any) -> str:
+    view: Any = Words()
+    draft = Draft("x" * found, found, 0.2, (), likely=likely)
+    return hint(view, question, draft, SearchOptions(**how), threshold=None)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What is this document about?", "Summarize it", "please summarise this report.", "TL;DR",
+     "Give me a short summary of the paper", "What does the text say?"],
+)  # fmt: skip
+def test_a_summary_is_named_whatever_was_found(question: str) -> None:
+    assert sentence(question, found=True) == SUMMARY_HINT
+
+
+def test_who_drt_is() -> None:
+    assert sentence("Who are you?") == sentence("Hello, what can you do?") == SELF_HINT
+    assert not is_about_drt("Who are you, asked the king?")
+    assert sentence("What is the text about the harbour?", found=True) == ""
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["Wie lang ist die Frist?", "Quelle est la date de naissance?", "Что это такое?", "通知期間は?",
+     "¿Cuál es el plazo?"],
+)  # fmt: skip
+def test_another_language_is_noticed(question: str) -> None:
+    assert sentence(question) == LANGUAGE_HINT
+
+
+def test_why_nothing_was_found() -> None:
+    assert sentence("boats with zeppelins?") == (
+        'Nowhere in the library: "zeppelins"; try other words, or read more documents.'
+    )
+    assert "All words of the question are in" in sentence("harbour boats")
+    assert "documents that were asked" in sentence("a zeppelin", document_ids=("d",))
+    assert sentence("a zeppelin", likely=True) == "" == sentence("What is die?", found=True)
+    assert sentence("What did Los Angeles and La Paz do?").startswith("Nowhere")
+    view: Any = Words()
+    draft = Draft("", False, 0.2, ())
+    said = hint(view, "harbour", draft, SearchOptions(), threshold=0.5)
+    assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
