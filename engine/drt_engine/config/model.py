@@ -154,7 +154,8 @@ class ModelConfig:
         if self.lower_layers < 0 or self.reread_margin < 0:
             raise ConfigError("lower_layers and reread_margin must be 0 or more")
         _at_most("model.lower_layers", self.lower_layers, _MOST_LAYERS)
-        if self.width % self.heads or self.width % self.encoder.heads:
+        encoder_heads = self.encoder.heads if self.architecture in ("drt", "rpt") else 1
+        if self.width % self.heads or self.width % encoder_heads:
             raise ConfigError(
                 f"width {self.width} must be a multiple of heads and of encoder.heads"
             )
