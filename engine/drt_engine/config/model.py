@@ -348,14 +348,14 @@ _TINY = ModelConfig(
     encoder=EncoderConfig(layers=1, heads=4, mlp=48, positions=64),
 )
 
-# 50,257 tokens are GPT-2's: as many as the paper's models have.
 PRESETS: dict[str, ModelConfig] = {
-    "paper-128m": ModelConfig(name="paper-128m", vocab=50257, encoder=EncoderConfig(positions=66)),
     "drt-128m": ModelConfig(),
     "drt-350m": _scaled("drt-350m", 1024, 16, 24, 2816),
     "drt-760m": _scaled("drt-760m", 1536, 16, 24, 4096),
     "drt-1.5b": _scaled("drt-1.5b", 2048, 32, 24, 5504),
     "drt-3b": _scaled("drt-3b", 2560, 32, 32, 6912),
+    # As many tokens as the paper's models have, which are GPT-2's; positions of one chunk.
+    "paper-128m": ModelConfig(name="paper-128m", vocab=50257, encoder=EncoderConfig(positions=66)),
     "drt-small-en": _SMALL,
     "drt-tiny": _TINY,
 }
