@@ -263,7 +263,7 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @json_option
 @click.pass_obj
 def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
-    """Fit the confidence and the threshold of "found"; write them to a model."""
+    """Fit confidence, quote probability and their thresholds; write them to a model."""
     _run("calibrate", settings, options, as_json=as_json)
 
 
