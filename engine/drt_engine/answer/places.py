@@ -16,6 +16,7 @@ import torch
 from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.citations import cite_span
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
+from drt_engine.answer.judge import judge
 from drt_engine.answer.quote import QuoteSpan, best_quotes
 from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import ConfigError
@@ -53,24 +54,31 @@ class _Place:
 def ask_all(runtime: Runtime, store: Store, question: str, options: AskOptions) -> PlacesResult:
     """Return every place that answers a question with at least the threshold's confidence.
 
-    ``options.top_k`` passages are read, 32 by default. Raises what ``ask`` does, and
-    ``ConfigError`` for a mode or a model that does not read passages.
+    ``options.top_k`` passages are read, 32 by default. Without a reader pass, or in a model that
+    has no reader, the places are the best quotes of all passages together. Raises what ``ask``
+    does, and ``ConfigError`` for another mode than quotes.
     """
-    if options.mode != "quote" or not options.reread or runtime.config.reader is None:
+    if options.mode != "quote":
         raise ConfigError(
-            "every place that answers is found by quotes and the reader pass: expected mode 'quote'"
-            " with it, and a model that has a reader"
+            f"mode is {options.mode!r}: every place that answers is found by quotes, expected mode"
+            " 'quote'"
         )
     options = replace(options, top_k=options.top_k or TOP_K)
     with store.snapshot() as view, runtime.computing():
         documents = documents_to_ask(view, options.documents)
         run = open_prompt(runtime, view, question, options.search_options())
         retrieval = run.retrieval
-        if retrieval is None or retrieval.passage_logits is None:
+        if retrieval is None:
             return PlacesResult((), 0, run.prompt_tokens)
-        calibration = runtime.calibration.get("reread", Calibration())
+        reader = runtime.config.reader
+        reads = reader is not None and retrieval.passage_logits is not None
+        calibration = runtime.calibration.get("reread" if reads else "stored", Calibration())
         limit = calibration.threshold if options.threshold is None else options.threshold
-        places = _places(retrieval, calibration, runtime.config.reader)
+        if reader is not None and reads:
+            places = list(_places(retrieval, calibration, reader))
+        else:
+            judgement = judge(runtime, run, threshold=options.threshold)
+            places = [_Place(span, judgement.confidence) for span in judgement.quotes.spans]
         groups = _grouped(view, documents, [p for p in places if p.confidence >= limit])
         return PlacesResult(
             groups,

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions
+from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.documents import documents_to_ask
 from drt_engine.answer.places import _grouped, _Place, ask_all
 from drt_engine.answer.quote import QuoteSpan
@@ -15,7 +15,6 @@ from drt_engine.errors import ConfigError, QuestionError
 from drt_engine.retrieval.filters import Filters
 from drt_engine.store import Store
 from tests.engine.answer.test_reading import reading_runtime, store
-from tests.model_folder import runtime
 
 __all__ = ["store"]  # a fixture
 QUESTION = "How long is the notice period for a keeper?"
@@ -45,14 +44,18 @@ def test_the_threshold_and_filters_cut(store: Store) -> None:
     assert sections == {"Lighthouse manual > Fog"} and fog.passages_read <= 2
 
 
-def test_it_needs_quotes_and_a_reader(store: Store) -> None:
-    for wrong in (AskOptions(mode="free"), AskOptions(reread=False)):
-        with pytest.raises(ConfigError, match="expected mode 'quote'"):
-            ask_all(reading_runtime(), store, QUESTION, wrong)
-    with pytest.raises(ConfigError, match="a model that has a reader"):
-        ask_all(runtime(), store, QUESTION, AskOptions())
+def test_it_needs_quotes_and_words(store: Store) -> None:
+    with pytest.raises(ConfigError, match="expected mode 'quote'"):
+        ask_all(reading_runtime(), store, QUESTION, AskOptions(mode="free"))
     with pytest.raises(QuestionError, match="no words"):
         ask_all(reading_runtime(), store, "?", AskOptions())
+
+
+def test_without_a_reader_pass_the_best_quotes_are_the_places(store: Store) -> None:
+    options = AskOptions(threshold=0.0, reread=False)
+    places = ask_all(reading_runtime(), store, QUESTION, options)
+    single = ask(reading_runtime(), store, QUESTION, AskOptions(**{**vars(options), "top_k": 32}))
+    assert places.groups[0].citations[0].quote in single.citations[0].sentence
 
 
 def test_the_same_words_are_one_answer(store: Store) -> None:
