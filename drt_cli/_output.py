@@ -175,7 +175,14 @@ def print_answer(answer: Answer) -> None:
         click.secho(LIKELY if answer.state == "likely" else NOT_FOUND, bold=True)
     elif answer.mode != "quote":
         say(printable(answer.text))
+    elif _is_computed(answer):
+        say(printable(answer.text), bold=True)
     print_evidence(answer)
+
+
+def _is_computed(answer: Answer) -> bool:
+    """Return whether no citation says the answer: a count or a sum of what they say."""
+    return all(c.quote not in answer.text and c.metadata is None for c in answer.citations)
 
 
 def print_evidence(answer: Answer) -> None:

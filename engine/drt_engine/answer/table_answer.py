@@ -28,7 +28,7 @@ _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer o
 _MARGIN = 2_000  # characters around a retrieved chunk
 _MOST_DOCUMENTS = 2
 _LEAST_SHARE = 0.6  # of a text's characters that are rows of its one table
-_MOST_CITATIONS = 12  # of a count or a sum, which may rest on thousands of rows
+_MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 
 

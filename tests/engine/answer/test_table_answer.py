@@ -44,8 +44,8 @@ def test_the_cell_is_cited_whichever_rows_were_retrieved(store: Store, top_k: in
 def test_rows_are_counted_and_compared_with_their_cells_as_citations(store: Store) -> None:
     options = AskOptions(threshold=0.9)
     counted = ask(runtime(), store, "How many keepers are listed?", options)
-    assert (counted.text, len(counted.citations)) == (str(len(NAMES)), len(NAMES))
-    assert {citation.quote for citation in counted.citations} == set(NAMES)
+    assert (counted.text, len(counted.citations)) == (str(len(NAMES)), 5)
+    assert [citation.quote for citation in counted.citations] == list(NAMES[:5])
     compared = ask(runtime(), store, "Which was founded later, Voss or Marek?", options)
     assert [citation.quote for citation in compared.citations] == ["Marek", "1902", "1900"]
 
