@@ -6,7 +6,6 @@ import random
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import FlopCounterMode
 
 from drt_engine.config.train import TrainConfig
 from drt_engine.errors import ConfigError
@@ -26,6 +25,8 @@ def step_flops(config: TrainConfig) -> float:
     torch.manual_seed(config.run.seed)
     model, tokenizer = start(config)
     tasks = TaskMixture(config, model.config, tokenizer)
+    from torch.utils.flop_counter import FlopCounterMode  # it imports Triton
+
     counter = FlopCounterMode(display=False)
     with counter:
         for number in range(_DRAWS):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch.utils.flop_counter import FlopCounterMode
 
 from drt_engine.config.train import PasskeyConfig, RunConfig, TrainConfig
 from drt_engine.errors import ConfigError
@@ -26,6 +25,9 @@ CONFIG = TrainConfig(
 
 @pytest.mark.parametrize("architecture", ["drt", "base"])
 def test_flops_by_formula_are_those_counted_but_for_masked_attention(architecture: str) -> None:
+    # Here, since it imports Triton before the tests of kernels can choose its interpreter.
+    from torch.utils.flop_counter import FlopCounterMode
+
     model = make_model(tiny(vocab=48, architecture=architecture))
     ids = random_ids(model.config, 1, 64, 8)
     with FlopCounterMode(display=False) as counter:
