@@ -96,7 +96,7 @@ def _best(
     """Return the best chunks with their log-probabilities among as many as asking retrieves."""
     options = SearchOptions(reader_pass=False)
     with runtime.computing(), store.snapshot() as view:
-        chunks = search_by_model(runtime, view, question.text, options).chunks()[:_RANKS]
+        chunks = search_by_model(runtime, view, question.text, options).chunks(_RANKS)
     scores = torch.tensor([chunk.score for chunk in chunks])
     log_probability: Tensor = scores - scores[: runtime.config.retrieved].logsumexp(dim=0)
     return [
