@@ -32,7 +32,8 @@ class OptimConfig:
 
     The ``.._scale`` are the shares of the learning rate that parts of the model take: what was
     warm-started, and what feeds it, wants small ones. ``only`` names the parts that learn, by how
-    their names begin; nothing named means all.
+    their names begin; nothing named means all. ``average`` are model folders: the model of the
+    finished run is the mean of them and of what was trained.
     """
 
     steps: int = 1000
@@ -49,6 +50,7 @@ class OptimConfig:
     clip: float = 1.0
     accumulate: int = 1
     only: tuple[str, ...] = ()
+    average: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.steps < 1 or self.accumulate < 1:

@@ -21,6 +21,7 @@ from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import save_model
 from drt_engine.progress import report
 from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.train.average import averaged
 from drt_engine.train.checkpoint import find_state, load_state, read_extra, save_state
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.mixture import TaskMixture
@@ -111,7 +112,10 @@ class Loop:
             return
         extra = {"step": self.step, "tasks": self.tasks.state(), "settings": self._settings()}
         save_state(self.folder / "state", self.model, self.optimizer, extra)
-        save_model(self.model, self.tokenizer, self.folder / "model")
+        model = self.model
+        if self.config.optim.average and self.step >= self.config.optim.steps:
+            model = averaged(model, self.config.optim.average)
+        save_model(model, self.tokenizer, self.folder / "model")
         if self.metrics.path.exists():
             plot(self.folder)
 

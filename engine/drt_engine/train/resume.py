@@ -19,6 +19,7 @@ from drt_engine.errors import ConfigError
 CHANGEABLE = frozenset(
     {
         "optim.steps",
+        "optim.average",
         "run.out",
         "run.threads",
         "run.device",

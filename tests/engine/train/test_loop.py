@@ -125,6 +125,25 @@ def test_the_loss_of_questions_goes_down(tmp_path: Path) -> None:
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
 
 
+def test_the_finished_model_is_the_mean_with_those_of_other_runs(tmp_path: Path) -> None:
+    other = fresh_model(MODEL)
+    for parameter in other.parameters():
+        parameter.data.add_(1.0)
+    save_model(other, TOKENIZER, tmp_path / "other")
+    config = stream_config(tmp_path, steps=2, average=(tmp_path / "other",))
+    run = loop(config)
+    for until, divisor in ((1, 1), (2, 2)):  # unfinished, it is what was trained
+        run.run(until=until)
+        saved = load_model(config.run.out / "model")[0].state_dict()
+        for name, tensor in run.model.state_dict().items():
+            shift = other.state_dict()[name].to(torch.bfloat16).float() - tensor
+            expected = tensor + (divisor - 1) / divisor * shift
+            assert torch.allclose(saved[name].float(), expected, rtol=2e-2, atol=2e-2), name
+    lacking = stream_config(tmp_path, steps=2, average=(tmp_path / "nothing",))
+    with pytest.raises(EngineError, match="nothing"):
+        loop(lacking).run()
+
+
 def test_metrics_are_written_as_json_lines(tmp_path: Path) -> None:
     run = loop(stream_config(tmp_path))
     losses = run.run()
