@@ -11,10 +11,11 @@ import pytest
 from tests.e2e.conftest import Drt
 
 QUESTION = "Who keeps the key of the store?"
-KEYS = ["question", "answer", "found", "confidence", "mode", "citations", "tokens_read", "seconds"]
-KEYS += ["model"]
+KEYS = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
+KEYS += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read", "seconds", "model"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
-CITATION += ["source_start", "source_end", "probability", "sentence", "handle"]
+CITATION += ["source_start", "source_end", "span_start", "span_end", "probability", "metadata"]
+CITATION += ["sentence", "handle"]
 ANY = ("--threshold", 0)
 
 

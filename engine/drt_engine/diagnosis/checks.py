@@ -30,6 +30,9 @@ EXTRAS = {
     "encodings": ("charset_normalizer", "text that is not UTF-8"),
     "plot": ("matplotlib", "drawings of training and calibration"),
     "gpu": ("triton", "kernels for a GPU"),
+    "serve": ("starlette", "drt serve: HTTP, a page, chat completions"),
+    "mcp": ("mcp", "drt mcp: tools for assistants and editors"),
+    "writer": ("openai", "ask --writer: a language model of yours"),
 }
 # Variables of other programs that change what is computed, or how fast.
 VARIABLES = (

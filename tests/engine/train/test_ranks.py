@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from torch import Tensor
 from drt_engine.config.train import TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.train.loop import Loop
+from drt_engine.train.metrics import read_metrics
 from drt_engine.train.ranks import Ranks, joined_ranks
 from tests.engine.model.factories import fresh_model
 from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config
@@ -103,8 +103,8 @@ def test_two_ranks_with_one_batch_each_are_one_rank_with_two(tmp_path: Path) -> 
     expected = parameters(alone)
     for name, tensor in parameters(shared).items():
         assert torch.equal(tensor, expected[name]), name
-    rows = [json.loads((s.run.out / "metrics.jsonl").read_text()) for s in (alone, shared)]
-    for row in rows:
+    rows = [read_metrics(settings.run.out / "metrics.jsonl") for settings in (alone, shared)]
+    for row in (*rows[0], *rows[1]):
         del row["seconds"]
     assert rows[0] == rows[1]  # means over both ranks' batches
 
