@@ -27,8 +27,9 @@ from drt_engine.store.view import LibraryView
 _MOST_DOCUMENTS = 2_000  # of a library that are compared with a question
 _NEAR = 60  # characters between two values that are quoted together
 
-# The confidence of such an answer. Of 116 questions over 60 files in seven formats that it answers,
-# all are right; of 95,000 questions about other things it takes five for its own.
+# The confidence of such an answer: an estimate, below what was measured. Of 133 questions over 60
+# files in seven formats, on which its rules were made, it answers 110, with no wrong one seen; of
+# 95,000 questions about other things it takes five for its own outside of contracts.
 PRECISION = 0.95
 
 
