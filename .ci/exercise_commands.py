@@ -121,7 +121,12 @@ def _options_by_command() -> dict[str, set[str]]:
 
     from drt_cli.main import cli
 
-    shared = {name for option in cli.params for name in option.opts}
+    shared = {
+        name
+        for option in cli.params
+        if isinstance(option, click.Option)
+        for name in (*option.opts, *option.secondary_opts)
+    }
 
     def walk(command: click.Command, words: tuple[str, ...]) -> Iterator[tuple[str, set[str]]]:
         if isinstance(command, click.Group):
