@@ -94,6 +94,7 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(text[citation.start : citation.end] == citation.quote, "an exact quote")
     expect(drt.passage(assistant.library, citation.handle).to_dict(), "passage")
     expect(ANSWER in citation.sentence, f"the sentence around a quote: {citation}")
+    expect(ANSWER in citation.span and ANSWER in answer.as_markdown(), "the words that answer")
     (many,) = assistant.ask_many([QUESTION], documents=document)
     expect(many.text == answer.text and citation.to_dict(), "ask_many")
     stream = assistant.stream(QUESTION, documents=document)
