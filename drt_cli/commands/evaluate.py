@@ -134,6 +134,15 @@ def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
     _run("files", settings, options, as_json=as_json)
 
 
+_hops = click.option(
+    "--hops",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="Statements that an answer needs.",
+)
+
+
 @with_global_options()
 @command.command("needle")
 @click.option("--corpus", required=True, type=FILE, help="Text to hide needles in.")
@@ -145,13 +154,7 @@ def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="Document lengths in tokens.",
 )
 @click.option("--needles", type=click.IntRange(min=1), help="Needles hidden at each length.")
-@click.option(
-    "--hops",
-    type=click.IntRange(1, 2),
-    default=1,
-    show_default=True,
-    help="Statements that an answer needs.",
-)
+@_hops
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @click.option(
     "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
@@ -175,13 +178,7 @@ def needle(settings: Settings, /, as_json: bool, **options: Any) -> None:
 )
 @click.option("--cases", type=click.IntRange(min=1), help="Passkeys hidden at each length.")
 @click.option("--answer", type=click.IntRange(min=1), help="Symbols of a passkey.")
-@click.option(
-    "--hops",
-    type=click.IntRange(1, 2),
-    default=1,
-    show_default=True,
-    help="Statements that an answer needs.",
-)
+@_hops
 @click.option("--noise", type=click.IntRange(min=0), help="Other passkeys in each context.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
 @click.option(
