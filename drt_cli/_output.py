@@ -171,6 +171,9 @@ def marks() -> tuple[str, str]:
 
 def print_answer(answer: Answer) -> None:
     """Print an answer with its citations, best first, a likely passage, or that there is none."""
+    if answer.mode == "summary":
+        _print_summary(answer)
+        return
     if not answer.found:
         click.secho(LIKELY if answer.state == "likely" else NOT_FOUND, bold=True)
     elif answer.mode != "quote":
@@ -178,6 +181,25 @@ def print_answer(answer: Answer) -> None:
     elif _is_computed(answer):
         say(printable(answer.text), bold=True)
     print_evidence(answer)
+
+
+def stored_text(answer: str, state: str, citations: Sequence[Citation]) -> str:
+    """Return the text of an answer that is shown again: of a likely one, its sentence."""
+    if state == "answer":
+        return answer
+    return f"{LIKELY} {citations[0].sentence}" if state == "likely" and citations else NOT_FOUND
+
+
+def _print_summary(answer: Answer) -> None:
+    """Print a summary that a conversation was asked for, and the places of its sentences."""
+    cited = list(enumerate(answer.citations, start=1))
+    if all(citation.quote in answer.text for citation in answer.citations):
+        say(" ".join(f"{one_line(citation.quote)} [{number}]" for number, citation in cited))
+    else:  # the decoder wrote it
+        say(printable(answer.text))
+    click.echo()
+    for number, citation in cited:
+        say(f"[{number}] {place(citation, share=False)}")
 
 
 def _is_computed(answer: Answer) -> bool:

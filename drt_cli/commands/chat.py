@@ -27,7 +27,6 @@ from drt_cli._options import (
     with_global_options,
 )
 from drt_cli._output import (
-    NOT_FOUND,
     counted,
     marks,
     note,
@@ -36,6 +35,7 @@ from drt_cli._output import (
     print_line,
     print_table,
     say,
+    stored_text,
 )
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
@@ -77,8 +77,8 @@ def command(
 ) -> int:
     """Ask questions at a prompt.
 
-    Follow-up questions such as "And who signs it?" are understood. Without --session the
-    conversation is not stored.
+    Follow-up questions such as "And who signs it?" are understood, and so is "Summarize it", or
+    "Summarize" with the name of a document. Without --session the conversation is not stored.
 
     \b
     Example: drt chat --session review
@@ -219,7 +219,7 @@ def _as_markdown(turns: list[tuple[str, Answer]]) -> str:
     lines: list[str] = []
     for question, answer in turns:
         lines += [f"## {markdown(question)}", ""]
-        lines += [markdown(answer.text) if answer.found else NOT_FOUND, ""]
+        lines += [markdown(stored_text(answer.text, answer.state, answer.citations)), ""]
         lines += [f"- {markdown(place(citation))}" for citation in answer.citations]
         lines += [""] if answer.citations else []
     return "\n".join(lines)

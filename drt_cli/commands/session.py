@@ -10,7 +10,16 @@ import click
 from drt_cli._errors import DONE, FAILED
 from drt_cli._files import write_from_library
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import NOT_FOUND, counted, note, place, print_json, print_table, say
+from drt_cli._output import (
+    NOT_FOUND,
+    counted,
+    note,
+    place,
+    print_json,
+    print_table,
+    say,
+    stored_text,
+)
 from drt_cli._text import one_line, printable
 
 
@@ -51,7 +60,7 @@ def show(settings: Settings, /, name: str, as_json: bool) -> None:
         return
     for turn in turns:
         say(f"> {printable(turn.question)}", bold=True)
-        say(printable(turn.answer) if turn.found else NOT_FOUND)
+        say(printable(stored_text(turn.answer, turn.state, turn.citations)))
         for citation in turn.citations:
             say(f"  {place(citation)}")
 
@@ -92,7 +101,7 @@ def export(settings: Settings, /, name: str, output: str | None) -> None:
     lines = [f"# {one_line(name)}", ""]
     for turn in library.session_turns(name):
         lines += [f"## {one_line(turn.question)}", ""]
-        lines += [one_line(turn.answer) if turn.found else NOT_FOUND, ""]
+        lines += [one_line(stored_text(turn.answer, turn.state, turn.citations)), ""]
         lines += [f"- {place(citation)}" for citation in turn.citations]
         lines += [""] if turn.citations else []
     text = "\n".join(lines).rstrip() + "\n"

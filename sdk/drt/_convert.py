@@ -83,6 +83,7 @@ def turns(transcript: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
             question=turn["question"],
             answer=turn["answer"] if turn["found"] else "",
             found=turn["found"],
+            state=turn.get("state", "answer" if turn["found"] else "none"),
             confidence=turn["confidence"],
             mode=turn["mode"],
             citations=tuple(Citation(**citation) for citation in turn["citations"]),

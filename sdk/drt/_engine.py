@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as AskOptions
     from drt_engine.answer.ask import ask as ask
     from drt_engine.answer.ask import stream as stream
+    from drt_engine.answer.hint import requested_summary as requested_summary
     from drt_engine.answer.places import ask_all as ask_all
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
@@ -67,6 +68,7 @@ _FORWARDED = {
     "place_in_source": "documents.source_map",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
+    "requested_summary": "answer.hint",
     "search": "search.search",
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",

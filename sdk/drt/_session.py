@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Unpack
 
 from . import _convert
 from ._errors import SessionError, SessionNotSavedError
+from ._session_summary import requested_summary
 from ._stream import AnswerStream
 from ._types import Answer, AskOptions, Turn
 
@@ -49,13 +50,26 @@ class Session:
         return _convert.turns(self._state.turns)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Ask like ``Assistant.ask``, with the earlier turns as context."""
-        answer = self._assistant._ask(question, options, session=self._state)  # noqa: SLF001
+        """Ask like ``Assistant.ask``, with the earlier turns as context.
+
+        A request for a summary ("Summarize it", "What is handbook.md about?") gets one as an answer
+        of the mode "summary", whose citations are its sentences. "It" is what was asked or quoted
+        last; where that is no document, it is a question like others.
+        """
+        answer = self._summary(question, options)
+        if answer is None:
+            answer = self._assistant._ask(question, options, session=self._state)  # noqa: SLF001
         self._autosave(answer)
         return answer
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
-        """Ask like ``Assistant.stream``, with the earlier turns as context."""
+        """Ask like ``ask``, piece by piece; at the end the stream's ``answer`` is complete."""
+        summary = self._summary(question, options)
+        if summary is not None:
+            pieces = iter((summary.text, summary))
+            return AnswerStream(
+                pieces, question=question, model=summary.model, finished=self._autosave
+            )
         return self._assistant._stream(  # noqa: SLF001
             question, options, session=self._state, finished=self._autosave
         )
@@ -73,6 +87,15 @@ class Session:
         self._state.name = name
         self._name = name
         self.save()
+
+    def _summary(self, question: str, options: AskOptions) -> Answer | None:
+        """Return the summary that is asked for, recorded as a turn, or None."""
+        self._assistant._expect_question(question, options)  # noqa: SLF001
+        answer = requested_summary(self._assistant, question, options, self.turns)
+        if answer is not None:
+            self._state.record_summary(question, answer.text, answer.citations)
+            self._assistant._note(answer)  # noqa: SLF001
+        return answer
 
     def _autosave(self, answer: Answer) -> None:
         if self._name is None or not self._autosaves:

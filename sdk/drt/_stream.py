@@ -18,7 +18,7 @@ class AnswerStream:
 
     def __init__(
         self,
-        pieces: Iterator[str | AnswerResult],
+        pieces: Iterator[str | AnswerResult | Answer],
         *,
         question: str,
         model: str,
@@ -39,8 +39,12 @@ class AnswerStream:
             if isinstance(piece, str):
                 return piece
             seconds = time.perf_counter() - self._began
-            self.answer = _convert.answer(
-                piece, question=self._question, seconds=seconds, model=self._model
+            self.answer = (
+                piece
+                if isinstance(piece, Answer)
+                else _convert.answer(
+                    piece, question=self._question, seconds=seconds, model=self._model
+                )
             )
             if self._finished is not None:
                 self._finished(self.answer)

@@ -318,7 +318,8 @@ class Answer:
     the closest passage. ``confidence`` is the probability that the documents hold an answer,
     ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
     where the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
-    was found, or what to ask or run instead; mostly empty.
+    was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,
+    which a conversation was asked for: its citations are its sentences, its probabilities are 1.
     """
 
     text: str
@@ -472,25 +473,22 @@ class Summary:
 
 @dataclass(frozen=True)
 class Turn:
-    """One question of a session and its answer."""
+    """One question of a session and its answer; ``mode`` is "summary" for a summary.
+
+    Turns of older conversations have no ``state``: what was not found is "none" then.
+    """
 
     question: str
     answer: str
     found: bool
+    state: AnswerState
     confidence: float
     mode: str
     citations: tuple[Citation, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as plain values."""
-        return {
-            "question": self.question,
-            "answer": self.answer,
-            "found": self.found,
-            "confidence": self.confidence,
-            "mode": self.mode,
-            "citations": [citation.to_dict() for citation in self.citations],
-        }
+        return vars(self) | {"citations": [citation.to_dict() for citation in self.citations]}
 
 
 @dataclass(frozen=True)

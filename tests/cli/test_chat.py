@@ -111,3 +111,14 @@ def test_the_answers_outlive_a_conversation_that_cannot_be_saved(
     assert [turn["answer"] for turn in turns] == ["period", "keeper"]
     last = chat("Which period?", options=("--session", "review"))
     assert last.code == 3 and '"period"' in last.out
+
+
+def test_a_summary_is_given_where_it_is_asked_for(chat: Drt, drt: Drt) -> None:
+    result = chat("Summarize it", options=("--session", "review"))
+    lines = result.out.splitlines()
+    assert lines[0] == "The notice period is thirty days. [1]" and lines[2].startswith("[1] ")
+    assert drt("session", "show", "--json", "review").json["turns"][0]["mode"] == "summary"
+    likely = chat("Which likely zeppelin?", options=("--session", "review"))
+    assert "probably says it here" in likely.out
+    shown = drt("session", "show", "review").out
+    assert "The document probably says it here: The notice period is thirty days." in shown

@@ -92,6 +92,11 @@ class FakeSession:
     def restore(cls, runtime: Any, store: Store, name: str) -> FakeSession:
         return cls(store, name, store.load_session(name).transcript)
 
+    def record_summary(self, request: str, text: str, sentences: Sequence[Citation]) -> None:
+        cited = [asdict(one) for one in sentences]
+        turn = {"question": request, "answer": text, "found": True, "state": "answer"}
+        self.turns.append(turn | {"confidence": 1.0, "mode": "summary", "citations": cited})
+
     def save(self) -> None:
         self.store.save_session(self.name, transcript=self.turns, meta={}, state=b"")
 
@@ -212,6 +217,7 @@ class FakeEngine:
                     "question": question,
                     "answer": answer.text,
                     "found": found,
+                    "state": answer.state,
                     "confidence": answer.confidence,
                     "mode": mode,
                     "citations": [asdict(one) for one in answer.citations],

@@ -126,3 +126,55 @@ def test_an_answer_outlives_another_writer(assistant: Assistant, handbook: Path)
         assert caught.value.answer.text == "period"
         session.save()
     assert assistant.library.session_turns("review")[0].answer == "period"
+
+
+def test_a_request_for_a_summary_gets_one_and_is_a_turn(
+    assistant: Assistant, handbook: Path, tmp_path: Path
+) -> None:
+    assistant.ingest(handbook)
+    session = assistant.session("review")
+    only = session.ask("What is this document about?")
+    first = "The notice period is thirty days."
+    assert (only.mode, only.state, only.text) == ("summary", "answer", first)
+    assert only.citations[0].quote == first
+    letter = tmp_path / "letter.txt"
+    letter.write_text("The coal comes on Tuesday. Pay it then.\n")
+    assistant.ingest(letter)
+    assert session.ask("Summarize letter.txt").text == "The coal comes on Tuesday."
+    assert session.ask("Which period?").mode == "quote"
+    assert session.ask("Summarize it!").text == first  # which was quoted last
+    stream = session.stream("Summarize it", documents=["letter.txt"])
+    assert list(stream) == ["The coal comes on Tuesday."] and stream.answer is not None
+    turns = assistant.library.session_turns("review")
+    assert [turn.mode for turn in turns] == ["summary", "summary", "quote", "summary", "summary"]
+    assert turns == assistant.session("review").turns
+
+
+def test_a_summary_of_nothing_in_particular_is_a_question(
+    assistant: Assistant, handbook: Path, tmp_path: Path
+) -> None:
+    letter = tmp_path / "letter.txt"
+    letter.write_text("The coal comes on Tuesday.\n")
+    assistant.ingest(handbook)
+    assistant.ingest(letter, tags=["mail"])
+    session = assistant.session()
+    for question in ("Summarize it", "Summarize the notice period", "Which zeppelin?"):
+        assert session.ask(question).mode == "quote"
+    assert session.ask("Summarize it").mode == "quote"  # nothing was found, so nothing is meant
+    filtered = session.ask("Summarize it", tags="mail", since="1990")
+    assert (filtered.mode, filtered.text) == ("summary", "The coal comes on Tuesday.")
+
+
+def test_turns_have_a_state_and_older_ones_get_it(assistant: Assistant, handbook: Path) -> None:
+    assistant.ingest(handbook)
+    session = assistant.session("review")
+    for question in ("Which period?", "Which likely zeppelin?", "Which zeppelin?"):
+        session.ask(question)
+    states = [turn.state for turn in assistant.library.session_turns("review")]
+    assert states == ["answer", "likely", "none"]
+    for turn in session._state.turns:
+        del turn["state"]
+    session.save()
+    older = assistant.library.session_turns("review")
+    assert [turn.state for turn in older] == ["answer", "none", "none"]
+    assert [turn.state for turn in assistant.session("review").turns] == ["answer", "none", "none"]

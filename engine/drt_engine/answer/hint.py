@@ -24,7 +24,18 @@ _SELF = re.compile(
     r"(?i)\W*(?:(?:hi|hello|hey)\W+)?(?:who|what) (?:are you|can you do|is drt|does drt do)\W*"
     r"|\W*(?:hi|hello|hey|help)\W*"
 )
-SUMMARY_HINT = "For what a document is about, run drt summarize with its name."
+# "Summarise the handbook": what is named may be no document, which only a library can tell.
+_SUMMARY_OF = re.compile(
+    r"(?i)\W*(?:(?:please |can you |could you )*(?:summari[sz]e|sum up)"
+    r"|(?:please )?give me (?:a|an) (?:short |brief )?(?:summary|overview) of"
+    r"|(?:a )?(?:summary|overview|tl;?dr) of)"
+    r" (?:the )?(?:(?:document|file) )?(?P<name>\S.{0,200}?)(?: please)?[?!.\s]*"
+    r"|\W*what(?:'s|’s| is) (?:the )?(?:(?:document|file) )?(?P<subject>\S.{0,200}?) about[?\s]*"
+)
+SUMMARY_HINT = (
+    "For what a document is about, run drt summarize with its name, or name it in a conversation:"
+    ' "Summarize NAME".'
+)
 SELF_HINT = (
     "drt answers questions about your documents with quotes from them; ask what a document says."
 )
@@ -55,7 +66,7 @@ def hint(
     """
     if is_about_drt(question):
         return SELF_HINT
-    if _SUMMARY.fullmatch(question):
+    if requested_summary(question) == "":
         return SUMMARY_HINT
     if draft.found:
         return ""
@@ -74,6 +85,17 @@ def hint(
 def is_about_drt(question: str) -> bool:
     """Return whether a question is about the program and not about a document."""
     return _SELF.fullmatch(question) is not None
+
+
+def requested_summary(question: str) -> str | None:
+    """Return what a question asks a summary of: a name, or "" for what is talked about.
+
+    ``None`` where it asks for something else. The name may be that of no document.
+    """
+    if _SUMMARY.fullmatch(question):
+        return ""
+    named = _SUMMARY_OF.fullmatch(question)
+    return None if named is None else (named["name"] or named["subject"]).strip("\"'“”,;:")
 
 
 def _is_foreign(question: str) -> bool:

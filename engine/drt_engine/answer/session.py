@@ -20,12 +20,14 @@ from drt_engine.generate.decode import Decoder
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.saved import expect_mask, expect_names, expect_numbers, read_tensors
 from drt_engine.model.weights import load_vectors
+from drt_engine.results import Citation
 from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.store.turns import expect_turns
 
 _LONGEST_NAME = 200
+SUMMARY = "summary"  # the mode of a turn that is a summary, which no decoder wrote
 
 
 @dataclass
@@ -77,7 +79,8 @@ class SessionState:
 
         Raises ``ValueError`` when they are not this model's, or not of these turns.
         """
-        if not tensors and not self.turns:
+        questions = sum(turn["mode"] != SUMMARY for turn in self.turns)
+        if not tensors and not questions:
             return  # saved before the first question
         state, own_tensors = (
             {k.removeprefix(part): v for k, v in tensors.items() if k.startswith(part)}
@@ -89,12 +92,12 @@ class SessionState:
         self.own_chunks = _unpack(own_tensors, self.runtime)
         # A turn is a question's chunks and its answer's, each closed by a landmark.
         tokens = sum(int(chunk.mask.sum()) + 1 for chunk in self.own_chunks)
-        least = 2 * len(self.turns)
+        least = 2 * questions
         if "open" in state or decoder.position != tokens or len(self.own_chunks) < least:
             raise ValueError(
                 f"it has read {decoder.position} tokens, expected the {tokens} of"
                 f" {len(self.own_chunks)} closed chunks, and {least} chunks or more for"
-                f" {len(self.turns)} turns"
+                f" {questions} questions"
             )
         self._state = state
 
@@ -147,9 +150,24 @@ class SessionState:
                 "question": question,
                 "answer": answer.text,
                 "found": answer.found,
+                "state": answer.state,
                 "confidence": answer.confidence,
                 "mode": answer.mode,
                 "citations": [vars(c) for c in answer.citations],
+            }
+        )
+
+    def record_summary(self, request: str, text: str, sentences: Sequence[Citation]) -> None:
+        """Add a turn that holds a summary; the decoder reads nothing of it."""
+        self.turns.append(
+            {
+                "question": request,
+                "answer": text,
+                "found": True,
+                "state": "answer",
+                "confidence": 1.0,
+                "mode": SUMMARY,
+                "citations": [vars(sentence) for sentence in sentences],
             }
         )
 

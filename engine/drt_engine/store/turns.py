@@ -27,7 +27,7 @@ def expect_turns(turns: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _expect(part: str, values: Mapping[str, Any], kinds: Mapping[str, _Kind]) -> None:
-    needed = kinds.keys() - _LATER.keys()
+    needed = kinds.keys() - _LATER.keys() - {"state"}  # which older turns do not have
     if not needed <= values.keys() <= kinds.keys():
         raise ValueError(f"{part} has {sorted(values)}, expected {sorted(kinds)}")
     for name, value in values.items():
@@ -63,7 +63,8 @@ _TURN: dict[str, _Kind] = {
     "answer": _is_text,
     "found": lambda value: isinstance(value, bool),
     "confidence": _is_share,
-    "mode": lambda value: value in ("quote", "free"),
+    "state": lambda value: value in ("answer", "likely", "none"),
+    "mode": lambda value: value in ("quote", "free", "summary"),
     "citations": lambda value: isinstance(value, list),
 }
 _CITATION: dict[str, _Kind] = {

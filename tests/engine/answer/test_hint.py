@@ -6,7 +6,14 @@ from typing import Any
 
 import pytest
 
-from drt_engine.answer.hint import LANGUAGE_HINT, SELF_HINT, SUMMARY_HINT, hint, is_about_drt
+from drt_engine.answer.hint import (
+    LANGUAGE_HINT,
+    SELF_HINT,
+    SUMMARY_HINT,
+    hint,
+    is_about_drt,
+    requested_summary,
+)
 from drt_engine.answer.result import Draft
 from drt_engine.retrieval.library import SearchOptions
 
@@ -60,3 +67,20 @@ def test_why_nothing_was_found() -> None:
     draft = Draft("", False, 0.2, ())
     said = hint(view, "harbour", draft, SearchOptions(), threshold=0.5)
     assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
+
+
+@pytest.mark.parametrize(
+    ("question", "name"),
+    [
+        ("Summarize it.", ""),
+        ("What is this about?", ""),
+        ("Summarise the document handbook.md, please", "handbook.md"),
+        ("Please summarize 'The Handbook'", "The Handbook"),
+        ("Give me a brief overview of letters.txt.", "letters.txt"),
+        ("What is agreement.md about?", "agreement.md"),
+        ("Who summarizes the log?", None),
+        ("What is said about the boats?", None),
+    ],
+)
+def test_requests_for_a_summary_name_what_they_want(question: str, name: str | None) -> None:
+    assert requested_summary(question) == name

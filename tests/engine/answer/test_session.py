@@ -273,3 +273,20 @@ def test_a_newer_version_of_a_document_is_no_removed_one(store: Store) -> None:
     assert read(store, file).id != quoted.document
     assert store.document_by_id(quoted.document) is None
     assert turn(store, session, TURNS[1], QUOTE).found is not None
+
+
+def test_a_summary_is_a_turn_that_no_decoder_reads(store: Store) -> None:
+    session = SessionState.new(runtime(), store, "kept")
+    answer = turn(store, SessionState.new(runtime(), store, ""), TURNS[0], QUOTE)
+    session.record_summary("Summarize it", "All of it.", answer.citations)
+    session.save()
+    first = SessionState.restore(runtime(), store, "kept")
+    assert [one["mode"] for one in first.turns] == ["summary"] and first.own_chunks == []
+    plain = SessionState.new(runtime(), store, "plain")
+    turn(store, plain, TURNS[0], QUOTE)
+    turn(store, first, TURNS[0], QUOTE)
+    first.record_summary("And what is it about?", "All of it.", answer.citations)
+    first.save()
+    restored = SessionState.restore(runtime(), store, "kept")
+    assert torch.equal(logits(restored), logits(plain))
+    assert turn(store, restored, TURNS[1], QUOTE) == turn(store, plain, TURNS[1], QUOTE)

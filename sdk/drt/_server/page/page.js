@@ -167,12 +167,13 @@ async function ask(question) {
 
 function turnNodes(answer) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
-  const state = answer.found ? `Answer, confidence ${answer.confidence.toFixed(2)}`
-    : states[answer.state] || states.none;
+  const summary = answer.mode === "summary";
+  const state = summary ? "Summary, by sentences of the document:"
+    : answer.found ? `Answer, confidence ${answer.confidence.toFixed(2)}` : states[answer.state] || states.none;
   return [
     make("p", answer.question, "asked"),
     make("p", state, "state"),
-    ...(answer.found && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
+    ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
     ...answer.citations.map(citationNode),
   ];
 }

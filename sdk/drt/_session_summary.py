@@ -1,0 +1,84 @@
+"""A request for a summary within a conversation: which documents it means, and its answer.
+
+"Summarize it" means what was asked last, "Summarize handbook.md" a document by its name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import _engine
+from ._errors import NotFoundError
+from ._filters import NAMES
+from ._types import Answer, AskOptions, DocumentInfo, Turn
+
+if TYPE_CHECKING:
+    from ._assistant import Assistant
+
+MODE = "summary"
+
+
+def requested_summary(
+    assistant: Assistant, question: str, options: AskOptions, turns: Sequence[Turn]
+) -> Answer | None:
+    """Return the summary that a question asks for, as an answer; None where it asks for none.
+
+    None, too, where it does not say of what: of a library with several documents.
+    """
+    name = _engine.requested_summary(question)
+    if name is None:
+        return None
+    began = time.perf_counter()
+    filters = {key: options[key] for key in NAMES if options.get(key)}  # type: ignore[literal-required]
+    documents = _named(assistant, name) if name else _meant(assistant, options, turns)
+    if documents is None and (name or not filters):
+        return None
+    if "since" in filters:  # which a summary may take for the name of a file
+        filters["since"] = _day(filters["since"])
+    summary = assistant.summarize(documents, **filters)
+    return Answer(
+        text=summary.text,
+        found=True,
+        confidence=1.0,
+        mode=MODE,
+        citations=summary.sentences,
+        tokens_read=summary.tokens_read,
+        seconds=time.perf_counter() - began,
+        model=summary.model,
+        question=question,
+        state="answer",
+        quote_probability=1.0,
+    )
+
+
+def _named(assistant: Assistant, name: str) -> list[str | DocumentInfo] | None:
+    """Return the document of a name, or None where there is none, or several."""
+    try:
+        return [assistant.library.show(name)]
+    except NotFoundError:
+        return None
+
+
+def _meant(
+    assistant: Assistant, options: AskOptions, turns: Sequence[Turn]
+) -> list[str | DocumentInfo] | None:
+    """Return the documents that "it" means: those asked, the one quoted last, or the only one."""
+    asked = options.get("documents")
+    if asked:
+        return [asked] if isinstance(asked, str | DocumentInfo) else list(asked)
+    documents = {document.id: document for document in assistant.library.documents()}
+    for turn in reversed(turns):
+        if turn.state != "none" and turn.citations and turn.citations[0].document in documents:
+            return [documents[turn.citations[0].document]]
+    return list(documents.values()) if len(documents) == 1 else None
+
+
+def _day(since: Any) -> datetime.date:
+    """Return the first day of what a filter names: a day, a month or a year."""
+    if isinstance(since, datetime.date):
+        return since
+    year, month, day = [*map(int, str(since).split("-")), 1, 1][:3]
+    return datetime.date(year, month, day)
