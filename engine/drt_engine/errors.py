@@ -6,6 +6,8 @@ SDK or the command line, which map these to their own errors and exit codes.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 
 class EngineError(Exception):
     """Base class of all errors that the engine raises on purpose."""
@@ -24,7 +26,7 @@ class WeightsError(EngineError):
 
 
 class StoreError(EngineError):
-    """Raised when a library cannot be opened, read or changed as asked; base of the four below."""
+    """Raised when a library cannot be opened, read or changed as asked; base of the five below."""
 
 
 class FingerprintMismatch(StoreError):
@@ -37,6 +39,15 @@ class LockTimeout(StoreError):
 
 class CorruptStore(StoreError):
     """Raised when a file of the library does not hold what the catalogue or its checksum says."""
+
+
+class LibraryUnavailable(StoreError):
+    """Raised when one of several libraries cannot be read, with its ``path`` and the ``reason``."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        super().__init__(reason)
+        self.path = path
+        self.reason = reason
 
 
 class StorageFull(StoreError):

@@ -36,6 +36,18 @@ class IngestProgress:
         return self.tokens / self.seconds if self.seconds > 0 else 0.0
 
 
+@dataclass(frozen=True)
+class UnreadLibrary:
+    """One of several libraries that a result was made without, and why."""
+
+    library: str
+    reason: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the library as plain values."""
+        return asdict(self)
+
+
 def _handle(document: str, start: int, end: int) -> str:
     """Return the short name of a place."""
     return f"{document[:8]}:{start}-{end}"

@@ -118,6 +118,7 @@ ENGINE_TO_SDK: dict[type[engine.EngineError], type[DrtError]] = {
     engine.FingerprintMismatch: LibraryModelMismatchError,
     engine.LockTimeout: LibraryBusyError,
     engine.CorruptStore: LibraryCorruptError,
+    engine.LibraryUnavailable: LibraryError,
     engine.StorageFull: StorageFullError,
     engine.DocumentError: DocumentError,
     engine.UnsupportedFormat: UnsupportedFormatError,

@@ -94,6 +94,11 @@ class LibraryView:
         """The library's folder."""
         return self._folder.path
 
+    @property
+    def catalog(self) -> Catalog:
+        """The rows that the library is made of."""
+        return self._catalog
+
     @contextlib.contextmanager
     def snapshot(self) -> Iterator[LibraryView]:
         """Yield the library as it is now, until the block ends, whatever writers do.

@@ -192,5 +192,5 @@ def test_a_small_library_is_searched_as_ever(
     filled: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     counted: list[str] = []
-    monkeypatch.setattr(search, "_count", lambda catalog, word: counted.append(word) or 1)
+    monkeypatch.setattr(search, "count", lambda catalog, word: counted.append(word) or 1)
     assert filled.search_text("captain notice period") and counted == []

@@ -44,6 +44,19 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"there is {', '.join(map(repr, names[:3]))}{rest_of_names}"
 
 
+def document_named(name: str, rows: Sequence[DocumentRow]) -> DocumentRow:
+    """Return the one of ``rows`` that a name means, no exact id; NotFound when none or several."""
+    for matches in _name_matches(name, rows):
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            ids = ", ".join(row.id for row in matches[:5])
+            raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
+    names = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
+    hint = nearest(name, list(dict.fromkeys(names)))
+    raise NotFound(f"no document {name!r} in the library: {hint}")
+
+
 class DocumentRows:
     """Queries and changes on documents; each changing method is one transaction."""
 
@@ -105,16 +118,7 @@ class DocumentRows:
         exact = self.document_by_id(name)
         if exact is not None:
             return exact
-        rows = self.documents()
-        for matches in _name_matches(name, rows):
-            if len(matches) == 1:
-                return matches[0]
-            if matches:
-                ids = ", ".join(row.id for row in matches[:5])
-                raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
-        names = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
-        hint = nearest(name, list(dict.fromkeys(names)))
-        raise NotFound(f"no document {name!r} in the library: {hint}")
+        return document_named(name, self.documents())
 
     def number(self, document_id: str) -> int:
         """Return a ready document's row number; NotFound."""
@@ -122,7 +126,7 @@ class DocumentRows:
             "SELECT number FROM documents WHERE id = ? AND state = 'ready'", (document_id,)
         )
         if row is None:
-            raise _no_id(document_id)
+            raise unknown_id(document_id)
         return int(row[0])
 
     def begin(
@@ -202,7 +206,7 @@ class DocumentRows:
             "SELECT number FROM documents WHERE id = ?", (document_id,)
         ).fetchone()
         if row is None:
-            raise _no_id(document_id)
+            raise unknown_id(document_id)
         return drop_document(connection, row[0])
 
     def rename_source(self, document_id: str, source: str) -> list[str]:
@@ -236,7 +240,7 @@ class DocumentRows:
             row = connection.execute("SELECT number FROM documents WHERE id = ?", (document_id,))
             (number,) = row.fetchone() or (None,)
             if number is None:
-                raise _no_id(document_id)
+                raise unknown_id(document_id)
             tags = checked_tags({*_tags_of(connection, number), *add}.difference(remove))
             connection.execute(
                 "UPDATE documents SET tags = ? WHERE number = ?", (pack_tags(tags), number)
@@ -256,7 +260,7 @@ class DocumentRows:
         number_of_id: dict[str, int] = dict(rows)
         for document_id in ids:
             if document_id not in number_of_id:
-                raise _no_id(document_id)
+                raise unknown_id(document_id)
         return sorted(number_of_id.values())
 
     def document_condition(
@@ -285,7 +289,8 @@ class DocumentRows:
             )
 
 
-def _no_id(document_id: str) -> NotFound:
+def unknown_id(document_id: str) -> NotFound:
+    """Return the error for an id that no ready document has."""
     return NotFound(f"no document has the id {document_id!r}: list the library's documents")
 
 

@@ -9,8 +9,8 @@ never reach FTS5 as syntax.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
-from functools import partial
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
 
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.database import IN_LIST, json_list
@@ -21,6 +21,19 @@ Hits = list[tuple[int, float]]
 _FEW = 4096  # chunks that are ranked in a few milliseconds
 _MOST = 2.2  # of its rarity (IDF), what one word can add to a score: FTS5's k1 + 1
 _WORTH = 1.5  # rarities of the commonest kept word; more, and the try would hardly succeed
+
+
+class FullTextIndex(Protocol):
+    """The full-text index of one library, or of several as if they were one."""
+
+    def last_chunk(self) -> int:
+        """Return the number of chunks, or more where some were removed."""
+
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return how many chunks hold each word."""
+
+    def ranked(self, needed: Sequence[str], free: Sequence[str], limit: int) -> Hits:
+        """Return the best chunks with any of the needed words; those and the free ones score."""
 
 
 def search_text(
@@ -37,42 +50,67 @@ def search_text(
 
     Returns (chunk id, score) pairs, a score being BM25, above zero, larger when better.
     """
-    words = [f'"{word}"' for word in search_terms(query)]
-    if not words or limit < 1:
-        return []
+    where, parameters = restriction(catalog, documents, chunks)
+    return best_chunks(_CatalogIndex(catalog, where, parameters), query, limit)
+
+
+def restriction(
+    catalog: Catalog, documents: Sequence[str] | None, chunks: Collection[int] | None
+) -> tuple[str, list[str]]:
+    """Return a condition on documents ``d`` and chunks ``c``, with its parameters."""
     where, parameters = catalog.document_condition(documents)
     if chunks is not None:
         where += f" AND c.id {IN_LIST}"
         parameters = [*parameters, json_list(sorted(chunks))]
-    rank = partial(_ranked, catalog, where, parameters, limit)
-    hits = _by_rarer_words(catalog, words, rank, limit)
+    return where, parameters
+
+
+def best_chunks(index: FullTextIndex, query: str, limit: int) -> Hits:
+    """Return the chunks of an index that hold any word of a query, best first."""
+    words = [f'"{word}"' for word in search_terms(query)]
+    if not words or limit < 1:
+        return []
+    hits = _by_rarer_words(index, words, limit)
     if hits is None:
-        hits = rank(" OR ".join(words), 1)
+        hits = index.ranked(words, (), limit)
     return sorted(hits, key=lambda hit: (-hit[1], hit[0]))
 
 
-def _ranked(
-    catalog: Catalog, where: str, parameters: Sequence[str], limit: int, expression: str, times: int
-) -> Hits:
-    """Return the best chunks for an expression that holds every word so many times."""
-    rows = catalog.database.query(
-        "SELECT c.id, -f.rank FROM chunk_text f CROSS JOIN chunks c ON c.id = f.rowid"
-        " CROSS JOIN documents d ON d.number = c.document"
-        f" WHERE chunk_text MATCH ? AND d.state = 'ready' {where} ORDER BY f.rank LIMIT ?",
-        (expression, *parameters, limit),
-    )
-    return [(int(row[0]), float(row[1]) / times) for row in rows]
+class _CatalogIndex:
+    """The index of a catalogue, restricted by a condition."""
+
+    def __init__(self, catalog: Catalog, where: str, parameters: Sequence[str]) -> None:
+        self._catalog = catalog
+        self._where = where
+        self._parameters = parameters
+
+    def last_chunk(self) -> int:
+        """Return the largest chunk id."""
+        return last_chunk(self._catalog)
+
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return how many chunks hold each word."""
+        return {word: count(self._catalog, word) for word in words}
+
+    def ranked(self, needed: Sequence[str], free: Sequence[str], limit: int) -> Hits:
+        """Return the best chunks as FTS5 ranks them."""
+        rows = self._catalog.database.query(
+            "SELECT c.id, -f.rank FROM chunk_text f CROSS JOIN chunks c ON c.id = f.rowid"
+            " CROSS JOIN documents d ON d.number = c.document"
+            f" WHERE chunk_text MATCH ? AND d.state = 'ready' {self._where}"
+            " ORDER BY f.rank LIMIT ?",
+            (_expression(needed, free), *self._parameters, limit),
+        )
+        times = 2 if free else 1  # that every word is in the expression
+        return [(int(row[0]), float(row[1]) / times) for row in rows]
 
 
-def _by_rarer_words(
-    catalog: Catalog, words: Sequence[str], rank: Callable[[str, int], Hits], limit: int
-) -> Hits | None:
+def _by_rarer_words(index: FullTextIndex, words: Sequence[str], limit: int) -> Hits | None:
     """Return the hits that all words give, from a cheaper query; None if that is not certain."""
-    row = catalog.database.first_row("SELECT max(id) FROM chunks")
-    chunks = int(row[0] or 0) if row is not None else 0
+    chunks = index.last_chunk()
     if chunks <= _FEW or len(words) < 2:
         return None
-    counts = {word: _count(catalog, word) for word in words}
+    counts = index.counts(words)
     indexed_words = sorted((word for word in words if counts[word]), key=counts.__getitem__)
     if sum(counts.values()) <= _FEW:
         return None
@@ -83,13 +121,20 @@ def _by_rarer_words(
         )  # of a chunk that holds none of the kept words
         enough = sum(counts[word] for word in indexed_words[:num_needed]) >= limit
         if enough and max_score_without <= _WORTH * rarity[num_needed - 1]:
-            hits = rank(_expression(indexed_words[:num_needed], indexed_words[num_needed:]), 2)
+            hits = index.ranked(indexed_words[:num_needed], indexed_words[num_needed:], limit)
             certain = len(hits) == limit and hits[-1][1] > max_score_without
             return hits if certain else None
     return None
 
 
-def _count(catalog: Catalog, word: str) -> int:
+def last_chunk(catalog: Catalog) -> int:
+    """Return the largest chunk id, 0 without chunks."""
+    row = catalog.database.first_row("SELECT max(id) FROM chunks")
+    return int(row[0] or 0) if row is not None else 0
+
+
+def count(catalog: Catalog, word: str) -> int:
+    """Return how many chunks hold a quoted word."""
     row = catalog.database.first_row(
         "SELECT count(*) FROM chunk_text WHERE chunk_text MATCH ?", (word,)
     )
@@ -101,10 +146,16 @@ def _rarity(chunks: int, count: int) -> float:
     return max(1e-6, math.log((chunks - count + 0.5) / (count + 0.5)))
 
 
+def any_of(words: Sequence[str]) -> str:
+    """Return the chunks with any of some quoted words."""
+    return " OR ".join(words)
+
+
 def _expression(needed: Sequence[str], free: Sequence[str]) -> str:
-    """Return chunks with any of the needed words; every word twice, so that all count alike.
+    """Return chunks with any of the needed words; with free ones every word twice, to count alike.
 
     FTS5 has no words that only count: these are the second half of an AND.
     """
-    any_needed = " OR ".join(needed)
-    return f"({any_needed}) AND ({' OR '.join([*needed, *free, *free])})"
+    if not free:
+        return any_of(needed)
+    return f"({any_of(needed)}) AND ({any_of([*needed, *free, *free])})"
