@@ -1,4 +1,4 @@
-"""Several libraries as one: equal, value for value, to one library that holds all their documents."""
+"""Several libraries as one: equal, value for value, to one library with all their documents."""
 
 from __future__ import annotations
 
@@ -276,9 +276,11 @@ def test_conversations_are_kept_in_the_first_library(folders: list[Path], tmp_pa
         store.rename_session("talk", "chat")
         assert store.load_session("chat").state == b""
         store.delete_session("chat")
-    with federation([tmp_path / "none", folders[1]]) as store:
-        with pytest.raises(StoreError, match="conversations are kept in the first library"):
-            store.sessions()
+    with (
+        federation([tmp_path / "none", folders[1]]) as store,
+        pytest.raises(StoreError, match="conversations are kept in the first library"),
+    ):
+        store.sessions()
 
 
 def test_a_list_names_libraries_and_lists(tmp_path: Path) -> None:
