@@ -249,6 +249,8 @@ def _search(drt: CommandLine, agreement: Path, text: str) -> None:
     expect("[1]" in plain and "score" in plain, f"search: {plain}")
     drt(f"ingest {agreement} --tag work")
     expect("[signed]" in drt("library tag agreement.md +signed -work"), "library tag")
+    listed = drt.json("library list --tag signed --type md --since 1990")["documents"]
+    expect(len(listed) == 1, f"library list with filters: {listed}")
     filters = "--tag signed --type md --since 2020 --section 'Clause 11'"
     expect("Clause 11" in drt(f"search notice {filters}"), "search with filters")
     expect(ANSWER in drt(f"ask '{QUESTION}' {filters}"), "ask with filters")

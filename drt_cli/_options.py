@@ -208,23 +208,38 @@ class PagesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         return first, last
 
 
+_tag_option = click.option(
+    "--tag",
+    "tags",
+    multiple=True,
+    metavar="NAME",
+    help="Only documents with this tag; with all of them if repeated.",
+)
+_type_option = click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="FORMAT",
+    help="Only documents of this format, such as pdf or .md; may be repeated.",
+)
+_since_option = click.option(
+    "--since",
+    metavar="DATE",
+    help="Only documents of this day, month or year (YYYY-MM-DD) or later: by the date that they"
+    " name, or else by the day they were read.",
+)
+
+
+def document_options(function: Function) -> Function:
+    """Add the filters of whole documents."""
+    return _tag_option(_type_option(_since_option(function)))
+
+
 def part_options(function: Function) -> Function:
     """Add the filters of documents and their parts that need no more words for a summary."""
     for decorate in (
-        click.option(
-            "--tag",
-            "tags",
-            multiple=True,
-            metavar="NAME",
-            help="Only documents with this tag; with all of them if repeated.",
-        ),
-        click.option(
-            "--type",
-            "types",
-            multiple=True,
-            metavar="FORMAT",
-            help="Only documents of this format, such as pdf or .md; may be repeated.",
-        ),
+        _tag_option,
+        _type_option,
         click.option(
             "--pages", type=PagesType(), metavar="A-B", help="Only these pages of documents."
         ),
@@ -236,12 +251,7 @@ def part_options(function: Function) -> Function:
 def filter_options(function: Function) -> Function:
     """Add the options of which part of the library counts."""
     for decorate in (
-        click.option(
-            "--since",
-            metavar="DATE",
-            help="Only documents of this day, month or year (YYYY-MM-DD) or later: by the date"
-            " that they name, or else by the day they were read.",
-        ),
+        _since_option,
         part_options,
         click.option(
             "--section",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from drt_cli._errors import DONE, FAILED
-from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._options import Settings, document_options, json_option, with_global_options
 from drt_cli._output import note, print_fields, print_json, print_table, progress_bar, say
 from drt_cli._text import one_line, printable
 
@@ -22,12 +23,13 @@ def command() -> None:
 
 @with_global_options()
 @command.command("list")
+@document_options
 @json_option
 @click.pass_obj
-def list_documents(settings: Settings, /, as_json: bool) -> None:
+def list_documents(settings: Settings, /, as_json: bool, **filters: Any) -> None:
     """List the documents."""
     library = settings.open_library()
-    documents = library.documents()
+    documents = library.documents(**filters)
     if as_json:
         rows = [document.to_dict() for document in documents]
         print_json({"library": str(library.path), "documents": rows})

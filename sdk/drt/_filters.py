@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
-from ._errors import QuestionError, engine_errors, expect_text
+from ._errors import ConfigError, QuestionError, engine_errors, expect_text
 
 if TYPE_CHECKING:
     from drt_engine.retrieval.filters import Filters
@@ -34,6 +34,8 @@ def filters_of(options: Mapping[str, Any]) -> Filters | None:
         given[name] = listed(given.get(name))
     for text in (given.get("section", ""), *given["types"], *given["tags"]):
         expect_text("the filter", text, QuestionError)
+    if len(given.get("pages", (1, 1))) != 2:
+        raise ConfigError(f"pages are {given['pages']}, expected two numbers: the first, the last.")
     if isinstance(given.get("since"), datetime.date):
         given["since"] = given["since"].isoformat()[:10]
     with engine_errors():
@@ -50,6 +52,21 @@ def since_day_or_file(
     if _DATE.fullmatch(name) and not os.path.exists(name):
         return name, None
     return None, name
+
+
+def day_of(since: str | datetime.date | None) -> datetime.date | None:
+    """Return the first day of a day, month or year: what never names a file.
+
+    Raises ``ConfigError`` for anything else.
+    """
+    if not since or isinstance(since, datetime.date):
+        return since or None
+    filters_of({"since": since})
+    year, month, day = [*map(int, since.split("-")), 1, 1][:3]
+    try:
+        return datetime.date(year, month, day)
+    except ValueError as error:  # such as 30 February
+        raise ConfigError(f"since is {since!r}, which is no date of the calendar.") from error
 
 
 def without_filters(options: Mapping[str, Any]) -> dict[str, Any]:

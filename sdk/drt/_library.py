@@ -5,6 +5,7 @@ Needs no model but to repair or rebuild chunk memory; reading and asking are ``_
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,7 +22,7 @@ from ._errors import (
     engine_errors,
     expect_text,
 )
-from ._filters import listed
+from ._filters import filters_of, listed
 from ._log import QuestionLog
 from ._paths import default_library
 from ._types import (
@@ -68,12 +69,27 @@ class Library:
             return any(self.path.iterdir())
         return self.path.exists()
 
-    def documents(self) -> list[DocumentInfo]:
-        """Return the documents that can be asked; none if there is no library yet."""
+    def documents(
+        self,
+        *,
+        tags: str | Iterable[str] = (),
+        types: str | Iterable[str] = (),
+        since: str | datetime.date | None = None,
+    ) -> list[DocumentInfo]:
+        """Return the documents that can be asked; none if there is no library yet.
+
+        ``tags``, ``types`` and ``since`` are those of ``FilterOptions``: ``NotFoundError`` says
+        what there is where they leave no document.
+        """
+        filters = filters_of({"tags": listed(tags), "types": listed(types), "since": since})
         if not self.exists():
             return []
         with self._open() as store:
-            return [_convert.document(row) for row in store.documents()]
+            rows = store.documents()
+            if filters is not None:
+                left = set(_engine.resolve_scope(store, None, filters).document_ids or ())
+                rows = [row for row in rows if row.id in left]
+            return [_convert.document(row) for row in rows]
 
     def show(self, document: str | DocumentInfo) -> DocumentInfo:
         """Return one document by id, start of an id, title or source; raises ``NotFoundError``."""

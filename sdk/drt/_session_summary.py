@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-import datetime
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import _engine
 from ._errors import NotFoundError
-from ._filters import NAMES
+from ._filters import NAMES, day_of
 from ._types import Answer, AskOptions, DocumentInfo, Turn
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ def requested_summary(
     if documents is None and (name or not filters):
         return None
     if "since" in filters:  # which a summary may take for the name of a file
-        filters["since"] = _day(filters["since"])
+        filters["since"] = day_of(filters["since"])
     summary = assistant.summarize(documents, **filters)
     return Answer(
         text=summary.text,
@@ -74,11 +73,3 @@ def _meant(
         if turn.state != "none" and turn.citations and turn.citations[0].document in documents:
             return [documents[turn.citations[0].document]]
     return list(documents.values()) if len(documents) == 1 else None
-
-
-def _day(since: Any) -> datetime.date:
-    """Return the first day of what a filter names: a day, a month or a year."""
-    if isinstance(since, datetime.date):
-        return since
-    year, month, day = [*map(int, str(since).split("-")), 1, 1][:3]
-    return datetime.date(year, month, day)

@@ -19,6 +19,7 @@ from mcp.types import Resource, ToolAnnotations
 
 from .._assistant import Assistant
 from .._errors import DrtError
+from .._filters import day_of
 from .._passages import passage
 from .._types import IngestReport
 from .._version import __version__
@@ -90,24 +91,50 @@ class _Tools:
         self._folders = [Path(os.path.realpath(folder)) for folder in folders]
         self._turn = threading.Lock()
 
+    # The parameters of a tool are its schema: an assistant fills in flat ones best.
+
     def search(
-        self, query: str, documents: list[str] | None = None, top_k: int = 8
+        self,
+        query: str,
+        documents: list[str] | None = None,
+        *,
+        top_k: int = 8,
+        tags: list[str] | None = None,
+        section: str | None = None,
+        types: list[str] | None = None,
+        since: str | None = None,
+        pages: list[int] | None = None,
     ) -> dict[str, Any]:
         """Find passages for a query, best first, each with its best sentence and a handle.
 
-        documents: restricts the search to these, by id, title or file name. top_k: 1 to 50.
+        top_k: 1 to 50. The others leave only a part of the library: documents by id, title or file
+        name; tags: documents that have all of these; section: what its name begins with; types:
+        formats such as pdf; since: documents of this day, month or year (YYYY-MM-DD) or later;
+        pages: the first and the last.
         """
+        part = _part(tags=tags, section=section, types=types, since=since, pages=pages)
         with self._turn:
-            return self._assistant.search(query, documents=documents, top_k=top_k).to_dict()
+            return self._assistant.search(query, documents=documents, top_k=top_k, **part).to_dict()
 
-    def ask(self, question: str, documents: list[str] | None = None) -> dict[str, Any]:
+    def ask(
+        self,
+        question: str,
+        documents: list[str] | None = None,
+        *,
+        tags: list[str] | None = None,
+        section: str | None = None,
+        types: list[str] | None = None,
+        since: str | None = None,
+        pages: list[int] | None = None,
+    ) -> dict[str, Any]:
         """Answer a question with exact quotes and their places, or say that there is no answer.
 
         state is "answer", "likely" (the passage probably answers) or "none". Every citation has a
-        handle. documents: restricts the question to these, by id, title or file name.
+        handle. The other parameters leave only a part of the library, as those of search do.
         """
+        part = _part(tags=tags, section=section, types=types, since=since, pages=pages)
         with self._turn:
-            return self._assistant.ask(question, documents=documents).to_dict()
+            return self._assistant.ask(question, documents=documents, **part).to_dict()
 
     def read_passage(self, handle: str, around: int = 1000) -> dict[str, Any]:
         """Return the exact text of a place and what is around it.
@@ -117,33 +144,54 @@ class _Tools:
         characters = max(0, min(around, CHARACTERS))
         return passage(self._assistant.library, handle, around=characters).to_dict()
 
-    def list_documents(self) -> dict[str, Any]:
-        """List the documents of the library."""
-        documents = self._assistant.library.documents()
+    def list_documents(
+        self,
+        tags: list[str] | None = None,
+        types: list[str] | None = None,
+        *,
+        since: str | None = None,
+    ) -> dict[str, Any]:
+        """List the documents of the library, each with its tags.
+
+        tags: only those that have all of these. types: only these formats, such as pdf. since: only
+        those of this day, month or year (YYYY-MM-DD) or later.
+        """
+        documents = self._assistant.library.documents(
+            tags=tags or (), types=types or (), since=since
+        )
         return {"documents": [document.to_dict() for document in documents]}
 
     def summarize(
         self,
-        documents: list[str],
+        documents: list[str] | None = None,
         length: Literal["short", "medium", "long"] = "short",
+        *,
         focus: str | None = None,
+        tags: list[str] | None = None,
+        section: str | None = None,
+        types: list[str] | None = None,
+        since: str | None = None,
+        pages: list[int] | None = None,
     ) -> dict[str, Any]:
         """Summarise documents by their own sentences, each with its place.
 
-        documents: by id, title or file name. focus: what the summary should be about.
+        documents: by id, title or file name; may be left out with tags, types, since or pages,
+        which leave only a part of the library, as those of search do. focus: what the summary
+        should be about.
         """
+        part = _part(tags=tags, section=section, types=types, since=day_of(since), pages=pages)
         with self._turn:
-            summary = self._assistant.summarize(documents, length=length, focus=focus)
+            summary = self._assistant.summarize(documents, length=length, focus=focus, **part)
             return summary.to_dict()
 
-    def ingest(self, path: str) -> dict[str, Any]:
+    def ingest(self, path: str, tags: list[str] | None = None) -> dict[str, Any]:
         """Read a file, or all files of a folder, into the library; unchanged ones are skipped.
 
-        path: within the folders that the user allowed.
+        path: within the folders that the user allowed. tags: what the documents get.
         """
         files = self._allowed_files(path)
         with self._turn:
-            return IngestReport.of(self._assistant.ingest_each(files)).to_dict()
+            return IngestReport.of(self._assistant.ingest_each(files, tags=tags or ())).to_dict()
 
     def _allowed_files(self, path: str) -> list[Path]:
         """Return the files at a path; links out of the allowed folders are left out."""
@@ -166,6 +214,12 @@ class _Tools:
 
     def _is_allowed(self, place: Path) -> bool:
         return any(place == folder or folder in place.parents for folder in self._folders)
+
+
+def _part(*, pages: list[int] | None, **others: Any) -> Any:
+    """Return the filters that were given, as options of the SDK."""
+    given = {name: value for name, value in others.items() if value}
+    return given | ({} if pages is None else {"pages": tuple(pages)})
 
 
 def _in_sentences(function: Function) -> Function:

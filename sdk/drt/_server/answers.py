@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .._filters import day_of
 from .bodies import read_body
 from .responses import Event, events, reply, wants_events
 from .service import Service, service_of
@@ -111,7 +112,8 @@ async def search(request: Request) -> Response:
 async def summarize(request: Request) -> Response:
     """Summarise documents of the library."""
     service, body = service_of(request), await read_body(request, "summarize")
-    documents = body.pop("documents")
+    documents = body.pop("documents", None)
+    body["since"] = day_of(body.get("since"))  # never a file of the server
     work = partial(service.assistant.summarize, documents, **body)
     summary = await service.questions.run(work)
     return reply(summary.to_dict())

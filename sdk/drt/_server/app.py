@@ -53,9 +53,20 @@ def operations(*, with_search: bool) -> list[Operation]:
             "POST", "/v1/summarize", answers.summarize, body="summarize", response="summarize"
         ),
         Operation("POST", "/v1/trace", answers.trace, body="trace", response="trace"),
-        Operation("GET", "/v1/documents", documents.list_documents, response="library-list"),
+        Operation(
+            "GET",
+            "/v1/documents",
+            documents.list_documents,
+            response="library-list",
+            query={
+                "tag": "only documents with this tag; may be repeated",
+                "type": "only documents of this format; may be repeated",
+                "since": "only documents of this day, month or year, or later",
+            },
+        ),
         Operation("POST", "/v1/documents", documents.upload, body="upload", response="ingest"),
         Operation("GET", document, documents.show_document, response="library-show"),
+        Operation("PATCH", document, documents.tag_document, body="tag", response="library-show"),
         Operation(
             "DELETE",
             document,

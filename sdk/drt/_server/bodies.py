@@ -23,6 +23,7 @@ from .._types import AskOptions, DocumentInfo
 Schema = dict[str, Any]
 QUESTION_CHARACTERS = 20_000
 DOCUMENTS = 1000  # that one request may name
+TAGS = 100
 _NAME: Schema = {"type": "string", "minLength": 1, "maxLength": 1000}
 _PLAIN: dict[object, Schema] = {
     str: {"type": "string", "maxLength": QUESTION_CHARACTERS},
@@ -44,6 +45,9 @@ def _of(kind: object) -> Schema | None:
     if origin in (typing.Union, types.UnionType):
         members = [schema for schema in map(_of, inside) if schema is not None]
         return {"anyOf": members} if members else None
+    if origin is tuple and Ellipsis not in inside:
+        count = len(inside)
+        return {"type": "array", "items": _of(inside[0]), "minItems": count, "maxItems": count}
     if origin in (list, tuple, Sequence):
         items = _of(inside[0])
         return None if items is None else {"type": "array", "items": items, "maxItems": DOCUMENTS}
@@ -70,15 +74,16 @@ def _parameters(name: str) -> Schema:
     method = getattr(Assistant, name)
     known = {"StrPath": str, "Path": Path, "DocumentInfo": DocumentInfo}
     hints = typing.get_type_hints(method, localns=known)
-    unpacked = hints.pop("options", None)  # as in ``**options: Unpack[SearchOptions]``
-    if unpacked is not None:
-        hints |= typing.get_type_hints(typing.get_args(unpacked)[0])
+    for name, hint in list(hints.items()):
+        if typing.get_origin(hint) is typing.Unpack:  # as in ``**options: Unpack[SearchOptions]``
+            del hints[name]
+            hints |= typing.get_type_hints(typing.get_args(hint)[0])
     return _options(hints)
 
 
 @cache
 def body_schema(name: str) -> Schema:
-    """Return the schema of the body of a route: ask, trace, search, summarize, rename."""
+    """Return the schema of the body of a route: ask, trace, search, summarize, tag, rename."""
     question: Schema = {"type": "string", "minLength": 1, "maxLength": QUESTION_CHARACTERS}
     options = _options(typing.get_type_hints(AskOptions))
     if name == "ask":
@@ -94,9 +99,12 @@ def body_schema(name: str) -> Schema:
     if name == "summarize":
         parameters = _parameters("summarize")
         parameters.pop("document", None)
-        parameters.pop("since", None)  # which names a file of the server
         documents = {"type": "array", "items": _NAME, "minItems": 1, "maxItems": DOCUMENTS}
-        return _object({"documents": documents, **parameters}, "documents")
+        # A date alone: anything else would name a file of the server.
+        return _object({"documents": documents, **parameters, "since": {"type": "string"}})
+    if name == "tag":
+        tags = {"type": "array", "items": _NAME, "maxItems": TAGS}
+        return _object({"add": tags, "remove": tags})
     parameters = _parameters(name)
     return _object(parameters, next(iter(parameters)))
 

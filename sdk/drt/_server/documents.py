@@ -1,4 +1,4 @@
-"""Routes of documents: upload, list, show, text, remove, and the passage of a citation.
+"""Routes of documents: upload, list, show, tag, text, remove, and the passage of a citation.
 
 An upload is written to a file, read by the same readers as any other file, and deleted. It is
 acknowledged once the library holds it for good: a server that is killed before leaves what it had
@@ -25,7 +25,7 @@ from starlette.responses import Response
 from .._formats import formats
 from .._passages import passage
 from .._types import IngestProgress, IngestReport, IngestResult
-from .bodies import flag, number
+from .bodies import flag, number, read_body
 from .errors import without_paths
 from .responses import Event, events, reply, wants_events
 from .service import Service, service_of
@@ -37,9 +37,11 @@ AROUND = 10_000
 
 
 async def list_documents(request: Request) -> Response:
-    """List the documents of the library."""
-    service = service_of(request)
-    documents = await run_in_threadpool(service.library.documents)
+    """List the documents of the library, all or those of a tag, a format or a time."""
+    service, given = service_of(request), request.query_params
+    filters = {"tags": given.getlist("tag"), "types": given.getlist("type")}
+    since = given.get("since")
+    documents = await run_in_threadpool(service.library.documents, **filters, since=since)
     return reply(
         {
             "library": service.library.path.name,
@@ -98,16 +100,28 @@ async def remove_document(request: Request) -> Response:
     return reply(document.to_dict())
 
 
+async def tag_document(request: Request) -> Response:
+    """Give a document tags and take some away."""
+    service = service_of(request)
+    _expect_writing(service)
+    body = await read_body(request, "tag")
+    work = partial(service.library.tag, _named(request), **body)
+    document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
+    return reply(document.to_dict())
+
+
 async def upload(request: Request) -> Response:
-    """Read files into the library; the report is that of ``drt ingest``."""
+    """Read files into the library, with tags if there are; the report is that of ``drt ingest``."""
     service = service_of(request)
     _expect_writing(service)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise HTTPException(415, 'send the files as multipart/form-data, each as a field "file".')
     service.uploads.mkdir(mode=0o700, exist_ok=True)
     files: list[tuple[str, Path]] = []
+    tags: list[str] = []
     try:
         async with request.form(max_files=FILES, max_fields=FILES) as form:
+            tags = [tag for tag in form.getlist("tag") if isinstance(tag, str)]
             for part in form.getlist("file"):
                 if not isinstance(part, UploadFile):
                     raise HTTPException(400, 'the field "file" has no file name; send a file.')
@@ -120,9 +134,9 @@ async def upload(request: Request) -> Response:
         _delete(path for _, path in files)
         raise
     if wants_events(request):
-        return events(request, _reading(service, files))
+        return events(request, _reading(service, files, tags))
     report = None
-    async for name, value in _reading(service, files):
+    async for name, value in _reading(service, files, tags):
         report = value if name == "report" else report
     assert report is not None
     if report["failures"] and not report["documents"]:
@@ -170,7 +184,9 @@ def _delete(paths: Any) -> None:
             path.unlink()
 
 
-async def _reading(service: Service, files: list[tuple[str, Path]]) -> AsyncIterator[Event]:
+async def _reading(
+    service: Service, files: list[tuple[str, Path]], tags: list[str]
+) -> AsyncIterator[Event]:
     """Read the files in the writer's thread; yield progress, each result, and the report."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
@@ -178,7 +194,7 @@ async def _reading(service: Service, files: list[tuple[str, Path]]) -> AsyncIter
     def emit(item: Event | None) -> None:
         loop.call_soon_threadsafe(queue.put_nowait, item)
 
-    work = partial(_read, service, files, emit)
+    work = partial(_read, service, files, tags=tags, emit=emit)
     # Reading goes on where the client leaves: what was sent is read, as a shell's command would.
     job = loop.run_in_executor(service.writing, work)
     job.add_done_callback(lambda _: queue.put_nowait(None))
@@ -187,14 +203,20 @@ async def _reading(service: Service, files: list[tuple[str, Path]]) -> AsyncIter
     await job
 
 
-def _read(service: Service, files: list[tuple[str, Path]], emit: Callable[[Event], None]) -> None:
+def _read(
+    service: Service,
+    files: list[tuple[str, Path]],
+    *,
+    tags: list[str],
+    emit: Callable[[Event], None],
+) -> None:
     """Read files one after the other, each under its own name, and delete them."""
     results: list[IngestResult] = []
     try:
         for name, path in files:
             place = service.uploads / name
             path.replace(place)
-            for result in _ingested(service, place, emit):
+            for result in _ingested(service, place, tags=tags, emit=emit):
                 results.append(result)
                 emit(("document", _described(service, result.to_dict())))
             _delete([place])
@@ -205,14 +227,14 @@ def _read(service: Service, files: list[tuple[str, Path]], emit: Callable[[Event
 
 
 def _ingested(
-    service: Service, place: Path, emit: Callable[[Event], None]
+    service: Service, place: Path, *, tags: list[str], emit: Callable[[Event], None]
 ) -> Iterator[IngestResult]:
     assert service.writer is not None
 
     def report(step: IngestProgress) -> None:
         emit(("progress", {**vars(step)}))
 
-    for result in service.writer.ingest_each(place, progress=report):
+    for result in service.writer.ingest_each(place, tags=tags, progress=report):
         service.metrics.count_tokens(result.tokens)
         yield result
 

@@ -31,7 +31,11 @@ _ERROR: Schema = {
     "required": ["error"],
 }
 _FILES: Schema = {"type": "array", "items": {"type": "string", "format": "binary"}}
-_UPLOAD: Schema = {"type": "object", "properties": {"file": _FILES}, "required": ["file"]}
+_UPLOAD: Schema = {
+    "type": "object",
+    "properties": {"file": _FILES, "tag": {"type": "array", "items": {"type": "string"}}},
+    "required": ["file"],
+}
 _CHAT: Schema = {
     "type": "object",
     "description": "as OpenAI's; `drt` holds options of /v1/ask",

@@ -145,3 +145,31 @@ def test_without_the_extra_it_is_a_sentence(
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     with pytest.raises(ConfigError, match=r'pip install "drt-assistant\[mcp\]"'):
         mcp_server(assistant)
+
+
+def test_tags_and_other_filters_leave_a_part(
+    assistant: Assistant,  # noqa: F811
+    server: Any,
+    tmp_path: Path,
+) -> None:
+    papers = tmp_path / "papers"
+    papers.mkdir()
+    (papers / "coal.md").write_text("# Coal\n\nThe coal comes on Tuesday, with notice.\n")
+    open_ = mcp_server(assistant, folders=[papers])
+    report, _ = call(open_, "ingest", path=str(papers), tags=["mail"])
+    assert report["documents"][0]["tags"] == ["mail"]
+    listed, _ = call(open_, "list_documents", tags=["mail"], types=["md"], since="1990")
+    assert [one["tags"] for one in listed["documents"]] == [["mail"]]
+    hits, _ = call(open_, "search", query="notice", tags=["mail"])
+    assert [hit["title"] for hit in hits["hits"]] == ["Coal"]
+    call(open_, "ask", question="Which coal?", tags=["mail"], section="Part", pages=[3, 3])
+    part, _ = call(open_, "summarize", tags=["mail"], since="1990")
+    assert len(part["sentences"]) == 1
+    for name, arguments, words in (
+        ("list_documents", {"tags": ["none"]}, "none"),
+        ("search", {"query": "notice", "pages": [1]}, "two numbers"),
+        ("summarize", {"since": "coal.md"}, "expected YYYY"),
+        ("list_documents", {"types": ["zeppelin"]}, "zeppelin"),
+    ):
+        text, failed = call(open_, name, **arguments)
+        assert failed and words in text, text

@@ -134,3 +134,39 @@ def test_places_that_are_no_numbers_are_refused(client: Client, query: str) -> N
 
 def test_formats_are_listed(client: Client) -> None:
     assert any(".pdf" in one["suffixes"] for one in client.get("/v1/formats").json()["formats"])
+
+
+def test_tags_are_given_changed_and_filtered_by(client: Client) -> None:
+    files = {"file": ("coal.md", b"# Coal\n\nThe coal comes on Tuesday.\n")}
+    sent = client.post("/v1/documents", files=files, data={"tag": ["mail", "may"]})
+    assert sent.json()["documents"][0]["tags"] == ["mail", "may"]
+    bad = client.post("/v1/documents", files=files, data={"tag": ["two words"]})
+    assert bad.status_code == 400 and "two words" in bad.json()["error"]["message"]
+
+    def titles(query: str) -> list[str]:
+        documents = client.get(f"/v1/documents?{query}").json()["documents"]
+        return [document["source"] for document in documents]
+
+    assert titles("tag=mail&tag=may&type=md&since=1990") == ["coal.md"]
+    assert titles("type=txt") == ["handbook.txt"]
+    assert client.get("/v1/documents?tag=none").status_code == 404
+    assert client.get("/v1/documents?since=soon").status_code == 400
+    changed = client.patch("/v1/documents/coal.md", json={"add": ["read"], "remove": ["may"]})
+    assert changed.json()["tags"] == ["mail", "read"]
+    for body in ({"add": "read"}, {"put": []}, {"add": ["a b"]}):
+        assert client.patch("/v1/documents/coal.md", json=body).status_code == 400
+
+
+def test_filters_leave_a_part_for_questions_and_summaries(client: Client) -> None:
+    files = {"file": ("coal.md", b"# Coal\n\nThe coal comes on Tuesday.\n")}
+    client.post("/v1/documents", files=files, data={"tag": "mail"})
+    search = {"query": "notice", "retriever": "lexical", "tags": ["mail"]}
+    assert client.post("/v1/search", json=search).json()["hits"] == []
+    part = {"tags": "mail", "since": "1990"}
+    summary = client.post("/v1/summarize", json=part).json()
+    assert [one["source"] for one in summary["sentences"]] == ["coal.md"], summary
+    assert client.post("/v1/summarize", json={}).status_code == 400
+    for pages in ([1], [3, 1], [1, 2, 3], "1-2"):
+        body = {"question": "Which period?", "pages": pages}
+        assert client.post("/v1/ask", json=body).status_code == 400, pages
+    assert client.post("/v1/summarize", json={"since": "1990-02-31"}).status_code == 400
