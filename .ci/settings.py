@@ -60,6 +60,14 @@ SETTINGS = (
     Setting("fp32, 1 thread"),
     Setting("bf16", "bf16", reads=True),
     Setting("auto, 2 threads", "auto", threads=2, every=3),
+    Setting("int8", "int8", reads=True, every=3),
+    Setting(
+        "int8, oneDNN AVX2",
+        "int8",
+        variables={"ONEDNN_MAX_CPU_ISA": "AVX2"},
+        needs=AVX2,
+        every=3,
+    ),
     Setting(
         "fp32, ATen default, C, read-only home",
         variables={"ATEN_CPU_CAPABILITY": "default", "LC_ALL": "C"},

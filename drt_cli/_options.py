@@ -108,8 +108,9 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
         option("--threads", metavar="N", type=click.IntRange(min=1), help="CPU threads."),
         option(
             "--dtype",
-            type=click.Choice(["auto", "bf16", "fp32"]),
-            help="Type to compute in; auto is bf16 where that is faster.",
+            type=click.Choice(["auto", "bf16", "fp32", "int8"]),
+            help="Type to compute in; auto is bf16 where that is faster, else fp32. int8 (CPU): "
+            "faster than fp32, and a little less exact.",
         ),
         option(
             "--lock-timeout",

@@ -17,6 +17,7 @@ from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
+from drt_engine.model.int8 import round_to_int8
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.weights import fingerprint, load_model, model_folder
 from drt_engine.store import RecordLayout
@@ -60,7 +61,8 @@ class Runtime:
     ) -> Runtime:
         """Load a shipped model by name, or any model folder; ``WeightsError``, ``ConfigError``.
 
-        ``dtype`` is the compute type: fp32, bf16, or auto, which is bf16 where that is faster.
+        ``dtype`` is the compute type: fp32, bf16, or auto, which is bf16 where that is faster; int8
+        is fp32 with most matrix products in eight bits, on a CPU.
         ``records`` is how new libraries keep chunk memory.
         """
         folder = model_folder(model)
@@ -71,6 +73,8 @@ class Runtime:
             hashed = pool.submit(fingerprint, folder)
             net, tokenizer = load_model(folder)
         cast_weights(net, compute)
+        if dtype == "int8":
+            round_to_int8(net)
         config = net.config
         layout = RecordLayout(
             config.chunk, config.kv_heads, config.head_size, config.width, records
@@ -159,10 +163,12 @@ def choose_device(name: str) -> torch.device:
 
 
 def choose_dtype(name: str, device: torch.device) -> torch.dtype:
-    """Return the compute type that is called auto, bf16 or fp32; ``ConfigError``."""
-    if name not in ("auto", "bf16", "fp32"):
-        raise ConfigError(f"dtype is {name!r}, expected auto, bf16 or fp32")
-    if name == "fp32":
+    """Return the type that states have with ``dtype`` auto, bf16, fp32 or int8; ``ConfigError``."""
+    if name not in ("auto", "bf16", "fp32", "int8"):
+        raise ConfigError(f"dtype is {name!r}, expected auto, bf16, fp32 or int8")
+    if name == "int8" and device.type != "cpu":
+        raise ConfigError(f"dtype int8 is for CPUs, and device is {device.type}; use --dtype bf16")
+    if name in ("fp32", "int8"):
         return torch.float32
     if name == "bf16" or device.type == "cuda":
         return torch.bfloat16

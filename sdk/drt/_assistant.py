@@ -72,7 +72,8 @@ class Assistant:
 
     library: folder of the library, created when first needed; ``default_library()`` by default.
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
-    dtype: type to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster.
+    dtype: type to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster;
+    "int8" is fp32 with most matrix products in eight bits, on a CPU.
     lock_timeout: seconds to wait for another process that writes to the library.
     log: file of the ``QuestionLog`` that gets every question and its answer; none by default.
     """

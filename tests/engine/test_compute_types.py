@@ -182,6 +182,20 @@ def test_both_types_read_nearly_the_same(folders: dict[tuple[str, str], Path]) -
         assert float((rounded - exact).norm() / exact.norm()) < 0.03, name
 
 
+def test_int8_reads_nearly_the_same_and_asks_what_fp32_read(
+    folders: dict[tuple[str, str], Path],
+) -> None:
+    with library(folders["one large", "fp32"], typed("int8")) as store:
+        assert_whole(store, ask(typed("int8"), store, QUESTION, AskOptions(threshold=0.0)))
+    ids = torch.tensor(typed("fp32").tokenizer.encode(MANUAL).ids)
+    chunks = ids[: len(ids) // 8 * 8].view(-1, 8)
+    valid = torch.ones_like(chunks, dtype=torch.bool)
+    exact, rounded = (typed(name).read(chunks, valid, skip=0) for name in ("fp32", "int8"))
+    for name in ("keys", "values", "landmarks"):
+        difference = getattr(rounded, name).float() - getattr(exact, name).float()
+        assert 0 < float(difference.norm() / getattr(exact, name).float().norm()) < 0.1, name
+
+
 # autocast
 
 

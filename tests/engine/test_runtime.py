@@ -47,8 +47,14 @@ def test_a_type_that_is_asked_for_is_taken() -> None:
     cpu = torch.device("cpu")
     assert choose_dtype("bf16", cpu) == torch.bfloat16
     assert choose_dtype("fp32", cpu) == torch.float32
+    assert choose_dtype("int8", cpu) == torch.float32
+
+
+def test_int8_is_for_cpus() -> None:
+    with pytest.raises(ConfigError, match="dtype int8 is for CPUs, and device is cuda"):
+        choose_dtype("int8", torch.device("cuda"))
 
 
 def test_another_type_is_refused() -> None:
-    with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"):
+    with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16, fp32 or int8"):
         Runtime.load(dtype="fp16")

@@ -129,11 +129,11 @@ def test_the_compute_type_is_the_one_asked_for(
 def test_another_compute_type_is_refused(model: Path, text: Path, tmp_path: Path) -> None:
     with (
         Assistant(tmp_path / "library", model=model, dtype="fp16") as assistant,
-        pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"),
+        pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16, fp32 or int8"),
     ):
         assistant.ingest(text)
     for work in (partial(bench, "kernels"), partial(evaluate, "ppl", corpus=text)):
-        with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16 or fp32"):
+        with pytest.raises(ConfigError, match="dtype is 'fp16', expected auto, bf16, fp32 or int8"):
             work(model=model, dtype="fp16")
 
 

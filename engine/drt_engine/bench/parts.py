@@ -99,7 +99,8 @@ class BenchOptions:
         """Return the command line of another ``drt`` process with the same model and threads."""
         shared = ["--library", str(library), "--model", str(runtime.folder.resolve()), "--quiet"]
         threads = ["--threads", str(torch.get_num_threads()), "--device", runtime.device.type]
-        dtype = ["--dtype", "bf16" if runtime.dtype == torch.bfloat16 else "fp32"]
+        name = "bf16" if runtime.dtype == torch.bfloat16 else "fp32"
+        dtype = ["--dtype", "int8" if self.dtype == "int8" else name]
         return [sys.executable, "-m", "drt_cli", *shared, *threads, *dtype, *arguments]
 
 

@@ -69,6 +69,7 @@ def _describe_computing(state: dict[str, Any]) -> None:
     device = choose_device(state["device"])
     dtype = choose_dtype(state["dtype"], device)
     name = "bf16" if dtype == torch.bfloat16 else "fp32"
+    name = "int8" if state["dtype"] == "int8" else name
     _print(check="type", value=f"{name}: {_type_reason(state['dtype'], device.type, name)}")
     threads = choose_threads(state["threads"])
     _print(check="threads", value=f"{threads.count}: {threads.reason}")
