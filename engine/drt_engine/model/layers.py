@@ -8,7 +8,9 @@ Types
     - What is compared or summed across chunks is fp32, weights included: landmarks and their
       products, late interaction, scores, probabilities, quote, null and relevance logits. Such a
       module says ``keeps_fp32 = True``, and converts its inputs with ``.float()`` on entry.
-    - Norms and softmax take and return the compute type; PyTorch sums in fp32 inside them.
+    - Norms and softmax take and return the compute type; PyTorch sums in fp32 inside them. So
+      attention scores within a chunk or window are rounded to it: fp32 scores would cost 6% of
+      an encoder block in bf16 (117 instead of 110 ms for 64 chunks).
     - Two types meet only where a module takes in what it did not compute: memory from a library,
       a saved stream. That module converts it, to the type of its own operand.
 
