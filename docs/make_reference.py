@@ -1,6 +1,7 @@
-"""Make docs/reference/ from the code: commands from their help, Python from its docstrings.
+"""Make docs/reference/ and share/ from the code: what is written about commands and Python.
 
-Run it as ``python docs/make_reference.py``; a test fails when the reference is out of date.
+``share/`` has the manual page and the completion scripts that the wheel installs. Run it as
+``python docs/make_reference.py``; a test fails when one of the files is out of date.
 """
 
 from __future__ import annotations
@@ -9,11 +10,19 @@ import inspect
 import re
 from pathlib import Path
 
+from click.shell_completion import get_completion_class
+
 import drt
-from drt_cli._manual import reference
+from drt_cli._manual import manual_page, reference
 from drt_cli.main import cli
 
 FOLDER = Path(__file__).parent / "reference"
+SHARE = Path(__file__).parents[1] / "share"
+COMPLETIONS = {  # where each shell looks for the scripts of programs, below a prefix's share/
+    "bash": "bash-completion/completions/drt",
+    "zsh": "zsh/site-functions/_drt",
+    "fish": "fish/vendor_completions.d/drt.fish",
+}
 PARAMETER = re.compile(r"^([a-z_]+): ")
 
 
@@ -75,18 +84,28 @@ def signature(title: str, value: object) -> str:
     return f"{title}{re.sub(r'<factory>', '...', text)}"
 
 
+def completion(shell: str) -> str:
+    """Return the script that ``drt completion SHELL`` prints."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    return kind(cli, {}, "drt", "_DRT_COMPLETE").source() + "\n"
+
+
 def pages() -> dict[Path, str]:
-    """Return the reference as it should be, by file."""
+    """Return what the files should hold, by file."""
+    scripts = {SHARE / place: completion(shell) for shell, place in COMPLETIONS.items()}
     return {
         FOLDER / "commands.md": reference(cli),
         FOLDER / "python.md": python_reference(),
+        SHARE / "man/man1/drt.1": manual_page(cli, drt.__version__),
+        **scripts,
     }
 
 
 def main() -> None:
-    """Write the reference."""
-    FOLDER.mkdir(exist_ok=True)
+    """Write the files."""
     for path, text in pages().items():
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
+from drt import __version__
 from drt_cli.main import COMMANDS, cli, run
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
@@ -131,7 +132,7 @@ def test_wrong_usage_is_2(drt: Drt, arguments: list[str], words: str) -> None:
 
 def test_version(drt: Drt) -> None:
     result = drt("--version")
-    assert (result.code, result.out) == (0, "drt 0.1.0\n")
+    assert (result.code, result.out) == (0, f"drt {__version__}\n")
 
 
 def test_a_traceback_only_with_debug(drt: Drt, engine: FakeEngine, handbook: Path) -> None:

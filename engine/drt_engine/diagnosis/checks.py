@@ -66,8 +66,14 @@ def machine_checks(version: str) -> Iterator[DoctorCheck]:
     yield DoctorCheck("instructions", ", ".join(flags) or "unknown on this platform")
     names = [name for name in os.environ if name in VARIABLES or name.startswith("DRT_")]
     yield DoctorCheck(
-        "variables", ", ".join(f"{n}={os.environ[n]}" for n in sorted(names)) or "none"
+        "variables", ", ".join(f"{name}={_shown(name)}" for name in sorted(names)) or "none"
     )
+
+
+def _shown(name: str) -> str:
+    """Return a variable's value, but no secret: the report is for others to read."""
+    secret = any(word in name for word in ("TOKEN", "KEY", "SECRET", "PASSWORD"))
+    return "(set, not shown)" if secret and name not in VARIABLES else os.environ[name]
 
 
 def _packages() -> DoctorCheck:

@@ -64,6 +64,14 @@ def test_a_sound_machine(tmp_path: Path) -> None:
     assert not (tmp_path / "library").exists()
 
 
+def test_the_report_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRT_SERVE_TOKEN", "0123456789abcdef")
+    monkeypatch.setenv("DRT_TOP_K", "6")
+    value = next(c.value for c in checks.machine_checks("1.2") if c.name == "variables")
+    assert "0123456789abcdef" not in value and "DRT_SERVE_TOKEN=(set, not shown)" in value
+    assert "DRT_TOP_K=6" in value
+
+
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_any_model_is_tested_in_any_type(dtype: str, in_process: None) -> None:
     made = {check.name: check for check in child(dtype=dtype)}
