@@ -537,6 +537,7 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench decode {once} --shape small",
         f"bench kernels {once} --tokens 64",
         f"bench train {once} --tokens 128",
+        f"bench models {once} --tokens 128",
     ):
         expect(drt.json(line)["rows"], line)
     # The environment has no extras: a sentence names the one that is needed.

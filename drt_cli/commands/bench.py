@@ -10,7 +10,9 @@ from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json
 from drt_cli._report import print_report
 
-Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf", "serve"]
+Name = Literal[
+    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
+]
 
 
 @with_global_options()
@@ -36,7 +38,7 @@ Name = Literal["ingest", "ask", "retrieve", "library", "decode", "kernels", "tra
 @click.option(
     "--shape",
     type=click.Choice(["small", "128m"]),
-    help="Model size for kernels, decode and train.  [default: small]",
+    help="Model size for kernels, decode, train and models.  [default: small]",
 )
 @click.option(
     "--compile",
@@ -66,9 +68,10 @@ def command(
     Every time is shown next to something timed in the same run, since machines differ. NAME is
     ingest, ask, retrieve or library (the parts of reading and asking), decode (tokens that a model
     writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model),
-    pdf (pages of PDF files, with the place of every character) or serve (many clients that ask one
-    server, which needs the extra serve). What cannot run on this machine is left out and reported
-    on stderr.
+    models (the models of the paper beside each other; --tokens is the longest prompt), pdf (pages
+    of PDF files, with the place of every character) or serve (many clients that ask one server,
+    which needs the extra serve). What cannot run on this machine is left out and reported on
+    stderr.
     """
     from drt import bench
 

@@ -13,7 +13,7 @@ EvaluationTask = Literal[
     "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
 ]
 BenchName = Literal[
-    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "pdf", "serve"
+    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
 ]
 
 
@@ -58,10 +58,10 @@ def bench(
     """Time one part of the program, next to something timed in the same run.
 
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
-    "small" or "128m", of what kernels, decode and train time; compile, for one more row of train;
-    pages, of the PDF files that pdf makes; files, the number of small ones that library reads
-    again; clients and seconds of serve, which also takes a file with its question, and needs the
-    extra serve.
+    "small" or "128m", of what kernels, decode, train and models time; compile, for one more row of
+    train; pages, of the PDF files that pdf makes; files, the number of small ones that library
+    reads again; clients and seconds of serve, which also takes a file with its question, and needs
+    the extra serve.
     """
     shared: dict[str, object] = {
         "model": _named(model),

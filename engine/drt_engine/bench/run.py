@@ -15,6 +15,7 @@ from drt_engine.bench.decode import bench_decode
 from drt_engine.bench.ingest import bench_ingest
 from drt_engine.bench.kernels import bench_kernels
 from drt_engine.bench.library import bench_library
+from drt_engine.bench.models import bench_models
 from drt_engine.bench.parts import BenchOptions
 from drt_engine.bench.pdf import bench_pdf
 from drt_engine.bench.retrieve import bench_retrieve
@@ -35,6 +36,7 @@ OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
     "kernels": bench_kernels,
     "decode": bench_decode,
     "train": bench_train,
+    "models": bench_models,
     "pdf": bench_pdf,
 }
 

@@ -192,7 +192,8 @@ class PasskeyConfig:
 
     ``symbols``: token ids, where ``start`` names no tokenizer; ``answer``: symbols of a passkey;
     ``two_hops``: share of contexts whose question leads to the passkey over a link; ``noise``:
-    passkeys that are not asked for; ``lm_loss``: weight of the loss on all other tokens.
+    passkeys that are not asked for; ``lm_loss``: weight of the loss on all other tokens;
+    ``offset``: where in their chunks statements begin, anywhere if not named.
     """
 
     share: float = 0.0
@@ -203,6 +204,7 @@ class PasskeyConfig:
     two_hops: float = 0.0
     noise: int = 0
     lm_loss: float = 0.0
+    offset: int | None = None
 
     def __post_init__(self) -> None:
         if not self.chunks or min(self.chunks) < 1 or self.batch < 1:

@@ -35,7 +35,8 @@ class PasskeyLayout:
 
     A passkey has ``answer`` symbols. With ``noise`` other passkeys, or two hops, each passkey has a
     name and the question asks for one; with two hops the question has the name of a link that leads
-    to the passkey's name, and is asked in two chunks, as each retrieves once.
+    to the passkey's name, and is asked in two chunks, as each retrieves once. Statements begin at
+    ``offset`` in their chunks, or anywhere.
     """
 
     vocab: int
@@ -43,6 +44,7 @@ class PasskeyLayout:
     answer: int = 3
     hops: int = 1
     noise: int = 0
+    offset: int | None = None
 
     def __post_init__(self) -> None:
         if self.hops not in (1, 2):
@@ -56,6 +58,11 @@ class PasskeyLayout:
             raise ConfigError(
                 f"a chunk of {self.chunk} tokens has no room for a passkey of {longest}; "
                 "expected a larger model.chunk or a shorter passkey.answer"
+            )
+        if self.offset is not None and not 0 <= self.offset <= self.chunk - longest:
+            raise ConfigError(
+                f"passkey.offset is {self.offset}, expected 0 to {self.chunk - longest}: a chunk "
+                f"has {self.chunk} tokens, and a passkey takes {longest}"
             )
         if self.num_symbols < 2 * (self.noise + 1) + 1:
             raise ConfigError(
@@ -120,6 +127,10 @@ class PasskeyContext:
     def _symbols(self, rng: random.Random, count: int) -> tuple[int, ...]:
         return tuple(rng.randrange(FIRST_SYMBOL, self.layout.vocab) for _ in range(count))
 
+    def _offset(self, rng: random.Random, length: int) -> int:
+        drawn = rng.randrange(self.layout.chunk - length + 1)
+        return drawn if self.layout.offset is None else self.layout.offset
+
     def _plan(
         self, rng: random.Random, depth: float | None
     ) -> dict[int, tuple[int, tuple[int, ...]]]:
@@ -142,7 +153,7 @@ class PasskeyContext:
                 places[places.index(chosen)] = places[0]
             places[0] = chosen
         planted = {
-            place: (rng.randrange(layout.chunk - len(tokens) + 1), tokens)
+            place: (self._offset(rng, len(tokens)), tokens)
             for place, tokens in zip(places, statements, strict=True)
         }
         asked = (QUESTION, names[layout.hops - 1]) if layout.is_named else (QUESTION,)

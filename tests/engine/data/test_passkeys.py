@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -59,6 +61,13 @@ def test_a_context_is_the_same_in_pieces_and_differs_only_where_planted() -> Non
     assert set(differ) <= {*first.planted_chunks, *second.planted_chunks}
 
 
+def test_statements_begin_at_the_offset() -> None:
+    layout = replace(TWO, offset=2)
+    for seed in range(5):
+        ids = PasskeyContext(layout, 12, seed=seed).tokens(0, 12)
+        assert {at % 8 for at in places(ids[:9], KEY) + places(ids[:9], LINK)} == {2}
+
+
 def test_depth_places_the_passkey() -> None:
     at = [PasskeyContext(TWO, 100, seed=3, depth=d).planted_chunks for d in (0.0, 1.0)]
     assert at[0][0] == 0
@@ -72,6 +81,7 @@ def test_depth_places_the_passkey() -> None:
         ({"hops": 3}, "hops is 3, expected 1 or 2"),
         ({"vocab": 10}, "leave 2 symbols, expected at least 3"),
         ({"answer": 0}, "answer is 0"),
+        ({"offset": 5}, "offset is 5, expected 0 to 4: a chunk has 8 tokens"),
     ],
 )
 def test_layouts_that_cannot_be(change: dict[str, int], message: str) -> None:

@@ -1,19 +1,63 @@
-"""The studies of the paper's tables are read, and every run and evaluation in them is one."""
+"""The paper's studies and configurations are read, and every model in them takes two steps."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
+from drt_engine.config.load import load_config
+from drt_engine.config.train import StartConfig, StreamConfig, TrainConfig
 from drt_engine.evaluate.run import check_options
+from drt_engine.model.drt import DRT
 from drt_engine.study.measures import MEASURES
 from drt_engine.study.spec import load_study
+from drt_engine.train.loop import Loop
+from drt_engine.train.run import start
+from tests.engine.train.corpora import ARTICLE
+from tests.fakes import byte_tokenizer
 
-FILES = sorted((Path(__file__).parents[3] / "examples" / "paper").glob("*.toml"))
+PAPER = Path(__file__).parents[3] / "examples" / "paper"
+STUDIES = sorted(PAPER.glob("*.toml"))
+SMALL = {
+    "width": 16,
+    "heads": 2,
+    "kv_heads": 2,
+    "mlp": 16,
+    "lower_layers": 1,
+    "upper_layers": 2,
+    "chunk": 8,
+    "window": 12,
+    "retrieved": 2,
+    "state_tokens": 4,
+    "encoder": {"layers": 1, "heads": 2, "mlp": 16, "positions": 16},
+}
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def _configs() -> Iterator[tuple[str, TrainConfig]]:
+    """Yield every configuration once, runs of a study that differ in nothing as one."""
+    for path in sorted(PAPER.glob("*/*.toml")):
+        yield f"{path.parent.name}/{path.stem}", load_config(TrainConfig, path)
+    for path in STUDIES:
+        study = load_study(path)
+        seen: list[TrainConfig] = []
+        for run in study.runs:
+            config = study.train_config(run, 1)
+            small = replace(config, model={**config.model, **SMALL, "preset": "paper-128m"})
+            small = replace(small, run=replace(small.run, out=Path()))
+            if small not in seen:
+                seen.append(small)
+                yield f"{path.stem}/{run.name}", config
+
+
+CONFIGS = dict(_configs())
+
+
+@pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_a_study_of_the_paper_can_be_read(file: Path) -> None:
     study = load_study(file)
     for evaluation in study.evaluations:
@@ -21,3 +65,54 @@ def test_a_study_of_the_paper_can_be_read(file: Path) -> None:
             MEASURES[evaluation.task].options(evaluation.options)
         else:
             check_options(evaluation.task, evaluation.options)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a corpus of one text and a tokenizer of bytes."""
+    folder = tmp_path_factory.mktemp("text")
+    row = {"id": "1", "title": "", "source": "x", "license": "x", "text": ARTICLE}
+    (folder / "corpus.jsonl").write_text(json.dumps(row) + "\n")
+    byte_tokenizer().save(folder / "tokenizer.json")
+    return folder
+
+
+def _small(config: TrainConfig, text: Path, out: Path) -> TrainConfig:
+    """Return the configuration with a small model and little data; all else is kept."""
+    groups = config.model.get("groups", 1)
+    model = {**config.model, **SMALL, "groups": groups}
+    optim = replace(config.optim, accumulate=1)
+    run = replace(config.run, out=out, bf16=False, device="cpu", threads=1)
+    small = replace(config, model=model, optim=optim, run=run, start=StartConfig())
+    if not config.stream.share:
+        section = replace(config.passkey, batch=2, symbols=min(64, config.passkey.symbols))
+        return replace(small, passkey=section)
+    corpus = (text / "corpus.jsonl",)
+    stream = StreamConfig(
+        share=config.stream.share, corpus=corpus, tokens=text / "shards", chunks=4
+    )
+    tokenizer = StartConfig(tokenizer=text / "tokenizer.json")
+    return replace(small, stream=stream, start=tokenizer)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_configuration_takes_two_steps(
+    name: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vectors(chunks: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+        """In the place of the frozen encoder, which is the model that the package ships."""
+        return torch.nn.functional.normalize((chunks * valid).float() + 1, dim=-1)
+
+    def add(model: object, *_: object, **__: object) -> None:
+        if isinstance(model, DRT) and model.config.retriever == "fixed":
+            model.chunk_vectors = vectors
+
+    monkeypatch.setattr("drt_engine.train.run.add_retriever", add)
+    monkeypatch.setattr(Loop, "save", lambda loop: None)
+    config = _small(CONFIGS[name], text, tmp_path)
+    torch.manual_seed(0)
+    model, tokenizer = start(config)
+    before = model.embedding.weight.detach().clone()
+    losses = Loop(config, model, tokenizer).run(until=2)
+    assert len(losses) == 2 and all(0 < loss < 20 for loss in losses)
+    assert not torch.equal(model.embedding.weight, before)

@@ -1,8 +1,8 @@
 """Passkeys by length: exact answers, and what reading took.
 
 A DRT that retrieves by landmarks reads with its memory on disk (``long_context``), any other model
-through its own state. The contexts of one length differ in their statements and share their filler,
-so that a DRT reads all of it once.
+through its own state; of a base LM only the tokens that its answer depends on. The contexts of one
+length differ in their statements and share their filler, so that a DRT reads all of it once.
 """
 
 from __future__ import annotations
@@ -133,13 +133,21 @@ class _StreamReader:
         state = begin_stream(model, dtype=self._runtime.dtype)
         size = max(1, _TOKENS_AT_ONCE // context.layout.chunk)
         last = context.chunks - 1
-        for start in range(0, last, size):
+        for start in range(self._first(last), last, size):
             state.prefill(context.tokens(start, min(start + size, last)).flatten().tolist())
         state.close()
         # The key marker and the answer but its last symbol: where all that follow are predicted,
         # greedy decoding writes the same.
         answer = context.tokens(last, context.chunks)[0, : context.layout.answer]
         return model.logits(state.prefill(answer.tolist())).argmax(dim=-1).cpu()
+
+    def _first(self, last: int) -> int:
+        """Return the first chunk that the states of chunk ``last`` depend on."""
+        config = self._runtime.config
+        if config.architecture != "base":
+            return 0
+        # Each layer looks back over its window, and positions are distances (ALiBi).
+        return max(0, last - -(-config.layers * (config.window - 1) // config.chunk))
 
 
 class _LongReader:

@@ -40,6 +40,7 @@ class PasskeyTask(Task[PasskeyBatch]):
             answer=self.config.answer,
             hops=2 if self.config.two_hops else 1,
             noise=self.config.noise,
+            offset=self.config.offset,
         )
 
     def draw(self, rng: random.Random) -> PasskeyBatch:
