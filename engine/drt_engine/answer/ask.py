@@ -18,7 +18,7 @@ from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
-from drt_engine.answer.table_answer import table_answer
+from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids

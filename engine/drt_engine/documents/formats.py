@@ -93,6 +93,14 @@ def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -
 BUILT_IN: tuple[Format, ...] = (
     _format("pdf", "PDF", ".pdf", "pdf.reader:PdfReader", package="pypdfium2", extra="pdf"),
     _format("docx", "Word", ".docx .docm .dotx", "docx.reader:DocxReader"),
+    _format(
+        "xlsx",
+        "spreadsheet",
+        ".xlsx .xlsm",
+        "readers.sheets:SheetsReader",
+        package="openpyxl",
+        extra="sheets",
+    ),
     _format("epub", "EPUB", ".epub", "epub.reader:EpubReader"),
     _format(
         "archive",

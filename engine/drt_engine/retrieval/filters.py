@@ -26,6 +26,8 @@ _LISTED = 5  # names in the sentence that says what there is
 _FORMATS = {
     "application/pdf": "pdf",
     "application/epub+zip": "epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
     "text/html": "html",
     "message/rfc822": "email",
     "application/mbox": "email",

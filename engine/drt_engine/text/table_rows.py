@@ -2,8 +2,9 @@
 
 Reads the ways in which documents write rows: ``name: value | name: value`` (CSV, JSON lines,
 spreadsheets), and those whose first row names the columns: Markdown's ``| value | value |``, plain
-``value | value``, grids with ``+---+`` between the rows (reStructuredText, Org), and lines of
-fields between tabs, semicolons or colons. Knows nothing of documents or questions.
+``value | value``, grids with ``+---+`` between the rows (reStructuredText, Org), lines of fields
+between tabs, semicolons or colons, and columns that spaces align. Knows nothing of documents or
+questions.
 """
 
 from __future__ import annotations
@@ -12,12 +13,16 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from drt_engine.text.aligned_columns import aligned_tables
+from drt_engine.text.sentences import Span
+
 _FIELD = re.compile(r"(?:^|(?<= \| ))([^:|]{1,80}): ([^|]*?)(?= \| |$)")
 _RULE = re.compile(r":?[-=]+:?")
-_GRID_LINE = re.compile(r"\s*\+(?:[-=]+\+)+\s*\Z")
+_GRID_LINE = re.compile(r"\s*\+?(?:[-=]+\+)+[-=]*\s*\Z")
 _COMMENT = re.compile(r"\s*[#;%]+\s*")
 _LEAST_ROWS = 2  # below its header; a single line with bars is a menu or a path
 _LEAST_LINES = 5  # of fields between tabs, semicolons or colons, which prose has, too
+_ALIGNED = "  "  # the separator of columns that spaces align
 
 
 @dataclass(frozen=True)
@@ -55,10 +60,14 @@ def table_rows(text: str, *, whole: bool = True) -> list[TableRow]:
     """
     rows: list[TableRow] = []
     block: list[_Fields] = []  # rows of one kind and length that follow each other
+    aligned = _aligned(text) if whole else {}
     for line, start in _lines(text):
         records = list(_FIELD.finditer(line))
         is_record = len(records) >= 2 and len(records) >= line.count(" | ")
-        fields = _fields(line, start) if whole and not is_record else None
+        fields = None
+        if whole and not is_record:
+            columns = aligned.get(start)
+            fields = _cut(line, start, columns) if columns else _fields(line, start)
         if block and not (fields and fields.belongs_to(block[0])):
             if _is_between_rows(line, block):
                 continue
@@ -83,8 +92,31 @@ class _Fields:
         return self.separator == other.separator and len(self.values) == len(other.values)
 
 
+def _aligned(text: str) -> dict[int, tuple[Span, ...]]:
+    """Return the columns of lines in tables that spaces align, by where the lines begin."""
+    if _ALIGNED not in text:
+        return {}
+    lines = list(_lines(text))
+    return {
+        start: table.columns
+        for table in aligned_tables([line for line, _ in lines])
+        for _, start in lines[table.first : table.last + 1]
+    }
+
+
+def _cut(line: str, start: int, columns: Sequence[Span]) -> _Fields:
+    """Return the values of a line at the places of its table's columns."""
+    values = []
+    for begin, end in columns:
+        part = line[begin:end]
+        values.append((part.strip(), start + begin + len(part) - len(part.lstrip())))
+    return _Fields(_ALIGNED, tuple(values))
+
+
 def _is_between_rows(line: str, block: Sequence[_Fields]) -> bool:
     """Return whether a line goes on with a table: one of a grid, or an empty comment."""
+    if block[0].separator == _ALIGNED:
+        return False
     if block[0].separator == "|":
         return _GRID_LINE.match(line) is not None
     return not _COMMENT.sub("", line, count=1).strip()
@@ -125,15 +157,16 @@ def _split(line: str, start: int, separator: str) -> _Fields | None:
 
 def _with_header(block: Sequence[_Fields]) -> list[TableRow]:
     """Return the rows below the first of a block, which names their columns."""
-    if not block or len(block) <= (_LEAST_ROWS if block[0].separator == "|" else _LEAST_LINES):
+    drawn = bool(block) and block[0].separator in ("|", _ALIGNED)
+    if len(block) <= (_LEAST_ROWS if drawn else _LEAST_LINES):
         return []
     names = [name for name, _ in block[0].values]
-    if block[0].separator != "|" and any(not name or name.isdigit() for name in names):
+    if not drawn and any(not name or name.isdigit() for name in names):
         return []  # no header
     rows = []
     for line in block[1:]:
-        # In a grid, a row whose first cell is empty goes on with the one above it.
-        if line.separator == "|" and not line.values[0][0]:
+        # A row whose first cell is empty goes on with the one above it.
+        if drawn and not line.values[0][0]:
             continue
         cells = zip(names, line.values, strict=True)
         rows.append(

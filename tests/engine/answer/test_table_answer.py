@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer import table_answer
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.table_answer import PRECISION
+from drt_engine.answer.tables import table_answer
+from drt_engine.answer.tables.table_answer import PRECISION
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.store import Store
 from tests.model_folder import library, read_text, runtime, text_of
@@ -78,6 +78,14 @@ def test_words_are_alike_by_their_embeddings() -> None:
     assert alike("harbour", "harbour") == pytest.approx(1.0)
     assert -1 <= alike("harbour", "winter") < 0.99
     assert alike("", "winter") == 0.0
+
+
+def test_a_cell_between_spaces_is_cited(tmp_path: Path) -> None:
+    rows = "".join(f"{name:<9}{hour:02}:30  {1900 + hour}\n" for hour, name in enumerate(NAMES))
+    with library(tmp_path / "library") as aligned:
+        read_text(aligned, tmp_path, name="crew.txt", text="keeper   watch  founded\n" + rows)
+        result = ask(runtime(), aligned, "When was Marek founded?", AskOptions())
+    assert (result.text, result.confidence) == ("1902", PRECISION)
 
 
 def test_a_folder_without_tables_is_never_searched(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.table_lookup import look_up, number_of, stem
+from drt_engine.answer.tables.lookup import look_up, number_of, stem
 from drt_engine.text.table_rows import TableRow, table_rows
 
 FIRMS = """\

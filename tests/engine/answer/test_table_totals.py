@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.table_totals import compare, total
+from drt_engine.answer.tables.totals import compare, total
 from drt_engine.text.table_rows import table_rows
 
 FIRMS = """\

@@ -89,3 +89,44 @@ def test_fields_between_colons_under_a_comment() -> None:
     assert all(text[cell.start : cell.end] == cell.text for row in rows for cell in row.cells)
     assert table_rows("at 10:30:00 we left\n" * 9) == []  # clocks
     assert table_rows("root:x:0\n" * 9) == []  # no header
+
+
+PORTS = """\
+Ports of call, as of May.  Prose may have two spaces.
+
+Port         Country   Ships  Since
+Oban         Scotland     12  1901
+New Haven    USA           7  1955
+Port Calder  Wales            2004
+"""
+RULED = "name      age\n--------  ---\nAnn Lee    31\nBo         44\n           45\nCy          9\n"
+
+
+def test_columns_that_spaces_align() -> None:
+    rows = table_rows(PORTS)
+    values = [[(cell.column, cell.text) for cell in row.cells] for row in rows]
+    assert values[1] == [
+        ("Port", "New Haven"), ("Country", "USA"), ("Ships", "7"), ("Since", "1955")
+    ]  # fmt: skip
+    assert values[2] == [("Port", "Port Calder"), ("Country", "Wales"), ("Since", "2004")]
+    assert all(PORTS[cell.start : cell.end] == cell.text for row in rows for cell in row.cells)
+    ruled = [[cell.text for cell in row.cells] for row in table_rows(RULED)]
+    assert ruled == [["Ann Lee", "31"], ["Bo", "44"], ["Cy", "9"]]
+    (first, *_) = table_rows("a    b\n==== ====\nx y  1\nz    2\nw    3\n==== ====\n")
+    assert [(cell.column, cell.text) for cell in first.cells] == [("a", "x y"), ("b", "1")]
+    psql = " name | age\n------+-----\n Ann  |  31\n Bo   |  44\n"
+    assert [row.cells[1].text for row in table_rows(psql)] == ["31", "44"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "int   a   = 1;\nfloat b   = 2;\nlong  c   = 3;\nchar  d   = 4;\n",  # code
+        "-h  --help   this\n-v  --verb   more\n-q  --quiet  less\n-x  --xx     less\n",
+        "alpha   the first\nbeta    the second\ngamma   the third\ndelta   the fourth\n",  # nameless
+        "One ends.  Two begins.\nThree  goes on. Four\nfive  six.  Seven 7.\nEight  nine.\n",
+        "Port   Ships\nOban      12\n",  # a row alone
+    ],
+)
+def test_aligned_lines_that_are_no_table(text: str) -> None:
+    assert table_rows(text) == []

@@ -38,12 +38,14 @@ _NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
 Fields = Sequence[tuple[str, str]]
 
 
-def row_blocks(fields: Fields, line: int, span: tuple[int, int] | None = None) -> Iterator[Block]:
+def row_blocks(
+    fields: Fields, line: int | None = None, span: tuple[int, int] | None = None
+) -> Iterator[Block]:
     """Yield a row on one line; on several when it is long, each of which begins with the row's key.
 
     So no part of a row is read without what it is about. A field with lines of its own keeps them.
     Each block is one line, since all of them are on the same line of the source: the one where the
-    row begins. ``span`` is the row's place in the source, in characters.
+    row begins, None where it has no lines. ``span`` is the row's place in it, in characters.
     """
     origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
@@ -110,7 +112,12 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str:
     return best
 
 
-def _is_header(rows: Sequence[Sequence[str]]) -> bool:
+def is_number(cell: str) -> bool:
+    """Return whether a cell holds a number and nothing else."""
+    return _NUMBER.fullmatch(cell.strip()) is not None
+
+
+def is_header(rows: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row names columns: short, all different, no numbers, rows follow."""
     if len(rows) < 2 or not rows[0]:
         return False
@@ -119,7 +126,7 @@ def _is_header(rows: Sequence[Sequence[str]]) -> bool:
     return (
         len(named) >= max(1, len(first) - 1)
         and len(set(named)) == len(named)
-        and all(len(cell) <= _LONGEST_NAME and not _NUMBER.fullmatch(cell) for cell in named)
+        and all(len(cell) <= _LONGEST_NAME and not is_number(cell) for cell in named)
     )
 
 
@@ -131,7 +138,7 @@ def _sample(source: Source, encoding: str) -> tuple[str, bool]:
         rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
     except csv.Error:
         return ",", False
-    return delimiter, _is_header(rows)
+    return delimiter, is_header(rows)
 
 
 def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:

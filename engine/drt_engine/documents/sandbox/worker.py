@@ -120,7 +120,7 @@ def confine_reader(request: dict[str, Any], output: Output, readable: Sequence[s
 
 
 # Modules that readers import when they are called: afterwards nothing can be imported.
-_IMPORTED_LATE = {"pdf": ("pypdfium2", "pypdfium2.raw")}
+_IMPORTED_LATE = {"pdf": ("pypdfium2", "pypdfium2.raw"), "xlsx": ("openpyxl",)}
 _CODECS = (
     "ascii", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp437",
     "cp1252", "raw-unicode-escape",

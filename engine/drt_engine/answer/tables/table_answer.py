@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.result import Draft
-from drt_engine.answer.table_lookup import look_up
-from drt_engine.answer.table_totals import compare, total
+from drt_engine.answer.tables.lookup import look_up
+from drt_engine.answer.tables.totals import compare, total
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
@@ -30,6 +30,8 @@ _MOST_DOCUMENTS = 2
 _LEAST_SHARE = 0.6  # of a text's characters that are rows of its one table
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
+# Two lines that spaces align; after a sentence's end they part sentences.
+_ALIGNED = re.compile(r"[^\s.!?:\"'\u201d\u2019)] {2,}\S.*\n.*[^\s.!?:\"'\u201d\u2019)] {2,}\S")
 
 
 def table_answer(
@@ -92,8 +94,12 @@ def _answer(
 
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
-    """Return the documents of the best passages that hold a line of fields."""
-    ids = [p.row.document_id for p in passages if _FIELDS.search(p.row.text) or "|" in p.text]
+    """Return the documents of the best passages that hold a line of fields, or aligned ones."""
+    ids = [
+        p.row.document_id
+        for p in passages
+        if _FIELDS.search(p.row.text) or "|" in p.text or _ALIGNED.search(p.text)
+    ]
     return list(dict.fromkeys(ids))[:_MOST_DOCUMENTS]
 
 

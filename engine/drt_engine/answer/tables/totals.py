@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from drt_engine.answer.table_lookup import (
+from drt_engine.answer.tables.lookup import (
     Similarity,
     best_column,
     name_similarity,

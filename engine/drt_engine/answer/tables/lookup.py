@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from drt_engine.answer.table_synonyms import are_synonyms
+from drt_engine.answer.tables.synonyms import are_synonyms
 from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS
 

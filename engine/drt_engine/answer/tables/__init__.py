@@ -1,0 +1,1 @@
+"""Answers from tables: a cell looked up, rows compared, counted and summed."""
