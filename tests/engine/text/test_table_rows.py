@@ -123,7 +123,7 @@ def test_columns_that_spaces_align() -> None:
     [
         "int   a   = 1;\nfloat b   = 2;\nlong  c   = 3;\nchar  d   = 4;\n",  # code
         "-h  --help   this\n-v  --verb   more\n-q  --quiet  less\n-x  --xx     less\n",
-        "alpha   the first\nbeta    the second\ngamma   the third\ndelta   the fourth\n",  # nameless
+        "alpha   the first\nbeta    the second\ngamma   the third\ndelta   the fourth\n",
         "One ends.  Two begins.\nThree  goes on. Four\nfive  six.  Seven 7.\nEight  nine.\n",
         "Port   Ships\nOban      12\n",  # a row alone
     ],
