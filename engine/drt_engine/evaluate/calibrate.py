@@ -193,7 +193,15 @@ def _judged_questions(answers: Sequence[Judged], fit: Calibration) -> list[Judge
             (features._replace(answerable=answerable), right)
             for features, right in answer.candidates
         )
-        questions.append(JudgedQuestion(answer.document, candidates, answer.yes_no, answer.verdict))
+        questions.append(
+            JudgedQuestion(
+                answer.document,
+                candidates,
+                answer.yes_no,
+                answer.verdict,
+                typed=bool(answer.type),
+            )
+        )
     return questions
 
 

@@ -1,8 +1,11 @@
 """The second half of ``drt eval calibrate``: how likely the quote that is shown is right.
 
 A logistic map over ``QuoteFeatures`` is fitted to the quotes that might be shown for all questions,
-answerable or not, at the odds of the data. From its threshold on, ``PRECISION`` of the quotes shown
-as answers are right, measured on documents that the fit had not seen.
+answerable or not, at the odds of the data. Where enough questions state the type of answer that
+they expect, as those that were asked for whole documents do, they alone count: in questions about
+single paragraphs, short quotes are right more often, and sentences less, than readers will see.
+From its threshold on, ``PRECISION`` of the quotes shown as answers are right, measured on documents
+that the fit had not seen.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
 VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
 _LEAST_SHOWN = 10  # that tell a precision
+_LEAST_TYPED = 200  # questions that state their type, for a fit to them alone
 _PARTS = 5  # of the documents; each is judged by a fit to the others
 
 
@@ -29,13 +33,14 @@ class JudgedQuestion:
     """A question of a document, with the features of the quotes that might be shown.
 
     Each has whether it is right. ``yes_no`` is the answer to a yes-or-no question, empty for
-    others, ``verdict`` the log-odds of yes.
+    others, ``verdict`` the log-odds of yes. ``typed`` says that the data states the type of answer.
     """
 
     document: str
     candidates: tuple[tuple[QuoteFeatures, bool], ...]
     yes_no: str = ""
     verdict: float = 0.0
+    typed: bool = False
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class QuoteFit:
 
 def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     """Fit the probability that a quote is right; ``None`` where all are alike."""
+    typed = [question for question in questions if question.typed]
+    questions = typed if len(typed) >= _LEAST_TYPED else questions
     whole = _fit(questions)
     if whole is None:
         return None

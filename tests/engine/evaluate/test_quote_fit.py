@@ -56,6 +56,18 @@ def test_what_tells_right_quotes_is_weighed_and_the_promised_precision_is_kept()
     assert fit_quotes(all_right) is None and fit_quotes([]) is None
 
 
+def test_questions_that_state_their_type_alone_count_where_there_are_enough() -> None:
+    typed = [replace(question, typed=True) for question in invented(400)]
+    wrong = [
+        replace(
+            question, candidates=tuple((features, False) for features, _ in question.candidates)
+        )
+        for question in invented(300)
+    ]
+    assert fit_quotes([*typed, *wrong]) == fit_quotes(typed)
+    assert fit_quotes([*typed[:100], *wrong]) != fit_quotes(typed[:100])
+
+
 def test_the_threshold_is_the_lowest_that_keeps_the_precision() -> None:
     probabilities = [1 - number / 100 for number in range(40)]
     labels = [number % 4 > 0 or number < 20 for number in range(40)]
