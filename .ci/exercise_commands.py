@@ -345,7 +345,12 @@ def _keep(drt: CommandLine, document: str) -> None:
     expect(len(drt.json("library list")["documents"]) == 5, "library remove")
     drt("library import all.drtlib")
     expect(len(drt.json("library list")["documents"]) == 7, "library import")
-    drt("library rebuild", DRT_LIBRARY=_copy_of_one_document(drt))
+    small = _copy_of_one_document(drt)
+    drt("library rebuild", DRT_LIBRARY=small)
+    drt(f"library federate both.json {os.environ['DRT_LIBRARY']} {small}")
+    listed = drt.json("--library both.json --require-all library list")["documents"]
+    expect(len(listed) == 7, f"library list of two: {listed}")
+    drt(f"library list --library {small} --library gone.library --require-all", code=1)
     expect(drt.json("library check")["findings"] == [], "the library in the end")
 
 

@@ -154,8 +154,15 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect([one.to_dict() for one in library.check() + library.repair()] == [], "check, repair")
     copy = drt.Library("copied.library")
     expect(len(copy.import_archive("python.drtlib")) == 2, "import_archive")
+    both = drt.Library.federate("both.json", [library.path, copy.path])
+    expect(both.several and both.location == "both.json", "federate")
+    expect(len(both.documents()) == len(library.documents()), "libraries that overlap")
+    copy.expect_one()
     copy.remove(document)
     expect(len(copy.rebuild(threads=1)) == 1, "rebuild")
+    with drt.Assistant([library.path, "gone.library"], threads=1) as others:
+        result = others.search("notice", retriever="lexical")
+        expect([one.to_dict() for one in result.unread_libraries] != [], "unread_libraries")
     segment = max(Path("copied.library").rglob("*.seg"), key=lambda file: file.stat().st_size)
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1

@@ -54,9 +54,11 @@ def _library(ctx: click.Context) -> Library:
     from ._settings import load_settings
 
     settings = ctx.obj if isinstance(ctx.obj, Settings) else Settings()
-    if settings.library is None:
-        folder = load_settings().get("library")
-        settings = Settings(library=folder if isinstance(folder, str) else None)
+    if not settings.library:
+        folders = load_settings().get("library") or []
+        settings = Settings(
+            library=tuple(folders) if isinstance(folders, list) else (str(folders),)
+        )
     return settings.open_library()
 
 

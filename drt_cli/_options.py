@@ -29,7 +29,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 class Settings:
     """What the global options say."""
 
-    library: str | None = None
+    library: tuple[str, ...] = ()
+    require_all: bool = False
     model: str = "drt-small-en"
     device: str = "auto"
     threads: int | None = None
@@ -49,20 +50,26 @@ class Settings:
         """Return the library without its model."""
         from drt import Library
 
-        return Library(self.library, lock_timeout=self.lock_timeout, log=self.log_path())
+        return Library(
+            self.library or None,
+            lock_timeout=self.lock_timeout,
+            log=self.log_path(),
+            require_all=self.require_all,
+        )
 
     def assistant(self) -> Assistant:
         """Return an assistant on the library; it loads its model when it is first needed."""
         from drt import Assistant
 
         return Assistant(
-            self.library,
+            self.library or None,
             model=self.model,
             device=self.device,
             threads=self.threads,
             dtype=self.dtype,
             lock_timeout=self.lock_timeout,
             log=self.log_path() if self.log else None,
+            require_all=self.require_all,
         )
 
     def runtime(self) -> dict[str, Any]:
@@ -79,7 +86,7 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: Any) -> Non
     settings = ctx.obj if isinstance(ctx.obj, Settings) else Settings()
     name = parameter.name
     assert name is not None
-    ctx.obj = settings if value is None else replace(settings, **{name: value})
+    ctx.obj = settings if value is None or value == () else replace(settings, **{name: value})
 
 
 def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool) -> None:
@@ -88,6 +95,16 @@ def _print_version(ctx: click.Context, _parameter: click.Parameter, value: bool)
 
         click.echo(f"drt {__version__}")
         ctx.exit()
+
+
+class LibraryType(click.Path):
+    """A library's folder, or a list file; a variable may name several, as PATH does."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Return what a variable names: one path where there is such a one."""
+        from drt._paths import named_libraries
+
+        return list(map(str, named_libraries(rv)))
 
 
 def _global_options(*, hidden: bool) -> list[click.Option]:
@@ -100,8 +117,16 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
         option(
             "--library",
             metavar="DIR",
-            type=click.Path(),
-            help="Library folder (or DRT_LIBRARY; default under the data directory).",
+            type=LibraryType(),
+            multiple=True,
+            help="Library folder (or DRT_LIBRARY; default under the data directory); repeated, or"
+            " with a list file, several are read as one.",
+        ),
+        option(
+            "--require-all",
+            is_flag=True,
+            default=None,
+            help="Fail if one of several libraries cannot be read, instead of leaving it out.",
         ),
         option("--model", metavar="NAME|DIR", help="Model, by name or folder."),
         option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where to compute."),

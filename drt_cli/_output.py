@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from drt import (
+        AllAnswers,
         Answer,
         Assistant,
         Citation,
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         IngestReport,
         IngestResult,
         SearchHit,
+        SearchResult,
+        Summary,
     )
 
 NOT_FOUND = "The document does not say."
@@ -181,6 +184,13 @@ def print_answer(answer: Answer) -> None:
     elif _is_computed(answer):
         say(printable(answer.text), bold=True)
     print_evidence(answer)
+
+
+def note_unread(result: Answer | AllAnswers | SearchResult | Summary) -> None:
+    """Say on stderr which of several libraries a result was made without, and why."""
+    for entry in result.unread_libraries:
+        text = f"without the library at {entry.library}: {entry.reason}"
+        click.echo(f"drt: {printable(text)}", err=True)
 
 
 def stored_text(answer: str, state: str, citations: Sequence[Citation]) -> str:

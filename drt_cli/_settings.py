@@ -19,7 +19,17 @@ import click
 from ._errors import CliError
 
 Value = str | int | float | bool | list[str]
-GLOBAL = ("library", "model", "device", "threads", "dtype", "lock-timeout", "log", "quiet")
+GLOBAL = (
+    "library",
+    "require-all",
+    "model",
+    "device",
+    "threads",
+    "dtype",
+    "lock-timeout",
+    "log",
+    "quiet",
+)
 SETTINGS_PROBLEM = "drt_cli.settings_problem"  # in a context: why the settings were not applied
 TABLES = ("ask", "search", "chat", "trace", "summarize", "ingest", "show")
 _TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")
@@ -103,6 +113,8 @@ def apply_settings(ctx: click.Context) -> None:
 
 def converted(ctx: click.Context, option: click.Option, name: str, value: Value) -> Any:
     """Convert a setting's value as its option does; raises ``CliError`` if it does not take it."""
+    if option.multiple and isinstance(value, str):
+        value = [value]
     try:
         return option.type_cast_value(ctx, value)
     except click.BadParameter as error:

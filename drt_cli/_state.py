@@ -18,7 +18,7 @@ from ._errors import CliError
 from ._files import write_file
 
 if TYPE_CHECKING:
-    from drt import Citation, SearchHit
+    from drt import Citation, Library, SearchHit
 
 NAME = "last-answer.json"
 MOST = 50  # answers that are remembered, one for each terminal and library
@@ -56,11 +56,11 @@ def this_terminal() -> str:
     return f"- {session}"
 
 
-def remember(library: Path, question: str, citations: Sequence[Citation | SearchHit]) -> None:
+def remember(library: Library, question: str, citations: Sequence[Citation | SearchHit]) -> None:
     """Store what was cited, so that ``drt show 1`` finds it."""
     folder = state_folder()
     handles = tuple(map(_full_handle, citations))
-    answer = LastAnswer(str(library.absolute()), this_terminal(), question, handles)
+    answer = LastAnswer(_name(library), this_terminal(), question, handles)
     place = (answer.terminal, answer.library)
     earlier = [item for item in _remembered() if (item.terminal, item.library) != place]
     text = json.dumps({"answers": [asdict(item) for item in [answer, *earlier][:MOST]]})
@@ -69,6 +69,11 @@ def remember(library: Path, question: str, citations: Sequence[Citation | Search
         draft = folder / f"{NAME}.{os.getpid()}"
         write_file(draft, text, private=True)
         draft.replace(folder / NAME)
+
+
+def _name(library: Library) -> str:
+    """Return the absolute path of a library, or of several that are read as one."""
+    return os.pathsep.join(str(path.absolute()) for path in library.paths)
 
 
 def _full_handle(item: Citation | SearchHit) -> str:
@@ -96,13 +101,13 @@ def _remembered() -> list[LastAnswer]:
         return []
 
 
-def cited(number: int, library: Path) -> tuple[LastAnswer, str, str]:
+def cited(number: int, library: Library) -> tuple[LastAnswer, str, str]:
     """Return the answer that a citation's number, from 1, belongs to, its handle, and whose it is.
 
     The last answer of this library in this terminal, else of this library, else of this terminal,
     else of all. What it is of is empty where nobody could think of another.
     """
-    answers, terminal, folder = _remembered(), this_terminal(), str(library.absolute())
+    answers, terminal, folder = _remembered(), this_terminal(), _name(library)
     if not answers:
         raise CliError(
             "no answer is remembered; name a citation as `drt ask` prints it, DOCUMENT:START-END."

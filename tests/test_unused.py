@@ -30,6 +30,7 @@ HOOKS = {
     "list_resources",
     "make_formatter",
     "seekable",
+    "split_envvar_value",
 }
 
 

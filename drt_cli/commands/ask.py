@@ -24,6 +24,7 @@ from drt_cli._options import (
 from drt_cli._output import (
     NOT_FOUND,
     counted,
+    note_unread,
     print_answer,
     print_evidence,
     print_json,
@@ -157,7 +158,8 @@ def command(
             if every_place:
                 answers = assistant.ask_all(text, **options)
                 _print_all(answers, as_json=as_json, as_lines=as_lines)
-                remember(assistant.library.path, text, answers.citations)
+                note_unread(answers)
+                remember(assistant.library, text, answers.citations)
                 continue
             if written_by is not None:
                 answer = asker.ask(text, **options)
@@ -168,7 +170,8 @@ def command(
             else:
                 answer = asker.ask(text, **options)
                 _print_whole(answer, as_json=as_json, as_lines=as_lines, as_markdown=as_markdown)
-            remember(assistant.library.path, text, answer.citations)
+            note_unread(answer)
+            remember(assistant.library, text, answer.citations)
             if explain and answer.trace is not None:
                 _print_trace(answer.trace, on_stderr=as_json or as_lines)
             unsaved = save_conversation(conversation) if conversation is not None else None

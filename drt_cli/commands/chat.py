@@ -30,6 +30,7 @@ from drt_cli._output import (
     counted,
     marks,
     note,
+    note_unread,
     place,
     print_answer,
     print_line,
@@ -132,7 +133,8 @@ class _Chat:
     def _ask(self, question: str) -> None:
         self.last = self.session.ask(question, **self.options)
         self.turns.append((question, self.last))
-        remember(self.assistant.library.path, question, self.last.citations)
+        remember(self.assistant.library, question, self.last.citations)
+        note_unread(self.last)
         if self.as_lines:
             print_line(self.last.to_dict())
         else:

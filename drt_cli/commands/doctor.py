@@ -36,7 +36,9 @@ def command(ctx: click.Context, /, as_json: bool) -> int:
     from drt import doctor
 
     settings = ctx.ensure_object(Settings)
-    report = doctor(settings.library, **settings.runtime())
+    library = settings.open_library()
+    library.expect_one()
+    report = doctor(library.path, **settings.runtime())
     report = replace(report, checks=(*report.checks, _settings_check(ctx)))
     if as_json:
         print_json(report.to_dict())

@@ -208,6 +208,27 @@ def import_(settings: Settings, /, file: str) -> None:
 
 
 @with_global_options()
+@command.command("federate")
+@click.argument("file", type=click.Path(dir_okay=False))
+@click.argument("libraries", nargs=-1, required=True, type=click.Path(), metavar="LIBRARY...")
+@click.pass_obj
+def federate(settings: Settings, /, file: str, libraries: tuple[str, ...]) -> None:
+    """Write a file that lists libraries, to be asked as one: --library FILE.
+
+    Answers are the same as from one library with all their documents. All must be readable, and
+    made with one model. Folders inside that of FILE are noted relative to it. A LIBRARY may be such
+    a list, too.
+
+    \b
+    Example: drt library federate all.json mine.library /mnt/share/team.library
+    """
+    from drt import Library
+
+    Library.federate(file, libraries, lock_timeout=settings.lock_timeout)
+    note(settings, f"drt --library {file} asks all of them.")
+
+
+@with_global_options()
 @command.command("rebuild")
 @click.pass_obj
 def rebuild(settings: Settings, /) -> None:

@@ -17,6 +17,7 @@ from drt_cli._options import (
 from drt_cli._output import (
     marks,
     note,
+    note_unread,
     place,
     print_json,
     print_line,
@@ -80,7 +81,8 @@ def command(
             return FAILED
         selected: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
         result = assistant.search(query, documents=selected or None, **options)
-        remember(assistant.library.path, query, result.hits)
+        remember(assistant.library, query, result.hits)
+    note_unread(result)
     if as_json:
         print_json(result.to_dict())
     elif as_lines:

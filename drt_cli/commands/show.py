@@ -43,10 +43,12 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
 
     library = settings.open_library()
     if citation.isdecimal():
+        from drt._paths import named_libraries
         from drt_cli._state import cited
 
-        answer, citation, whose = cited(int(citation), library.path)
-        library = Library(answer.library, lock_timeout=settings.lock_timeout)
+        answer, citation, whose = cited(int(citation), library)
+        folders = named_libraries(answer.library)
+        library = Library(folders, lock_timeout=settings.lock_timeout)
         if whose:
             note(settings, whose)
     result = passage(library, citation, around=around)

@@ -18,7 +18,7 @@ from drt_cli._options import (
     part_options,
     with_global_options,
 )
-from drt_cli._output import place, print_json, print_line, read_paths, say
+from drt_cli._output import note_unread, place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
 from drt_cli._text import markdown, one_line, printable
 
@@ -122,7 +122,8 @@ def command(
             return FAILED
         summary = assistant.summarize(names or None, **options)
         subject = " ".join(documents) or "the documents that are left"
-        remember(assistant.library.path, f"summary of {subject}", summary.sentences)
+        remember(assistant.library, f"summary of {subject}", summary.sentences)
+    note_unread(summary)
     if as_json:
         print_json(summary.to_dict())
     elif as_lines:

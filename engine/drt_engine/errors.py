@@ -42,12 +42,11 @@ class CorruptStore(StoreError):
 
 
 class LibraryUnavailable(StoreError):
-    """Raised when one of several libraries cannot be read, with its ``path`` and the ``reason``."""
+    """Raised when one of several libraries, at ``path``, cannot be read."""
 
-    def __init__(self, path: Path, reason: str) -> None:
-        super().__init__(reason)
+    def __init__(self, message: str, path: Path | None = None) -> None:
+        super().__init__(message)
         self.path = path
-        self.reason = reason
 
 
 class StorageFull(StoreError):

@@ -65,7 +65,8 @@ class Citation:
     long; it is ``sentence`` in JSON. ``span_start`` and ``span_end`` are the words in a longer
     quote that answer, ``None`` where all of it does. ``metadata`` is a field of the file's metadata
     with its value ("author: Ann Lee") where the text does not say it: there is no quote then, and
-    ``start`` and ``end`` are 0.
+    ``start`` and ``end`` are 0. ``library`` is the folder that the document is in, where several
+    libraries were asked.
     """
 
     document: str
@@ -84,6 +85,7 @@ class Citation:
     probability: float
     context: str = field(default="", repr=False)
     metadata: str | None = field(default=None, kw_only=True, repr=False)
+    library: str | None = field(default=None, kw_only=True, repr=False)
 
     @property
     def handle(self) -> str:
@@ -136,7 +138,7 @@ class SearchHit:
     ``sentence_start`` and ``sentence_end`` are the place of its best sentence, which ``page``,
     ``section`` and ``line`` belong to. ``score`` ranks the passages of one search; it is the sum of
     ``landmark`` (the product of vectors), ``lexical`` (BM25, normalised and weighted) and ``late``
-    (late interaction of words), of the best chunk of the passage.
+    (late interaction of words), of the best chunk of the passage. ``library`` is as of a citation.
     """
 
     document: str
@@ -154,6 +156,7 @@ class SearchHit:
     landmark: float = field(default=0.0, repr=False)
     lexical: float = field(default=0.0, repr=False)
     late: float = field(default=0.0, repr=False)
+    library: str | None = None
 
     @property
     def sentence(self) -> str:

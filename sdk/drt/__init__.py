@@ -69,6 +69,7 @@ from ._types import (
     TraceGroup,
     TraceToken,
     Turn,
+    UnreadLibrary,
     WatchEvent,
 )
 from ._version import __version__
@@ -141,6 +142,7 @@ __all__ = [
     "TraceGroup",
     "TraceToken",
     "Turn",
+    "UnreadLibrary",
     "UnreadableDocumentError",
     "UnsupportedFormatError",
     "Watch",

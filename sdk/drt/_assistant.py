@@ -12,10 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, TypeVar, Unpack, cast
 
 from drt_engine import errors as engine
 
@@ -29,6 +30,7 @@ from ._errors import (
     expect_text,
     translate,
 )
+from ._federated import with_libraries
 from ._filters import filters_of, listed, since_day_or_file, without_filters
 from ._library import Library, document_name
 from ._log import QuestionLog
@@ -55,13 +57,19 @@ from ._types import (
 from ._watch import Watch
 
 if TYPE_CHECKING:
+    from drt_engine import results
     from drt_engine.answer.ask import AskOptions as EngineOptions
+    from drt_engine.answer.result import AnswerResult
     from drt_engine.answer.session import SessionState
     from drt_engine.documents import PathExpansion, Source
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
+    from drt_engine.store.federation import FederatedStore
+
+    OpenStore: TypeAlias = Store | FederatedStore
 
 Item = TypeVar("Item")
+Result = TypeVar("Result", Answer, AllAnswers, SearchResult, Summary)
 UNNAMED = "unnamed"  # what the engine calls a conversation until rename() gives it a name
 StrPath = str | os.PathLike[str]
 Progress = Callable[[IngestProgress], None]
@@ -71,16 +79,20 @@ class Assistant:
     """Reads documents and answers questions about them.
 
     library: folder of the library, created when first needed; ``default_library()`` by default.
+        Several folders, or a list file of ``Library.federate``, are asked as one library that has
+        all their documents, with the same answers; nothing is read into them.
     model: a model's name or folder. device: "auto", "cpu" or "cuda". threads: CPU threads.
     dtype: type to compute in, "bf16", "fp32", or "auto", which is "bf16" where that is faster;
     "int8" is fp32 with most matrix products in eight bits, on a CPU.
     lock_timeout: seconds to wait for another process that writes to the library.
     log: file of the ``QuestionLog`` that gets every question and its answer; none by default.
+    require_all: whether one of several libraries that cannot be read is an error. Otherwise the
+        others answer, and ``unread_libraries`` of the answer names it.
     """
 
     def __init__(
         self,
-        library: StrPath | None = None,
+        library: StrPath | Sequence[StrPath] | None = None,
         *,
         model: StrPath = "drt-small-en",
         device: str = "auto",
@@ -88,8 +100,11 @@ class Assistant:
         dtype: str = "auto",
         lock_timeout: float = 10.0,
         log: StrPath | None = None,
+        require_all: bool = False,
     ) -> None:
-        self._library = Library(library, lock_timeout=lock_timeout, log=log)
+        self._library = Library(
+            library, lock_timeout=lock_timeout, log=log, require_all=require_all
+        )
         self._log = None if log is None else QuestionLog(log)
         self._model = model if isinstance(model, str) else Path(model)
         self._device = device
@@ -97,11 +112,11 @@ class Assistant:
         self._dtype = dtype
         self._lock = threading.RLock()
         self._runtime: Runtime | None = None
-        self._store: Store | None = None
+        self._store: Store | FederatedStore | None = None
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"Assistant({str(self._library.path)!r}, model={str(self._model)!r})"
+        return f"Assistant({self._library.location!r}, model={str(self._model)!r})"
 
     def __enter__(self) -> Self:
         return self
@@ -139,6 +154,7 @@ class Assistant:
         It gets the ``tags``, also if it is unchanged, and keeps those that it has.
         Raises a ``DocumentError`` if it cannot be read, or if ``path`` names several documents.
         """
+        self._library.expect_one()
         sources = list(islice(self._steps(_engine.expand_paths([os.fspath(path)])), 2))
         if len(sources) != 1:
             content = "several documents" if sources else "no documents"
@@ -172,6 +188,7 @@ class Assistant:
 
         The skipped files of a path come last, as a result with neither document nor error.
         """
+        self._library.expect_one()
         checked = self._tags(tags)
         for path in _listed(paths):
             named = os.fspath(path)
@@ -190,6 +207,7 @@ class Assistant:
         A file is read when it is new or has changed and nobody writes to it, and its document is
         removed with it. It looks every ``interval`` seconds. Documents get the ``tags``.
         """
+        self._library.expect_one()
         paths = [Path(folder) for folder in _listed(folders)]
         watch = Watch(self, paths, tags=self._tags(tags), progress=progress)
         while True:
@@ -205,14 +223,17 @@ class Assistant:
 
         Each of ``top_k`` passages, 32 by default, is read by itself. The mode is "quote".
         """
-        self._expect_question(question, options)
-        with self._working() as (runtime, store):
+
+        def work(runtime: Runtime, store: OpenStore) -> AllAnswers:
             began = time.perf_counter()
             result = _engine.ask_all(runtime, store, question, self._options(store, options))
             seconds = time.perf_counter() - began
-            answers = _convert.all_answers(
+            return _convert.all_answers(
                 result, question=question, seconds=seconds, model=runtime.name
             )
+
+        self._expect_question(question, options)
+        answers = self._result(work)
         self._note(answers)
         return answers
 
@@ -238,29 +259,38 @@ class Assistant:
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
         """Answer a question and return its trace: what was retrieved, scored and read."""
-        self._expect_question(question, options)
-        with self._working() as (runtime, store):
+        traces: list[results.Trace] = []
+
+        def work(runtime: Runtime, store: OpenStore) -> Answer:
             began = time.perf_counter()
             resolved = self._options(store, options, record=True)
             result = _engine.ask(runtime, store, question, options=resolved)
+            traces.append(result.trace)
             seconds = time.perf_counter() - began
-            answer = _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
-            return _convert.trace(result.trace, answer)
+            return _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
+
+        self._expect_question(question, options)
+        answer = self._result(work)
+        return _convert.trace(traces[-1], answer)
 
     def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchResult:
         """Return the passages that fit a query best, with the best sentence of each; reads none.
 
         ``SearchOptions`` lists the options.
         """
-        self._expect_question(query, options, what="the query")
-        by_words = options.get("retriever") == "lexical"
-        with self._cataloguing() if by_words else self._working() as (runtime, store):
+
+        def work(runtime: Runtime | None, store: OpenStore) -> SearchResult:
             began = time.perf_counter()
             values = self._values(store, options)
             request = _engine.SearchRequest(**values)
             hits = _engine.search(runtime, store, query, request)
             seconds = time.perf_counter() - began
             return SearchResult(query, hits, seconds, "" if runtime is None else runtime.name)
+
+        self._expect_question(query, options, what="the query")
+        by_words = options.get("retriever") == "lexical"
+        with self._cataloguing() if by_words else self._working() as (runtime, store):
+            return self._without_damaged(store, partial(work, runtime, store))
 
     def summarize(
         self,
@@ -288,7 +318,8 @@ class Assistant:
         chosen = filters_of({**filters, "since": day})
         if document is None and chosen is None:
             raise QuestionError("no document is named to summarise; name one, or filter them.")
-        with self._working() as (runtime, store):
+
+        def work(runtime: Runtime, store: OpenStore) -> Summary:
             ids = None
             if document is not None:
                 ids = [store.document(name).id for name in self._names(document)]
@@ -309,6 +340,8 @@ class Assistant:
             seconds = time.perf_counter() - began
             return _convert.summary(result, seconds=seconds, model=runtime.name)
 
+        return self._result(work)
+
     def session(self, name: str | None = None, *, autosave: bool = True) -> Session:
         """Return the conversation stored under ``name``, or a new one; unnamed ones are not stored.
 
@@ -325,7 +358,10 @@ class Assistant:
         """Return an assistant of the same library and loaded model that works beside this one."""
         with self._working() as (runtime, _):
             sibling = Assistant(
-                self._library.path, model=self._model, lock_timeout=self._library.lock_timeout
+                self._library.paths,
+                model=self._model,
+                lock_timeout=self._library.lock_timeout,
+                require_all=self._library.require_all,
             )
             sibling._runtime = runtime  # noqa: SLF001  its own class; nothing in it changes
             return sibling
@@ -375,13 +411,15 @@ class Assistant:
     def _ask(
         self, question: str, options: AskOptions, *, session: SessionState | None = None
     ) -> Answer:
-        self._expect_question(question, options)
-        with self._working() as (runtime, store):
+        def work(runtime: Runtime, store: OpenStore) -> Answer:
             began = time.perf_counter()
             resolved = self._options(store, options)
             result = _engine.ask(runtime, store, question, options=resolved, session=session)
             seconds = time.perf_counter() - began
-            answer = _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
+            return _convert.answer(result, question=question, seconds=seconds, model=runtime.name)
+
+        self._expect_question(question, options)
+        answer = self._result(work)
         self._note(answer)
         return answer
 
@@ -406,10 +444,37 @@ class Assistant:
         self._expect_question(question, options)
         with self._working() as (runtime, store):
             resolved = self._options(store, options)
-            pieces = _engine.stream(runtime, store, question, options=resolved, session=session)
-            return AnswerStream(
-                self._steps(pieces), question=question, model=runtime.name, finished=done
+            ask = partial(
+                _engine.stream, runtime, store, question, options=resolved, session=session
             )
+            pieces = self._steps(_pieces(store, ask) if self._library.several else ask())
+            return AnswerStream(
+                pieces,
+                question=question,
+                model=runtime.name,
+                complete=partial(self._completed, store) if self._library.several else None,
+                finished=done,
+            )
+
+    def _result(self, work: Callable[[Runtime, OpenStore], Result]) -> Result:
+        """Return what work makes; of several libraries, of those that can be read."""
+        with self._working() as (runtime, store):
+            return self._without_damaged(store, partial(work, runtime, store))
+
+    def _without_damaged(self, store: OpenStore, work: Callable[[], Result]) -> Result:
+        """Do work, again without a library that turned out to be damaged; name the libraries."""
+        if not self._library.several:
+            return work()
+        federation = cast("FederatedStore", store)
+        while True:
+            try:
+                return with_libraries(work(), federation)
+            except engine.LibraryUnavailable as error:
+                federation.leave_out(error)
+
+    def _completed(self, store: OpenStore, answer: Answer) -> Answer:
+        with self._open():
+            return with_libraries(answer, cast("FederatedStore", store))
 
     def _save_session(self, state: SessionState) -> None:
         with self._working():
@@ -424,7 +489,9 @@ class Assistant:
         """Read one document; return it, its seconds without loading the model, its new tokens."""
         if isinstance(source, engine.DocumentError):
             raise translate(source)
-        with self._working() as (runtime, store):
+        self._library.expect_one()
+        with self._working() as (runtime, opened):
+            store = cast("Store", opened)
             began = time.perf_counter()
             skipped: list[str] = []
             tokens = 0
@@ -451,14 +518,16 @@ class Assistant:
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
 
-    def _options(self, store: Store, options: AskOptions, *, record: bool = False) -> EngineOptions:
+    def _options(
+        self, store: OpenStore, options: AskOptions, *, record: bool = False
+    ) -> EngineOptions:
         """Return the engine's options, with documents as ids; ``record`` asks for a full trace."""
         values = self._values(store, options)
         if record:
             values["record"] = True
         return _engine.AskOptions(**values)
 
-    def _values(self, store: Store, options: AskOptions | SearchOptions) -> dict[str, Any]:
+    def _values(self, store: OpenStore, options: AskOptions | SearchOptions) -> dict[str, Any]:
         """Return options with documents as ids, and with filters as the engine takes them."""
         values = without_filters(options)
         if options.get("documents") is not None:
@@ -505,19 +574,17 @@ class Assistant:
             yield
 
     @contextmanager
-    def _cataloguing(self) -> Iterator[tuple[None, Store]]:
+    def _cataloguing(self) -> Iterator[tuple[None, OpenStore]]:
         """Yield the library for work without a model, which is not loaded for it."""
         with self._open():
             if self._store is not None:
                 yield None, self._store
                 return
-            with _engine.open_catalogue(
-                self._library.path, lock_timeout=self._library.lock_timeout
-            ) as store:
+            with self._library._reading() as store:  # noqa: SLF001  only the SDK opens stores
                 yield None, store
 
     @contextmanager
-    def _working(self) -> Iterator[tuple[Runtime, Store]]:
+    def _working(self) -> Iterator[tuple[Runtime, OpenStore]]:
         with self._open():
             if self._runtime is None:
                 self._runtime = _engine.load_runtime(
@@ -526,11 +593,35 @@ class Assistant:
                     threads=self._threads,
                     dtype=self._dtype,
                 )
-            if self._store is None:
+            if self._store is None and self._library.several:
+                self._store = _engine.open_federation(
+                    self._library.path,
+                    self._library.paths,
+                    self._runtime,
+                    lock_timeout=self._library.lock_timeout,
+                    require_all=self._library.require_all,
+                )
+            elif self._store is None:
                 self._store = _engine.open_library(
                     self._library.path, self._runtime, lock_timeout=self._library.lock_timeout
                 )
             yield self._runtime, self._store
+
+
+def _pieces(
+    store: OpenStore, ask: Callable[[], Iterator[str | AnswerResult]]
+) -> Iterator[str | AnswerResult]:
+    """Yield an answer's pieces; begin again without a library whose damage shows before them."""
+    while True:
+        pieces = ask()
+        try:
+            first = next(pieces)
+        except engine.LibraryUnavailable as error:
+            cast("FederatedStore", store).leave_out(error)
+            continue
+        yield first
+        yield from pieces
+        return
 
 
 def _documents(options: AskOptions | SearchOptions) -> Sequence[str | DocumentInfo]:

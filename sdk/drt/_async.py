@@ -166,7 +166,7 @@ class AsyncAssistant:
 
     def __init__(
         self,
-        library: StrPath | None = None,
+        library: StrPath | Sequence[StrPath] | None = None,
         *,
         model: StrPath = "drt-small-en",
         device: str = "auto",
@@ -174,6 +174,7 @@ class AsyncAssistant:
         dtype: str = "auto",
         lock_timeout: float = 10.0,
         log: StrPath | None = None,
+        require_all: bool = False,
     ) -> None:
         self._assistant = Assistant(
             library,
@@ -183,6 +184,7 @@ class AsyncAssistant:
             dtype=dtype,
             lock_timeout=lock_timeout,
             log=log,
+            require_all=require_all,
         )
         self._worker = _Worker()
 

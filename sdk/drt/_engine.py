@@ -39,7 +39,11 @@ if TYPE_CHECKING:
     from drt_engine.search.search import SearchRequest as SearchRequest
     from drt_engine.search.search import search as search
     from drt_engine.store import Store
+    from drt_engine.store.federation import FederatedStore
+    from drt_engine.store.federation import is_list as is_list
+    from drt_engine.store.federation import write_list as write_list
     from drt_engine.store.tags import checked_tags as checked_tags
+    from drt_engine.store.view import LibraryView
     from drt_engine.study.run import study as study
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
@@ -65,6 +69,7 @@ _FORWARDED = {
     "evaluate": "evaluate.run",
     "expand_paths": "documents",
     "ingest_source": "ingest.pipeline",
+    "is_list": "store.federation",
     "place_in_source": "documents.source_map",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
@@ -84,6 +89,7 @@ _FORWARDED = {
     "trace_text": "trace.text",
     "train": "train.run",
     "train_tokenizer": "train.tokenizer",
+    "write_list": "store.federation",
 }
 
 
@@ -133,6 +139,30 @@ def open_library(path: Path, runtime: Runtime, *, lock_timeout: float) -> Store:
     )
 
 
+def open_federation(
+    library: Path,
+    paths: Sequence[Path],
+    runtime: Runtime | None,
+    *,
+    lock_timeout: float,
+    require_all: bool,
+) -> FederatedStore:
+    """Open several libraries as one, which ``library`` names, for a model where there is one."""
+    from drt_engine.store import Store
+    from drt_engine.store.federation import FederatedStore, library_folders
+
+    bound: dict[str, Any] = {}
+    if runtime is not None:
+        bound = {"fingerprint": runtime.fingerprint, "layout": runtime.layout}
+        bound["vocabulary"] = runtime.config.vocab
+
+    def open_one(path: Path) -> Store:
+        return Store.open(path, lock_timeout=lock_timeout, **bound)
+
+    folders = library_folders(paths)
+    return FederatedStore.open(library, folders, open_one, require_all=require_all)
+
+
 def make_library(path: Path, *, lock_timeout: float) -> Store:
     """Open the library at ``path`` without a model, or make it there."""
     from drt_engine.store import Store
@@ -149,7 +179,7 @@ def formats() -> tuple[tuple[Format, ...], tuple[BrokenPlugin, ...]]:
 
 def summarize(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     documents: Sequence[str],
     *,
     length: Literal["short", "medium", "long"] | None,
@@ -168,7 +198,7 @@ def summarize(
     return summarize(runtime, store, documents, summary_options)
 
 
-def session_turns(store: Store, name: str) -> list[dict[str, Any]]:
+def session_turns(store: LibraryView, name: str) -> list[dict[str, Any]]:
     """Return the turns of a saved session; raises the engine's error where they are damaged."""
     from drt_engine.errors import SessionError
     from drt_engine.store.turns import expect_turns

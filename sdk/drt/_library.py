@@ -24,7 +24,7 @@ from ._errors import (
 )
 from ._filters import filters_of, listed
 from ._log import QuestionLog
-from ._paths import default_library
+from ._paths import default_library, named_libraries
 from ._types import (
     DocumentInfo,
     Finding,
@@ -38,33 +38,86 @@ if TYPE_CHECKING:
     from drt_engine.retrieval.filters import Filters
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
+    from drt_engine.store.federation import FederatedStore
 
 
 class Library:
-    """The documents and sessions stored in one folder.
+    """The documents and sessions stored in one folder, or in several that are read as one.
 
     ``path`` defaults to ``default_library()``. The folder is opened for each call and closed after
     it, so a ``Library`` can be shared by threads and needs no closing. A second writer waits
     ``lock_timeout`` seconds. ``log`` is the file of a ``QuestionLog``, from which forgetting a
-    document removes what cites it.
+    document removes what cites it. Several folders, or a list file made by ``federate``, can be
+    read but not changed; conversations are kept in the first. One that cannot be read is left out,
+    or with ``require_all`` is an error.
     """
 
     def __init__(
         self,
-        path: str | os.PathLike[str] | None = None,
+        path: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
         *,
         lock_timeout: float = 10.0,
         log: str | os.PathLike[str] | None = None,
+        require_all: bool = False,
     ) -> None:
-        self.path = default_library() if path is None else Path(path)
+        if path is None:
+            self.paths = named_libraries(os.fspath(default_library()))
+        elif isinstance(path, str | os.PathLike):
+            self.paths = (Path(path),)
+        else:
+            self.paths = tuple(map(Path, path))
+        if not self.paths:
+            raise ConfigError("the list of libraries is empty; name one or more.")
+        self.path = self.paths[0]
+        self.require_all = require_all
         self.lock_timeout = lock_timeout
         self._log = None if log is None else QuestionLog(log)
 
     def __repr__(self) -> str:
-        return f"Library({str(self.path)!r})"
+        return f"Library({self.location!r})"
+
+    @staticmethod
+    def federate(
+        file: str | os.PathLike[str],
+        libraries: Iterable[str | os.PathLike[str]],
+        *,
+        lock_timeout: float = 10.0,
+    ) -> Library:
+        """Write a file that lists libraries, to be opened as one; each must be readable.
+
+        Raises ``LibraryError`` where one is not, and ``LibraryModelMismatchError`` where they were
+        made with different models. A list in the file is replaced.
+        """
+        paths = list(map(Path, libraries))
+        library = Library(paths, lock_timeout=lock_timeout, require_all=True)
+        with library._reading():  # noqa: SLF001  its own class; opening is the test
+            pass
+        with engine_errors():
+            _engine.write_list(Path(file), paths)
+        return Library(file, lock_timeout=lock_timeout)
+
+    @property
+    def several(self) -> bool:
+        """Whether it is several folders, or a list of them, read as one."""
+        return len(self.paths) > 1 or _engine.is_list(self.path)
+
+    @property
+    def location(self) -> str:
+        """The folder, or all folders with the system's separator of paths between them."""
+        return os.pathsep.join(map(str, self.paths))
+
+    def expect_one(self) -> None:
+        """Raise ``LibraryError`` where several libraries are read as one: none can be changed."""
+        if self.several:
+            raise LibraryError(
+                f"{self.location} is several libraries, which are read as one and cannot be"
+                " changed; name one of them."
+            )
 
     def exists(self) -> bool:
         """Return whether there is anything at the path, which may not be a library."""
+        if self.several:
+            return True
         if self.path.is_dir():
             return any(self.path.iterdir())
         return self.path.exists()
@@ -84,7 +137,7 @@ class Library:
         filters = filters_of({"tags": listed(tags), "types": listed(types), "since": since})
         if not self.exists():
             return []
-        with self._open() as store:
+        with self._reading() as store:
             rows = store.documents()
             if filters is not None:
                 left = set(_engine.resolve_scope(store, None, filters).document_ids or ())
@@ -93,12 +146,12 @@ class Library:
 
     def show(self, document: str | DocumentInfo) -> DocumentInfo:
         """Return one document by id, start of an id, title or source; raises ``NotFoundError``."""
-        with self._open() as store:
+        with self._reading() as store:
             return _convert.document(store.document(document_name(document)))
 
     def text(self, document: str | DocumentInfo, start: int = 0, end: int | None = None) -> str:
         """Return the text from character ``start`` to ``end``; citations count its characters."""
-        with self._open() as store:
+        with self._reading() as store:
             row = store.document(document_name(document))
             last = row.characters if end is None else min(end, row.characters)
             return store.text(row.id, start, last)
@@ -187,6 +240,7 @@ class Library:
 
         Creates the library if there is none. Raises ``LibraryCorruptError`` for a damaged archive.
         """
+        self.expect_one()
         with (
             engine_errors(),
             _engine.make_library(self.path, lock_timeout=self.lock_timeout) as store,
@@ -207,6 +261,7 @@ class Library:
 
         The library stays as it is until all are read. An interrupted rebuild is resumed.
         """
+        self.expect_one()
         self._expect()
         runtime = self._runtime(model, device, threads, dtype)
         with engine_errors():
@@ -217,50 +272,52 @@ class Library:
 
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes of the library, by name."""
-        with self._open() as store:
+        with self._reading() as store:
             return dict(store.stats())
 
     def sessions(self) -> list[SessionInfo]:
         """Return the stored sessions; none if there is no library yet."""
         if not self.exists():
             return []
-        with self._open() as store:
+        with self._reading() as store:
             return store.sessions()
 
     def session_turns(self, name: str) -> tuple[Turn, ...]:
         """Return the turns of a stored session."""
         _expect_name(name)
-        with self._open() as store:
+        with self._reading() as store:
             return _convert.turns(_engine.session_turns(store, name))
 
     def search_sessions(self, words: str) -> list[FoundTurn]:
         """Return turns of stored sessions that contain all the words, in upper or lower case."""
         if not self.exists():
             return []
-        with self._open() as store:
+        with self._reading() as store:
             return store.search_sessions(words.split())
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a stored session; the new name must be free."""
         _expect_name(name)
         _expect_name(new_name)
-        with self._open() as store:
+        with self._reading() as store:
             store.rename_session(name, new_name)
 
     def delete_session(self, name: str) -> None:
         """Delete a stored session for good."""
         _expect_name(name)
-        with self._open() as store:
+        with self._reading() as store:
             store.delete_session(name)
 
     def expect_documents(self) -> None:
         """Raise ``QuestionError`` if there is no document to ask, or no library yet."""
         if not self.documents():
-            raise QuestionError(f"the library at {self.path} holds no documents; read one first.")
+            raise QuestionError(
+                f"the library at {self.location} holds no documents; read one first."
+            )
 
     def _expect_left(self, document_ids: Sequence[str] | None, filters: Filters) -> None:
         """Raise ``NotFoundError`` if filters leave nothing of these documents."""
-        with self._open() as store:
+        with self._reading() as store:
             _engine.resolve_scope(store, document_ids, filters)
 
     def _expect(self) -> None:
@@ -280,7 +337,27 @@ class Library:
         return _engine.open_library(self.path, runtime, lock_timeout=self.lock_timeout)
 
     @contextmanager
+    def _reading(self) -> Iterator[Store | FederatedStore]:
+        """Yield the library, or several as one, for work that changes no document."""
+        if not self.several:
+            with self._open() as store:
+                yield store
+            return
+        with (
+            engine_errors(),
+            _engine.open_federation(
+                self.path,
+                self.paths,
+                None,
+                lock_timeout=self.lock_timeout,
+                require_all=self.require_all,
+            ) as federation,
+        ):
+            yield federation
+
+    @contextmanager
     def _open(self) -> Iterator[Store]:
+        self.expect_one()
         self._expect()
         with (
             engine_errors(),

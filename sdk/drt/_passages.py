@@ -33,7 +33,7 @@ def passage(
         start, end = citation.sentence_start, citation.sentence_end
     else:
         document, start, end = citation.document, citation.start, citation.end
-    with library._open() as store:  # noqa: SLF001  only the SDK opens stores
+    with library._reading() as store:  # noqa: SLF001  only the SDK opens stores
         row = store.document(document)
         if not start < end <= row.characters:
             raise NotFoundError(

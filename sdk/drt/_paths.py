@@ -6,6 +6,13 @@ import os
 from pathlib import Path
 
 
+def named_libraries(text: str) -> tuple[Path, ...]:
+    """Return the folder that a text names, or several that ``os.pathsep`` separates."""
+    if os.path.exists(text):
+        return (Path(text),)
+    return tuple(Path(part) for part in text.split(os.pathsep) if part) or (Path(text),)
+
+
 def default_library() -> Path:
     """Return ``DRT_LIBRARY`` if set, else a folder under the platform's data directory."""
     named = os.environ.get("DRT_LIBRARY")

@@ -22,11 +22,13 @@ class AnswerStream:
         *,
         question: str,
         model: str,
+        complete: Callable[[Answer], Answer] | None = None,
         finished: Callable[[Answer], None] | None = None,
     ) -> None:
         self._pieces = pieces
         self._question = question
         self._model = model
+        self._complete = complete
         self._finished = finished
         self._began = time.perf_counter()
         self.answer: Answer | None = None
@@ -46,6 +48,8 @@ class AnswerStream:
                     piece, question=self._question, seconds=seconds, model=self._model
                 )
             )
+            if self._complete is not None:
+                self.answer = self._complete(self.answer)
             if self._finished is not None:
                 self._finished(self.answer)
         raise StopIteration

@@ -27,6 +27,7 @@ from drt_engine.results import (
     TraceEntry,
     TraceGroup,
     TraceToken,
+    UnreadLibrary,
 )
 
 __all__ = [
@@ -67,6 +68,7 @@ __all__ = [
     "TraceGroup",
     "TraceToken",
     "Turn",
+    "UnreadLibrary",
     "WatchEvent",
 ]
 
@@ -337,6 +339,7 @@ class Answer:
     passage: str = field(default="", repr=False)
     verdict: str | None = None
     hint: str = ""
+    unread_libraries: tuple[UnreadLibrary, ...] = ()
 
     @property
     def sentence(self) -> str:
@@ -373,6 +376,7 @@ class Answer:
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,
+            "unread_libraries": [entry.to_dict() for entry in self.unread_libraries],
         }
 
 
@@ -389,6 +393,7 @@ class AllAnswers:
     tokens_read: int
     seconds: float
     model: str
+    unread_libraries: tuple[UnreadLibrary, ...] = ()
 
     @property
     def text(self) -> str:
@@ -419,6 +424,7 @@ class AllAnswers:
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,
+            "unread_libraries": [entry.to_dict() for entry in self.unread_libraries],
         }
 
 
@@ -430,6 +436,7 @@ class SearchResult:
     hits: tuple[SearchHit, ...]
     seconds: float
     model: str
+    unread_libraries: tuple[UnreadLibrary, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result as in the documented JSON of ``search``."""
@@ -438,6 +445,7 @@ class SearchResult:
             "hits": [hit.to_dict() for hit in self.hits],
             "seconds": self.seconds,
             "model": self.model,
+            "unread_libraries": [entry.to_dict() for entry in self.unread_libraries],
         }
 
 
@@ -456,6 +464,7 @@ class Summary:
     model: str
     changes: tuple[Change, ...] = ()
     changes_omitted: int = 0
+    unread_libraries: tuple[UnreadLibrary, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain values."""
@@ -468,6 +477,7 @@ class Summary:
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,
             "model": self.model,
+            "unread_libraries": [entry.to_dict() for entry in self.unread_libraries],
         }
 
 

@@ -73,7 +73,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
     keys += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
-    assert list(result.json) == [*keys, "seconds", "model"]
+    assert list(result.json) == [*keys, "seconds", "model", "unread_libraries"]
     assert list(result.json["citations"][0]) == [
         "document",
         "title",
@@ -90,6 +90,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "span_end",
         "probability",
         "metadata",
+        "library",
         "sentence",
         "handle",
     ]

@@ -203,6 +203,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "span_end": None,
                 "probability": 0.5,
                 "metadata": None,
+                "library": None,
                 "sentence": "The notice period is thirty days.",
                 "handle": citation.handle,
             }
@@ -210,10 +211,11 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "tokens_read": document.tokens,
         "seconds": answer.seconds,
         "model": "fake",
+        "unread_libraries": [],
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
     order += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
-    assert list(answer.to_dict()) == [*order, "seconds", "model"]
+    assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries"]
 
 
 @pytest.mark.parametrize("named", ["id", "title", "source", "info"])

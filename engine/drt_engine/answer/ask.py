@@ -27,7 +27,6 @@ from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.filters import NO_FILTERS, Filters
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
-from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
 from drt_engine.trace.record import Recording, make_trace, token_texts
 from drt_engine.trace.tape import Tape
@@ -70,7 +69,7 @@ class AskOptions:
 
 def ask(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     question: str,
     options: AskOptions,
     *,
@@ -89,7 +88,7 @@ def ask(
 
 def stream(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     question: str,
     options: AskOptions,
     *,
@@ -108,7 +107,7 @@ def stream(
 
 def _steps(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     question: str,
     options: AskOptions,
     *,

@@ -26,7 +26,6 @@ from drt_engine.results import AnswerGroup, Citation
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.retrieval.sources import Retrieval
 from drt_engine.runtime import Runtime
-from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
 from drt_engine.text.words import words
 
@@ -51,7 +50,9 @@ class _Place:
     confidence: float
 
 
-def ask_all(runtime: Runtime, store: Store, question: str, options: AskOptions) -> PlacesResult:
+def ask_all(
+    runtime: Runtime, store: LibraryView, question: str, options: AskOptions
+) -> PlacesResult:
     """Return every place that answers a question with at least the threshold's confidence.
 
     ``options.top_k`` passages are read, 32 by default. Without a reader pass, or in a model that

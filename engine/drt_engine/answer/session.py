@@ -24,6 +24,7 @@ from drt_engine.results import Citation
 from drt_engine.retrieval.sources import Source, StreamSource, join_memories
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_engine.store.federation import FederatedStore
 from drt_engine.store.turns import expect_turns
 
 _LONGEST_NAME = 200
@@ -35,14 +36,14 @@ class SessionState:
     """One conversation; ``turns`` are plain data, ``own_chunks`` the memory of its chunks."""
 
     runtime: Runtime
-    store: Store
+    store: Store | FederatedStore
     name: str
     turns: list[dict[str, Any]] = field(default_factory=list)
     own_chunks: list[ChunkMemory] = field(default_factory=list)
     _state: dict[str, Tensor] | None = None
 
     @classmethod
-    def new(cls, runtime: Runtime, store: Store, name: str) -> SessionState:
+    def new(cls, runtime: Runtime, store: Store | FederatedStore, name: str) -> SessionState:
         """Return an empty conversation; raises ``SessionError`` for an unusable name.
 
         An empty name makes one that is not to be kept: it cannot be saved.
@@ -55,7 +56,7 @@ class SessionState:
         return cls(runtime, store, name)
 
     @classmethod
-    def restore(cls, runtime: Runtime, store: Store, name: str) -> SessionState:
+    def restore(cls, runtime: Runtime, store: Store | FederatedStore, name: str) -> SessionState:
         """Return a saved conversation as it was; raises ``NotFound`` or ``SessionError``."""
         row = store.load_session(name)
         made_with, this = row.meta.get("fingerprint"), model_fingerprint(runtime)
@@ -153,7 +154,7 @@ class SessionState:
                 "state": answer.state,
                 "confidence": answer.confidence,
                 "mode": answer.mode,
-                "citations": [vars(c) for c in answer.citations],
+                "citations": [_plain(c) for c in answer.citations],
             }
         )
 
@@ -167,7 +168,7 @@ class SessionState:
                 "state": "answer",
                 "confidence": 1.0,
                 "mode": SUMMARY,
-                "citations": [vars(sentence) for sentence in sentences],
+                "citations": [_plain(sentence) for sentence in sentences],
             }
         )
 
@@ -193,6 +194,11 @@ def model_fingerprint(runtime: Runtime) -> str:
     """
     vectors = {name: t.float() for name, t in load_vectors(runtime.folder).items()}
     return hashlib.sha256(runtime.fingerprint.encode() + save(vectors)).hexdigest()[:16]
+
+
+def _plain(citation: Citation) -> dict[str, Any]:
+    """Return a citation as a turn keeps it: its library may be elsewhere next time."""
+    return {name: value for name, value in vars(citation).items() if name != "library"}
 
 
 def _pack(chunks: Sequence[ChunkMemory]) -> dict[str, Tensor]:

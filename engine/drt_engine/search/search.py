@@ -12,7 +12,6 @@ from drt_engine.errors import ConfigError, QuestionError
 from drt_engine.results import SearchHit
 from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
 from drt_engine.search.chunks import FoundPassage, ScoredChunk, cut_passage, join_neighbours
-from drt_engine.store import Store
 from drt_engine.store.view import LibraryView
 from drt_engine.text.lexical import LexicalIndex, normalised_bm25, search_terms
 
@@ -50,7 +49,7 @@ class SearchRequest:
 
 
 def search(
-    runtime: Runtime | None, store: Store | LibraryView, query: str, request: SearchRequest
+    runtime: Runtime | None, store: LibraryView, query: str, request: SearchRequest
 ) -> tuple[SearchHit, ...]:
     """Return the passages that fit a query best, best first.
 

@@ -82,4 +82,5 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "metadata": _or_none(_is_text),
     "span_start": _or_none(_is_count),
     "span_end": _or_none(_is_count),
+    "library": _or_none(_is_text),
 }

@@ -14,7 +14,7 @@ from drt_engine.documents import Source, open_document
 from drt_engine.errors import ConfigError
 from drt_engine.results import Change, Citation
 from drt_engine.runtime import Runtime
-from drt_engine.store import DocumentRow, Store
+from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.candidates import Candidate, sentence_candidates
 from drt_engine.summary.differences import Wording, differences
@@ -27,7 +27,7 @@ NOTHING = "Nothing changed."
 
 def summarize_changes(
     runtime: Runtime,
-    store: Store,
+    store: LibraryView,
     documents: Sequence[str],
     old: Path,
     options: SummaryOptions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drt_engine.runtime import Runtime
-from drt_engine.store import Store
+from drt_engine.store.view import LibraryView
 from drt_engine.summary.abstractive import abstractive_summary
 from drt_engine.summary.extractive import extractive_summary
 from drt_engine.summary.options import SummaryOptions
@@ -13,7 +13,7 @@ from drt_engine.summary.result import SummaryResult
 
 
 def summarize(
-    runtime: Runtime, store: Store, document_ids: str | Sequence[str], options: SummaryOptions
+    runtime: Runtime, store: LibraryView, document_ids: str | Sequence[str], options: SummaryOptions
 ) -> SummaryResult:
     """Summarise documents of the library together.
 

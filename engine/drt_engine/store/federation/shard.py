@@ -41,7 +41,7 @@ class Shard:
         except (FingerprintMismatch, LibraryUnavailable):
             raise
         except StoreError as error:
-            raise LibraryUnavailable(self.path, str(error)) from error
+            raise LibraryUnavailable(str(error), self.path) from error
 
     def documents(
         self, document_ids: Sequence[str] | None = None, *, partial: bool = False

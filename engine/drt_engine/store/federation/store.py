@@ -88,8 +88,9 @@ class FederatedStore(FederatedView):
 
     def leave_out(self, error: LibraryUnavailable) -> None:
         """Go on without a library that turned out to be damaged; raise where it is needed."""
+        assert error.path is not None
         self._failed.add(error.path)
-        self._drop(error)
+        self._drop(error.path, error)
         self._expect_some()
 
     @property
@@ -113,7 +114,7 @@ class FederatedStore(FederatedView):
                 except FingerprintMismatch:
                     raise
                 except StoreError as error:
-                    self._drop(LibraryUnavailable(path, str(error)))
+                    self._drop(path, error)
             self._expect_some()
             home = dict(views).get(next(iter(self._stores)))
             yield FederatedView(self.path, numbered_shards(views, self._members), home)
@@ -148,13 +149,13 @@ class FederatedStore(FederatedView):
             except FingerprintMismatch:
                 raise
             except StoreError as error:
-                self._drop(LibraryUnavailable(path, str(error)))
+                self._drop(path, error)
         self._expect_some()
         self._expect_one_model()
 
-    def _drop(self, error: LibraryUnavailable) -> None:
-        store, self._stores[error.path] = self._stores[error.path], None
-        self._reasons[error.path] = error.reason
+    def _drop(self, path: Path, error: StoreError) -> None:
+        store, self._stores[path] = self._stores[path], None
+        self._reasons[path] = str(error)
         if store is not None:
             store.close()
         if self._require_all:
