@@ -22,7 +22,6 @@ from drt_cli._options import (
     with_global_options,
 )
 from drt_cli._output import (
-    NOT_FOUND,
     counted,
     note_unread,
     print_answer,
@@ -233,7 +232,9 @@ def _print_all(answers: AllAnswers, *, as_json: bool, as_lines: bool) -> None:
         print_line({"type": "answers", **answers.to_dict()})
         return
     if not answers.answers:
-        click.secho(NOT_FOUND, bold=True)
+        click.secho(
+            "No place surely answers; a lower --threshold shows less likely ones.", bold=True
+        )
     number = 0
     for at, group in enumerate(answers.answers):
         if at:

@@ -30,6 +30,10 @@ from drt_engine.store.view import LibraryView
 from drt_engine.text.words import words
 
 TOP_K = 32
+# Confidence from which a place is shown where no threshold is asked for. In the best 8 passages of
+# 952 validation questions, 0.76 of the places that reach it are right; of those that reach 0.35,
+# from where on a document is taken to hold an answer, 0.48.
+PLACE_THRESHOLD = 0.9
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
@@ -55,6 +59,7 @@ def ask_all(
 ) -> PlacesResult:
     """Return every place that answers a question with at least the threshold's confidence.
 
+    The threshold is ``PLACE_THRESHOLD`` in a calibrated model, unless ``options`` have another.
     ``options.top_k`` passages are read, 32 by default. Without a reader pass, or in a model that
     has no reader, the places are the best quotes of all passages together. Raises what ``ask``
     does, and ``ConfigError`` for another mode than quotes.
@@ -73,8 +78,11 @@ def ask_all(
             return PlacesResult((), 0, run.prompt_tokens)
         reader = runtime.config.reader
         reads = reader is not None and retrieval.passage_logits is not None
-        calibration = runtime.calibration.get("reread" if reads else "stored", Calibration())
-        limit = calibration.threshold if options.threshold is None else options.threshold
+        calibration = runtime.calibration.get("reread" if reads else "stored")
+        is_judged_alone = reads and calibration is not None
+        calibration = calibration or Calibration()
+        least = PLACE_THRESHOLD if is_judged_alone else calibration.threshold
+        limit = least if options.threshold is None else options.threshold
         if reader is not None and reads:
             places = list(_places(retrieval, calibration, reader))
         else:
