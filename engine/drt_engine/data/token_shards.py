@@ -11,7 +11,6 @@ from __future__ import annotations
 import array
 import bisect
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import json
@@ -24,9 +23,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.data.durable import sync
 from drt_engine.data.schema import read_texts
 from drt_engine.errors import ConfigError
+from drt_engine.files import flush_path, lock
 from drt_engine.progress import report
 from drt_engine.text.tokenizer import Tokenizer
 
@@ -129,10 +128,10 @@ def _write_shards(
         if not sizes:
             raise ConfigError("the files of stream.corpus hold no documents")
         (part / INDEX).write_text(json.dumps({"width": width, "shards": sizes}), encoding="utf-8")
-        sync(part / INDEX)
-        sync(part)
+        flush_path(part / INDEX)
+        flush_path(part)
         part.rename(folder)
-        sync(folder.parent)
+        flush_path(folder.parent)
     except OSError as error:
         raise ConfigError(
             f"{folder} cannot be written: {error.strerror}; name another folder with stream.tokens"
@@ -151,7 +150,7 @@ def _write_shard(path: Path, documents: Iterator[list[int]], *, width: int, leas
             if size >= least:
                 break
     if size:
-        sync(path)
+        flush_path(path)
     else:
         path.unlink()
     return size
@@ -212,5 +211,5 @@ def _shard_name(number: int) -> str:
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other processes from making shards in ``folder``."""
     with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        lock(file, wait=True)
         yield

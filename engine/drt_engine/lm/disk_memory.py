@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.files import read_at, write_at
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import Selection, select, selection_of
@@ -91,12 +92,12 @@ class DiskMemory:
 
     def _rows(self, name: str, first: int, count: int) -> Tensor:
         size = self._bytes(name)
-        data = bytearray(os.pread(self._files[name], size * count, size * first))
+        data = bytearray(read_at(self._files[name], size * count, size * first))
         return torch.frombuffer(data, dtype=torch.float32).view(count, *self._shapes[name])
 
 
 def _write_all(file: int, rows: Tensor, offset: int) -> None:
     data = memoryview(rows.numpy().tobytes())
     while data:
-        written = os.pwrite(file, data, offset)
+        written = write_at(file, data, offset)
         data, offset = data[written:], offset + written

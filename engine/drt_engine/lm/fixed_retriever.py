@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import array
 import contextlib
-import fcntl
 import hashlib
 import weakref
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from drt_engine.files import lock
 from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.weights import fingerprint, load_model, model_folder
 from drt_engine.text.tokenizer import Tokenizer
@@ -123,9 +123,7 @@ class VectorFile:
             self._file.flush()
 
     def _read(self, file: IO[bytes]) -> None:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not lock(file):
             self._file = None
         file.seek(0)
         data = file.read()

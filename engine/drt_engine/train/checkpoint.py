@@ -18,8 +18,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from drt_engine.data.durable import sync
 from drt_engine.errors import ConfigError
+from drt_engine.files import flush_path
 
 TENSORS, COUNTERS = "state.safetensors", "state.json"
 _MODEL, _OPTIMIZER = "model.", "optim."
@@ -43,15 +43,15 @@ def save_state(
     save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / TENSORS)
     (part / COUNTERS).write_text(json.dumps(extra), encoding="utf-8")
     for path in (part / TENSORS, part / COUNTERS, part):
-        sync(path)
+        flush_path(path)
     # With the state in place the old one is of an earlier save that was interrupted; without it,
     # the old one is the only checkpoint and stays until the new one has its name.
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)
         folder.rename(old)
-        sync(folder.parent)
+        flush_path(folder.parent)
     part.rename(folder)
-    sync(folder.parent)
+    flush_path(folder.parent)
     shutil.rmtree(old, ignore_errors=True)
 
 

@@ -15,6 +15,7 @@ from typing import BinaryIO
 from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.limits import Budget
 from drt_engine.errors import UnreadableDocument
+from drt_engine.files import BINARY
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Source:
         """Open the bytes for another process; the caller closes the descriptor."""
         if self._copy is not None:
             return self._copy.duplicate()
-        return os.open(self._path(), os.O_RDONLY | os.O_CLOEXEC)
+        return os.open(self._path(), os.O_RDONLY | BINARY)
 
     def _path(self) -> Path:
         if self.path is None:

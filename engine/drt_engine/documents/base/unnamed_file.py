@@ -10,6 +10,8 @@ import os
 from collections.abc import Iterable
 from typing import BinaryIO
 
+from drt_engine.files import read_at
+
 
 class UnnamedFile:
     """An open file known by its descriptor alone; each view of it has a position of its own."""
@@ -37,7 +39,9 @@ class UnnamedFile:
 
     def read_at(self, position: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``position`` on; return how many bytes there were."""
-        return os.preadv(self._descriptor, [buffer], position)
+        data = read_at(self._descriptor, len(buffer), position)
+        buffer[: len(data)] = data
+        return len(data)
 
     def duplicate(self) -> int:
         """Return another descriptor of the file, which the caller closes."""

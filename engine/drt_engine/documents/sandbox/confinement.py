@@ -9,11 +9,15 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import resource
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
 
 _OPEN_FILES = 64
 
@@ -49,6 +53,8 @@ class Confinement:
 
 def limit_resources(*, cpu_seconds: int, memory_bytes: int) -> tuple[str, ...]:
     """Set the names of this process; return the names of those that hold."""
+    if resource is None:
+        return ()
     limit_values = {
         # At the first a signal says why the process ends; at the second it is killed.
         "CPU": (cpu_seconds, cpu_seconds + 2),

@@ -12,7 +12,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -35,9 +34,12 @@ from drt_engine.documents.base import (
 from drt_engine.documents.formats import Format
 from drt_engine.documents.limits import Limits
 from drt_engine.documents.sandbox.confinement import Confinement
+from drt_engine.documents.sandbox.pieces import OUT_OF_TIME, pieces_of
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 FRAME_BYTES = 1 << 22
+# Windows can pass on no descriptor by its number.
+_PASSES_DESCRIPTORS = hasattr(os, "wait4")
 _MAX_NOTES = 100
 _MAX_PLACE = 1 << 60  # of lines and characters of a source
 _PASSED_VARIABLES = ("PATH", "LD_LIBRARY_PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "VIRTUAL_ENV")
@@ -50,11 +52,22 @@ class Child:
         """Start a worker for a request; ``source`` is the document that it is given to read."""
         self._source, self._limits = source, limits
         self._name = "the document" if source is None else source.name
-        self._buffer = bytearray()
+        self._buffer, self._began = bytearray(), time.monotonic()
         self._start: float | None = None  # seconds of computing before the document was read
         self.confinement = Confinement()
         descriptor = None if source is None else source.descriptor()
-        request = request | {"limits": asdict(limits), "descriptor": descriptor}
+        descriptors: dict[str, Any]
+        if _PASSES_DESCRIPTORS:
+            # Standard input is never written to: the child ends itself when it closes.
+            descriptors = {"stdin": subprocess.PIPE}
+            descriptors["pass_fds"] = () if descriptor is None else (descriptor,)
+        else:  # the document is the child's standard input, and nothing tells it of our end
+            descriptors = {"stdin": subprocess.DEVNULL if descriptor is None else descriptor}
+        request = request | {
+            "limits": asdict(limits),
+            "descriptor": descriptor if _PASSES_DESCRIPTORS else 0,
+            "watched": _PASSES_DESCRIPTORS,
+        }
         try:
             self._process = subprocess.Popen(
                 # -P keeps the current folder, which may hold a json.py, off the child's path.
@@ -65,21 +78,18 @@ class Child:
                     "drt_engine.documents.sandbox.worker",
                     json.dumps(request),
                 ],
-                # Never written to: the child ends itself when the parent's end of this pipe closes.
-                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 env=_environment(),
                 bufsize=0,
-                pass_fds=() if descriptor is None else (descriptor,),
+                **descriptors,
             )
         finally:
             if descriptor is not None:
                 os.close(descriptor)
         assert self._process.stdout is not None
         self._output = self._process.stdout
-        self._poll = select.poll()
-        self._poll.register(self._output, select.POLLIN)
+        self._pieces = pieces_of(self._output.fileno())
 
     def frame(self) -> dict[str, Any]:
         """Return the next frame; raises DocumentError for what the child reports or dies of."""
@@ -111,10 +121,9 @@ class Child:
     def _take(self, count: int) -> bytes:
         deadline = time.monotonic() + self._limits.silence
         while len(self._buffer) < count:
-            wait = deadline - time.monotonic()
-            if wait <= 0 or not self._poll.poll(wait * 1000):
+            data = self._pieces.read(deadline - time.monotonic())
+            if data is None:
                 raise self.refuse(f"its reader said nothing for {self._limits.silence:.0f} s")
-            data = os.read(self._output.fileno(), 1 << 16)
             if not data:
                 raise self.refuse(self._cause_of_death())
             self._buffer += data
@@ -124,27 +133,40 @@ class Child:
 
     def _cause_of_death(self) -> str:
         deadline = time.monotonic() + 10
-        while (code := self._ended(os.WNOHANG)) is None:
+        while (code := self._ended(wait=False)) is None:
             if time.monotonic() > deadline:
                 return "its reader stopped without an answer"
             time.sleep(0.002)
-        if code == -signal.SIGXCPU:
+        if code in (-getattr(signal, "SIGXCPU", -OUT_OF_TIME), OUT_OF_TIME):
             return f"reading it took more than {self._limits.cpu_seconds} s of computing"
         if code < 0:
             return f"its reader crashed ({signal.Signals(-code).name})"
         return f"its reader ended without an answer (exit code {code})"
 
-    def _ended(self, options: int = 0) -> int | None:
+    def _ended(self, *, wait: bool = True) -> int | None:
         """Wait for the end of the process and count what it used; its exit code, None so far."""
         if self._process.returncode is None:
-            pid, status, usage = os.wait4(self._process.pid, options)
-            if not pid:
+            computing = self._computing(wait=wait)
+            if computing is None:
                 return None
-            self._process.returncode = os.waitstatus_to_exitcode(status)
             if self._source is not None and self._source.budget is not None:
-                computed = usage.ru_utime + usage.ru_stime - (self._start or 0.0)
+                computed = computing - (self._start or 0.0)
                 self._source.budget.spend(self._name, cpu_seconds=max(0.0, computed))
         return int(self._process.returncode)
+
+    def _computing(self, *, wait: bool) -> float | None:
+        """Wait for the end of the process; its seconds of computing, None where it goes on."""
+        if not hasattr(os, "wait4"):  # Windows: at most the time that went by
+            if wait:
+                self._process.wait()
+            elif self._process.poll() is None:
+                return None
+            return time.monotonic() - self._began
+        pid, status, usage = os.wait4(self._process.pid, 0 if wait else os.WNOHANG)
+        if not pid:
+            return None
+        self._process.returncode = os.waitstatus_to_exitcode(status)
+        return usage.ru_utime + usage.ru_stime
 
     def refuse(self, why: str) -> UnreadableDocument:
         """End the child; the error to raise."""
@@ -156,9 +178,10 @@ class Child:
 
     def close(self) -> None:
         """Kill the child and wait for it."""
-        if self._process.returncode is None:
-            os.kill(self._process.pid, signal.SIGKILL)
+        if self._ended(wait=False) is None:  # so that ``kill`` does not take its numbers away
+            self._process.kill()
             self._ended()
+        self._pieces.close()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
                 pipe.close()

@@ -28,6 +28,7 @@ from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
 from drt_engine.documents.formats import format_named
 from drt_engine.documents.opening import load_reader, open_with
 from drt_engine.documents.sandbox.confinement import confine, limit_resources
+from drt_engine.documents.sandbox.pieces import OUT_OF_TIME
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 
@@ -53,6 +54,13 @@ def watch_parent() -> None:
     while os.read(0, 1024):
         pass
     os._exit(1)
+
+
+def watch_computing(seconds: int) -> None:
+    """End this process once it has computed this long, where the system has no such limit."""
+    while time.process_time() < seconds:
+        time.sleep(0.2)
+    os._exit(OUT_OF_TIME)
 
 
 def block_frame(block: Block) -> dict[str, Any]:
@@ -109,11 +117,14 @@ def confine_reader(request: dict[str, Any], output: Output, readable: Sequence[s
 
     def prepare() -> None:
         nonlocal limits
-        _thread.start_new_thread(watch_parent, ())
         allowed = request["limits"]
+        if request["watched"]:
+            _thread.start_new_thread(watch_parent, ())
         limits = limit_resources(
             cpu_seconds=int(allowed["cpu_seconds"]), memory_bytes=int(allowed["memory_bytes"])
         )
+        if "CPU" not in limits:
+            _thread.start_new_thread(watch_computing, (int(allowed["cpu_seconds"]),))
 
     confinement = replace(confine(readable, before_seccomp=prepare), limits=limits)
     output.send(ready=time.process_time(), confinement=asdict(confinement))
@@ -178,7 +189,8 @@ def module_files() -> list[str]:
 def main() -> None:
     """Answer one request, and report whatever goes wrong in a sentence."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C ends
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     output = Output()
     request = json.loads(sys.argv[1])
     name = request["name"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -91,6 +92,7 @@ class Database:
                     self._migrate(lock)
                 # FULL: files are deleted after a commit, which must not be lost afterwards
                 connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA fullfsync = ON")  # as ``files.flush``, on macOS
         except BaseException:
             self.close()
             raise
@@ -328,8 +330,7 @@ def _is_writable(path: Path) -> bool:
 
 
 def _is_full(folder: Path) -> bool:
-    state = os.statvfs(folder)
-    return state.f_bavail * state.f_frsize < 1 << 20
+    return shutil.disk_usage(folder).free < 1 << 20
 
 
 def _full(path: Path, _timeout: float) -> StoreError:

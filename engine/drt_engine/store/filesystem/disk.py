@@ -17,6 +17,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from drt_engine.files import (
+    BINARY,
+    NO_FOLLOW,
+    NO_WAIT,
+    flush,
+    flush_path,
+    is_link,
+    read_at,
+)
+
 T = TypeVar("T")
 Bytes = bytes | bytearray | memoryview | mmap.mmap
 
@@ -32,7 +42,9 @@ def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:
     A library may come from somebody else: a link in it could lead to any file of the user's.
     ``follow`` allows links, for a path that the user has named.
     """
-    flags |= os.O_CLOEXEC | os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
+    flags |= BINARY | NO_WAIT | (0 if follow else NO_FOLLOW)
+    if not follow and not NO_FOLLOW and is_link(path):
+        raise not_plain(path)
     try:
         descriptor = os.open(path, flags, 0o600)
     except OSError as error:
@@ -61,7 +73,7 @@ class Disk:
 
     def create(self, path: Path) -> int:
         """Return a descriptor to write a file that must not exist yet."""
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY
         return self.call("create", path, lambda: os.open(path, flags, 0o600))
 
     def write(self, descriptor: int, path: Path, data: Bytes) -> None:
@@ -77,23 +89,15 @@ class Disk:
 
     def sync(self, descriptor: int, path: Path) -> None:
         """Make a file's bytes durable."""
-        self.call("fsync", path, lambda: os.fsync(descriptor))
+        self.call("fsync", path, lambda: flush(descriptor))
 
     def sync_folder(self, path: Path) -> None:
         """Make the names in a folder durable."""
-
-        def action() -> None:
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-
-        self.call("fsync folder", path, action)
+        self.call("fsync folder", path, lambda: flush_path(path))
 
     def rename(self, old: Path, new: Path) -> None:
-        """Give a file its final name."""
-        self.call("rename", new, lambda: os.rename(old, new))
+        """Give a file its final name, in the place of an older one."""
+        self.call("rename", new, lambda: os.replace(old, new))
 
     def link(self, old: Path, new: Path) -> None:
         """Give a file a second name."""
@@ -119,7 +123,7 @@ class Disk:
 
     def read(self, descriptor: int, path: Path, *, size: int, offset: int) -> bytes:
         """Return at most ``size`` bytes from ``offset``."""
-        return self.call("read", path, lambda: os.pread(descriptor, size, offset))
+        return self.call("read", path, lambda: read_at(descriptor, size, offset))
 
     def map(self, descriptor: int, path: Path, size: int) -> mmap.mmap:
         """Return the file's bytes, mapped.

@@ -1,4 +1,4 @@
-"""Locks across processes, with flock: the one writer's, and the one that snapshots share.
+"""Locks across processes: the one writer's, and the one that snapshots share.
 
 The kernel frees the lock of a process that died. Knows nothing of what is written.
 """
@@ -6,7 +6,6 @@ The kernel frees the lock of a process that died. Knows nothing of what is writt
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import threading
 import time
@@ -15,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from drt_engine.errors import LockTimeout
+from drt_engine.files import lock, read_at, unlock, write_at
 from drt_engine.store.filesystem.disk import READ_ONLY, open_plain
 
 _POLL_SECONDS = 0.05
@@ -46,6 +46,8 @@ class WriterLock:
                 descriptor, self._descriptor = self._descriptor, -1
                 with contextlib.suppress(OSError):  # our number in it misleads nobody for long
                     os.ftruncate(descriptor, 0)
+                with contextlib.suppress(OSError):  # closing it frees the lock as well
+                    unlock(descriptor)
                 os.close(descriptor)
 
     def __enter__(self) -> WriterLock:
@@ -63,7 +65,7 @@ class WriterLock:
     def _locked_descriptor(self) -> int:
         descriptor = open_plain(self._path, os.O_RDWR | os.O_CREAT)
         try:
-            if not _locked_within(descriptor, fcntl.LOCK_EX, self._timeout):
+            if not _locked_within(descriptor, self._timeout):
                 raise LockTimeout(self._busy_message(descriptor))
             _sign(descriptor)
         except BaseException:
@@ -72,7 +74,9 @@ class WriterLock:
         return descriptor
 
     def _busy_message(self, descriptor: int) -> str:
-        holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+        holder = ""
+        with contextlib.suppress(PermissionError):  # Windows: what is locked cannot be read
+            holder = read_at(descriptor, 32, 0).decode("ascii", "replace").strip()
         who = f"process {holder}" if holder else "another process"
         return (
             f"{who} is writing to the library at {self._path.parent} and did not finish within"
@@ -90,7 +94,7 @@ class ReadersLock:
     @contextlib.contextmanager
     def shared(self) -> Iterator[None]:
         """Keep files from being deleted; waits while another process deletes some."""
-        with self._opened_lock(fcntl.LOCK_SH, self.timeout) as is_locked:
+        with self._opened_lock(self.timeout, shared=True) as is_locked:
             if not is_locked:
                 raise LockTimeout(
                     f"another process is deleting files of the library at {self._path.parent} and"
@@ -101,18 +105,24 @@ class ReadersLock:
     @contextlib.contextmanager
     def excluded(self, *, wait: bool = False) -> Iterator[bool]:
         """Yield whether there is no reader; none begins before the block ends."""
-        with self._opened_lock(fcntl.LOCK_EX, self.timeout if wait else 0.0) as is_locked:
+        with self._opened_lock(self.timeout if wait else 0.0) as is_locked:
             yield is_locked
 
     @contextlib.contextmanager
-    def _opened_lock(self, kind: int, timeout: float) -> Iterator[bool]:
+    def _opened_lock(self, timeout: float, *, shared: bool = False) -> Iterator[bool]:
         try:
             descriptor = self._descriptor()
         except FileNotFoundError:  # nobody can delete files where no lock can be made
-            yield kind == fcntl.LOCK_SH
+            yield shared
             return
         try:
-            yield _locked_within(descriptor, kind, timeout)
+            is_locked = _locked_within(descriptor, timeout, shared=shared)
+            try:
+                yield is_locked
+            finally:
+                if is_locked:
+                    with contextlib.suppress(OSError):  # closing it frees the lock as well
+                        unlock(descriptor)
         finally:
             os.close(descriptor)
 
@@ -126,20 +136,12 @@ class ReadersLock:
         return open_plain(self._path, os.O_RDONLY)
 
 
-def _locked_within(descriptor: int, kind: int, timeout: float) -> bool:
+def _locked_within(descriptor: int, timeout: float, *, shared: bool = False) -> bool:
     deadline = time.monotonic() + timeout
-    while not _try_lock(descriptor, kind):
+    while not lock(descriptor, shared=shared):
         if time.monotonic() >= deadline:
             return False
         time.sleep(min(_POLL_SECONDS, max(0.0, deadline - time.monotonic())))
-    return True
-
-
-def _try_lock(descriptor: int, kind: int) -> bool:
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     return True
 
 
@@ -147,6 +149,6 @@ def _sign(descriptor: int) -> None:
     """Write our process id for those who wait; a full disk only costs them the number."""
     try:
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+        write_at(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
     except OSError:
         return

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import fcntl
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drt_engine.errors import StoreError
+from drt_engine.files import can_lock_folders, lock
 from drt_engine.store.filesystem.disk import Disk, DurableFile
 from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS
@@ -56,19 +56,26 @@ def export_archive(view: LibraryView, target: Path, *, disk: Disk) -> None:
 @contextlib.contextmanager
 def _exclusive(temporary: Path, disk: Disk) -> Iterator[None]:
     """Remove what a killed export left; StoreError while another one is still writing it."""
-    lock = os.open(temporary.parent, os.O_RDONLY)
+    folder = os.open(temporary.parent, os.O_RDONLY) if can_lock_folders() else None
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise StoreError(
-                f"another export is writing to {temporary.parent}: wait for it"
-            ) from error
+        if folder is not None and not lock(folder):
+            raise _other_export(temporary)
         if temporary.is_symlink() or temporary.exists():
-            disk.unlink(temporary)
+            try:
+                disk.unlink(temporary)
+            except PermissionError as error:
+                if folder is not None:
+                    raise
+                # Windows has no locks of folders, but deletes no file that somebody writes.
+                raise _other_export(temporary) from error
         yield
     finally:
-        os.close(lock)
+        if folder is not None:
+            os.close(folder)
+
+
+def _other_export(temporary: Path) -> StoreError:
+    return StoreError(f"another export is writing to {temporary.parent}: wait for it")
 
 
 def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:

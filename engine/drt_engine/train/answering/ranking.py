@@ -10,7 +10,6 @@ interrupted search goes on behind the last whole line.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
+from drt_engine.files import lock
 from drt_engine.ingest.temporary import library_of
 from drt_engine.progress import report
 from drt_engine.retrieval.library import SearchOptions
@@ -138,5 +138,5 @@ def _append(file: BinaryIO, row: dict[str, Any]) -> None:
 @contextmanager
 def _locked(file: BinaryIO) -> Iterator[None]:
     """Let one process search; the others wait and read what it wrote."""
-    fcntl.flock(file, fcntl.LOCK_EX)
+    lock(file, wait=True)
     yield

@@ -1,0 +1,119 @@
+"""What systems do differently with open files: locks, flushing, reading at a place, links.
+
+Knows descriptors and paths; knows nothing of what files hold.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import stat
+import threading
+from pathlib import Path
+from typing import IO, Any
+
+try:
+    import fcntl
+except ImportError:  # Windows, whose locks are those of portalocker, which is installed there
+    fcntl = None  # type: ignore[assignment]
+
+# Windows opens files as text unless told not to, and has no other flag of these.
+BINARY = getattr(os, "O_BINARY", 0)
+NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for a FIFO
+_REPARSE_POINT = 0x400  # FILE_ATTRIBUTE_REPARSE_POINT: links and junctions of Windows
+_positions = threading.Lock()  # where reading at a place moves the position that threads share
+
+
+def lock(file: int | IO[Any], *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file against other openings of it; return whether it could be had.
+
+    The end of the process frees it, and so does ``unlock`` followed by closing the file.
+    """
+    if fcntl is None:
+        return _lock_without_fcntl(file, shared=shared, wait=wait)
+    kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    try:
+        fcntl.flock(file, kind if wait else kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _lock_without_fcntl(file: int | IO[Any], *, shared: bool, wait: bool) -> bool:
+    portalocker = importlib.import_module("portalocker")
+    flags = portalocker.LockFlags
+    kind = flags.SHARED if shared else flags.EXCLUSIVE
+    try:
+        portalocker.lock(file, kind if wait else kind | flags.NON_BLOCKING)
+    except portalocker.exceptions.AlreadyLocked:
+        return False
+    except portalocker.exceptions.LockException as error:
+        raise OSError(f"a file cannot be locked ({error})") from error
+    return True
+
+
+def unlock(file: int | IO[Any]) -> None:
+    """Free a lock before its file is closed, where closing alone frees it late: on Windows."""
+    if fcntl is None:
+        importlib.import_module("portalocker").unlock(file)
+
+
+def can_lock_folders() -> bool:
+    """Return whether a folder can be opened, and so locked and flushed, which Windows cannot."""
+    return fcntl is not None
+
+
+def flush(descriptor: int) -> None:
+    """Write a file's bytes to the disk, on macOS through the disk's own memory too."""
+    full = getattr(fcntl, "F_FULLFSYNC", None)
+    if full is not None:
+        try:
+            fcntl.fcntl(descriptor, full)
+            return
+        except OSError:  # not every file system of macOS has it
+            pass
+    os.fsync(descriptor)
+
+
+def flush_path(path: Path) -> None:
+    """Write a file, or the names in a folder, to the disk; nothing for a folder of Windows."""
+    if path.is_dir():
+        if not can_lock_folders():
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+    else:
+        # Windows flushes only what may be written to.
+        descriptor = os.open(path, (os.O_RDONLY if can_lock_folders() else os.O_RDWR) | BINARY)
+    try:
+        flush(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_at(descriptor: int, size: int, offset: int) -> bytes:
+    """Return at most ``size`` bytes from ``offset``, from any thread."""
+    if hasattr(os, "pread"):
+        return os.pread(descriptor, size, offset)
+    with _positions:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.read(descriptor, size)
+
+
+def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> int:
+    """Write at ``offset``, from any thread; return how many bytes were written."""
+    if hasattr(os, "pwrite"):
+        return os.pwrite(descriptor, data, offset)
+    with _positions:
+        os.lseek(descriptor, offset, os.SEEK_SET)
+        return os.write(descriptor, data)
+
+
+def is_link(path: Path) -> bool:
+    """Return whether a path is a symbolic link or a junction, where opening could not tell."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    attributes = getattr(state, "st_file_attributes", 0)
+    return stat.S_ISLNK(state.st_mode) or bool(attributes & _REPARSE_POINT)
