@@ -15,7 +15,8 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from exercise_commands import CommandLine, exercise_documents, exercise_rest
+from exercise_commands import exercise_documents, exercise_rest
+from exercise_line import CommandLine
 from exercise_methods import exercise_python
 from exercise_shared import expect
 
