@@ -436,3 +436,6 @@ def _without_extras(drt: CommandLine) -> None:
         f"ask 'When is the bell rung?' bell.txt {writer}", code=1, DRT_LIBRARY="bell.library"
     )
     expect("drt-assistant[writer]" in said, f"ask --writer without its extra: {said}")
+    bell = {"stdin": "When is the bell rung?\n", "DRT_LIBRARY": "bell.library"}
+    expect("noon" in drt(f"chat {writer}", **bell), "chat --writer without its extra")
+    expect(drt.json("plugins") == {"plugins": []}, "plugins")

@@ -206,6 +206,9 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     expect(report.ok and report.to_dict(), f"doctor: {report}")
     expect(all(check.to_dict() for check in report.checks), "checks")
     expect([one.to_dict() for one in drt.formats()], "formats")
+    expect(drt.plugins() == [], "plugins")
+    info = drt.PluginInfo("command", "cite", "drt-command-cite", "1.0", "ready")
+    expect(info.to_dict()["state"] == "ready", "PluginInfo")
     expect([one.to_dict() for one in drt.models()] and drt.model_info().card, "models")
     expect(drt.verify_model().fingerprint, "verify_model")
     drt.convert_model("drt-small-en", "python-plain")
@@ -255,7 +258,13 @@ def _write(drt: Any, assistant: Any) -> None:
         drt.write(assistant, answer, options)
     except drt.ConfigError as error:
         expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
-    expect("127.0.0.1:1" in drt.Writing(assistant, answer, options, None).sent, "what is sent")
+    session = assistant.session()
+    try:
+        session.write(session.ask(QUESTION), options)
+    except drt.ConfigError as error:
+        expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
+    writing = drt.Writing(assistant, answer, options, {}, question=QUESTION)
+    expect("127.0.0.1:1" in writing.sent and not options.plugin, "what is sent")
     sentence = drt.WrittenSentence("Sixty days [1].", (1,))
     expect(sentence.supported and sentence.to_dict()["sources"] == [1], "a written sentence")
     sources = dict(enumerate(answer.citations, start=1))

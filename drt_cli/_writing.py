@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -12,12 +14,61 @@ from ._output import note, place, print_answer, print_json, print_line, say
 from ._text import one_line, printable
 
 if TYPE_CHECKING:
-    from drt import Writing, WrittenAnswer
+    from drt import WriterOptions, Writing, WrittenAnswer
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+KEY = "DRT_WRITER_KEY"
+# Options of a question that say what of the library a writer may be sent.
+FILTERS = ("documents", "section", "types", "tags", "since", "pages")
 HEADS = {
     "no answer": "The writer finds no answer in the passages.",
     "unsupported": "The passages support no sentence of the writer.",
 }
+
+
+def writer_options(function: Function) -> Function:
+    """Add the options of a writer: its address, its model, its time, and strictness."""
+    for decorate in (
+        click.option(
+            "--strict",
+            is_flag=True,
+            help="Leave out what the writer's sources do not say, unmarked.",
+        ),
+        click.option(
+            "--writer-timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            default=60.0,
+            show_default=True,
+            metavar="SECONDS",
+            help="How long the writer may take.",
+        ),
+        click.option("--writer-model", metavar="NAME", help="The name of the writer's model."),
+        click.option(
+            "--writer",
+            metavar="URL|PLUGIN",
+            help="Let the language model at this address write; it speaks OpenAI's chat"
+            " completions. Or the name of a plug-in's writer.",
+        ),
+    ):
+        function = decorate(function)
+    return function
+
+
+def chosen_writer(
+    url: str | None, model: str | None, *, timeout: float, strict: bool
+) -> WriterOptions | None:
+    """Return the writer that the options name; its key is in the environment."""
+    if url is None:
+        if model is not None or strict:
+            raise click.UsageError("--writer-model and --strict are for --writer; give its URL.")
+        return None
+    if model is None and ":" in url:
+        raise click.UsageError("--writer needs --writer-model, the name of its model.")
+    from drt import WriterOptions
+
+    key = os.environ.get(KEY) or None
+    return WriterOptions(url, model or "", key=key, timeout=timeout, strict=strict)
 
 
 def print_writing(writing: Writing, settings: Settings, *, as_json: bool, as_lines: bool) -> bool:

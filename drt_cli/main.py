@@ -35,6 +35,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe, verify and convert models."),
     "formats": ("formats", "List the formats that can be read, and what each needs."),
+    "plugins": (
+        "plugins",
+        "List the plug-ins: readers, writers, evaluators and commands of other packages.",
+    ),
     "train": ("train", "Train a model from a config file, or a tokenizer."),
     "study": ("study", "Train and measure several models, and compare them in a table."),
     "eval": ("evaluate", "Measure a model next to its baselines."),
@@ -55,7 +59,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
-            return None
+            return _plugin_command(cmd_name)
         module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
         command = module.command
         assert isinstance(command, click.Command)
@@ -72,7 +76,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not name.startswith("-") and _plugin_command(name) is None:
             close = difflib.get_close_matches(name, COMMANDS, n=1)
             hint = f"did you mean {close[0]!r}?" if close else "`drt --help` lists the commands."
             ctx.fail(f"There is no command {name!r}; {hint}")
@@ -85,6 +89,22 @@ class LazyGroup(click.Group):
     ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _plugin_command(name: str) -> click.Command | None:
+    """Return the command of a plug-in, which is only looked for where no built-in one has the name.
+
+    Raises ``ConfigError`` for one that cannot be imported.
+    """
+    from importlib.metadata import entry_points  # not on the way to --help
+
+    if name.startswith("-") or not entry_points(group="drt.commands", name=name):
+        return None
+    from drt._plugins import load_plugin
+
+    command = load_plugin("command", name)
+    assert isinstance(command, click.Command)
+    return with_global_options()(command)
 
 
 SETTINGS = {"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "DRT"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from itertools import chain
@@ -34,12 +33,10 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember
 from drt_cli._text import one_line, printable
-from drt_cli._writing import print_writing
+from drt_cli._writing import FILTERS, chosen_writer, print_writing, writer_options
 
 if TYPE_CHECKING:
-    from drt import AllAnswers, Answer, AnswerStream, DocumentInfo, Trace, WriterOptions
-
-KEY = "DRT_WRITER_KEY"
+    from drt import AllAnswers, Answer, AnswerStream, DocumentInfo, Trace
 
 
 @with_global_options()
@@ -55,23 +52,7 @@ KEY = "DRT_WRITER_KEY"
 )
 @click.option("--explain", is_flag=True, help="Show what was retrieved for the answer.")
 @click.option("--stream", is_flag=True, help="Print the answer while it is made.")
-@click.option(
-    "--writer",
-    metavar="URL",
-    help="Let the language model at this address write; it speaks OpenAI's chat completions.",
-)
-@click.option("--writer-model", metavar="NAME", help="The name of the writer's model.")
-@click.option(
-    "--writer-timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    default=60.0,
-    show_default=True,
-    metavar="SECONDS",
-    help="How long the writer may take.",
-)
-@click.option(
-    "--strict", is_flag=True, help="Leave out what the writer's sources do not say, unmarked."
-)
+@writer_options
 @retrieval_options
 @answer_options
 @click.option(
@@ -131,7 +112,7 @@ def command(
         raise click.UsageError("Standard input cannot be both the questions and a document.")
     if writer is not None and stream:
         raise click.UsageError("--writer prints its sentences as they come; leave out --stream.")
-    written_by = _writer(writer, writer_model, timeout=writer_timeout, strict=strict)
+    written_by = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
     questions = _questions() if from_stdin else iter([question])
     first = next(questions, None)
     if first is None:
@@ -162,7 +143,12 @@ def command(
                 continue
             if written_by is not None:
                 answer = asker.ask(text, **options)
-                writing = write(assistant, answer, written_by, documents=options["documents"])
+                filters = {name: options[name] for name in FILTERS}
+                writing = (
+                    write(assistant, answer, written_by, **filters)
+                    if conversation is None
+                    else conversation.write(answer, written_by, **filters)
+                )
                 failed |= not print_writing(writing, settings, as_json=as_json, as_lines=as_lines)
             elif stream:
                 answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
@@ -178,21 +164,6 @@ def command(
                 report(unsaved)
     unread = reading is not None and reading.failures
     return PARTLY if unread or unsaved is not None or failed else DONE
-
-
-def _writer(
-    url: str | None, model: str | None, *, timeout: float, strict: bool
-) -> WriterOptions | None:
-    if url is None:
-        if model is not None or strict:
-            raise click.UsageError("--writer-model and --strict are for --writer; give its URL.")
-        return None
-    if model is None:
-        raise click.UsageError("--writer needs --writer-model, the name of its model.")
-    from drt import WriterOptions
-
-    key = os.environ.get(KEY) or None
-    return WriterOptions(url, model, key=key, timeout=timeout, strict=strict)
 
 
 def _check(*, stream: bool, from_stdin: bool, as_json: bool, as_lines: bool) -> None:

@@ -40,9 +40,10 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
+from drt_cli._writing import FILTERS, chosen_writer, print_writing, writer_options
 
 if TYPE_CHECKING:
-    from drt import Answer, Assistant, Session
+    from drt import Answer, Assistant, Session, WriterOptions
 
 HISTORY = 1000  # lines
 BLOCK = '"""'
@@ -66,6 +67,7 @@ CONTINUED = (
 @click.option("--session", metavar="NAME", help="Continue and store this conversation.")
 @retrieval_options
 @answer_options
+@writer_options
 @jsonl_option
 @click.pass_obj
 def command(
@@ -74,16 +76,22 @@ def command(
     session: str | None,
     documents: tuple[str, ...],
     as_lines: bool,
+    writer: str | None,
+    writer_model: str | None,
+    writer_timeout: float,
+    strict: bool,
     **options: Any,
 ) -> int:
     """Ask questions at a prompt.
 
     Follow-up questions such as "And who signs it?" are understood, and so is "Summarize it", or
-    "Summarize" with the name of a document. Without --session the conversation is not stored.
+    "Summarize" with the name of a document. Without --session the conversation is not stored. With
+    --writer a language model of your choice writes the answers, as for ask; drt's own are stored.
 
     \b
     Example: drt chat --session review
     """
+    written_by = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
     with settings.assistant() as assistant, _history():
         assistant.library.expect_documents()
         conversation = assistant.session(session, autosave=False)
@@ -91,7 +99,7 @@ def command(
             note(settings, f"Going on; turns so far: {len(conversation.turns)}.")
         note(settings, "Ask a question, or /help.")
         options["documents"] = documents or None
-        chat = _Chat(assistant, conversation, options, as_lines)
+        chat = _Chat(assistant, conversation, options, as_lines, settings, written_by)
         for text in _inputs():
             if text == "/quit":
                 break
@@ -107,6 +115,8 @@ class _Chat:
     session: Session
     options: dict[str, Any]
     as_lines: bool
+    settings: Settings
+    writer: WriterOptions | None = None
     last: Answer | None = None
     turns: list[tuple[str, Answer]] = field(default_factory=list)
     unsaved: bool = False  # whether the last turn could not be stored
@@ -131,11 +141,21 @@ class _Chat:
             click.echo()
 
     def _ask(self, question: str) -> None:
+        from drt import DrtError
+
         self.last = self.session.ask(question, **self.options)
         self.turns.append((question, self.last))
         remember(self.assistant.library, question, self.last.citations)
         note_unread(self.last)
-        if self.as_lines:
+        if self.writer is not None and self.last.mode != "summary":
+            filters = {name: self.options[name] for name in FILTERS}
+            try:
+                writing = self.session.write(self.last, self.writer, **filters)
+            except DrtError:  # such as that its extra is not installed
+                print_answer(self.last)
+                raise
+            print_writing(writing, self.settings, as_json=False, as_lines=self.as_lines)
+        elif self.as_lines:
             print_line(self.last.to_dict())
         else:
             print_answer(self.last)

@@ -20,10 +20,25 @@ _records = click.option(
 )
 
 
+class _WithPlugins(click.Group):
+    """The built-in evaluations, and for other names the evaluators of plug-ins."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        built_in = super().get_command(ctx, cmd_name)
+        if built_in is not None:
+            return built_in
+        from drt._plugins import plugin_names
+
+        return _evaluator(cmd_name) if cmd_name in plugin_names("evaluator") else None
+
+
 @with_global_options()
-@click.group("eval")
+@click.group("eval", cls=_WithPlugins)
 def command() -> None:
-    """Measure a model next to its baselines."""
+    """Measure a model next to its baselines.
+
+    An evaluator of a plug-in is a command, too: drt eval NAME OPTION=VALUE. drt plugins lists them.
+    """
 
 
 def _lengths(
@@ -262,6 +277,27 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
 def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:
     """Fit confidence, quote probability and their thresholds; write them to a model."""
     _run("calibrate", settings, options, as_json=as_json)
+
+
+def _evaluator(name: str) -> click.Command:
+    """Return the command of a plug-in's evaluator, which takes its options as NAME=VALUE."""
+
+    @with_global_options()
+    @click.command(name)
+    @click.argument("values", nargs=-1, metavar="[OPTION=VALUE]...")
+    @json_option
+    @click.pass_obj
+    def run(settings: Settings, /, values: tuple[str, ...], as_json: bool) -> None:
+        """Measure with the evaluator of a plug-in."""
+        for value in values:
+            if "=" not in value:
+                raise click.UsageError(f"{value!r} is no OPTION=VALUE.")
+        options = dict(value.split("=", 1) for value in values)
+        for option in options.keys() & {"model", "device", "threads", "dtype", "quiet", "task"}:
+            raise click.UsageError(f"{option} is an option of drt: --{option}.")
+        _run(name, settings, options, as_json=as_json)
+
+    return run
 
 
 def _run(task: Any, settings: Settings, options: dict[str, Any], *, as_json: bool) -> None:

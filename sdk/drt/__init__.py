@@ -77,6 +77,7 @@ from ._watch import Watch
 
 if typing.TYPE_CHECKING:
     from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
+    from ._plugins import PluginInfo, plugins
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
     from ._serving import asgi_app, mcp_server, serve
@@ -123,6 +124,7 @@ __all__ = [
     "NotFoundError",
     "PartOptions",
     "Passage",
+    "PluginInfo",
     "QuestionError",
     "QuestionLog",
     "SearchHit",
@@ -163,6 +165,7 @@ __all__ = [
     "model_info",
     "models",
     "passage",
+    "plugins",
     "report_table",
     "schema",
     "schemas",
@@ -181,6 +184,7 @@ _LATE = {
     "AsyncAnswerStream": "_async",
     "AsyncAssistant": "_async",
     "AsyncSession": "_async",
+    "PluginInfo": "_plugins",
     "ServeOptions": "_server.options",
     "WriterOptions": "_writer.results",
     "Writing": "_writer.write",
@@ -188,6 +192,7 @@ _LATE = {
     "WrittenSentence": "_writer.results",
     "asgi_app": "_serving",
     "mcp_server": "_serving",
+    "plugins": "_plugins",
     "schema": "_schemas",
     "schemas": "_schemas",
     "serve": "_serving",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.ask import AskOptions as AskOptions
     from drt_engine.answer.ask import ask as ask
     from drt_engine.answer.ask import stream as stream
+    from drt_engine.answer.follow_up import in_context as in_context
     from drt_engine.answer.hint import requested_summary as requested_summary
     from drt_engine.answer.places import ask_all as ask_all
     from drt_engine.answer.sentences import sentence_around as sentence_around
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.support import supported_by as supported_by
     from drt_engine.bench.run import bench as bench
     from drt_engine.diagnosis import diagnose as diagnose
-    from drt_engine.documents import Format
+    from drt_engine.documents import Format as Format
     from drt_engine.documents import expand_paths as expand_paths
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
 _FORWARDED = {
     "AskOptions": "answer.ask",
+    "Format": "documents",
     "Filters": "retrieval.filters",
     "SearchRequest": "search.search",
     "SessionState": "answer.session",
@@ -68,6 +70,7 @@ _FORWARDED = {
     "diagnose": "diagnosis",
     "evaluate": "evaluate.run",
     "expand_paths": "documents",
+    "in_context": "answer.follow_up",
     "ingest_source": "ingest.pipeline",
     "is_list": "store.federation",
     "place_in_source": "documents.source_map",

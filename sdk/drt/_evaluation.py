@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from . import _engine
 from ._errors import engine_errors
-
-EvaluationTask = Literal[
-    "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
-]
-BenchName = Literal[
-    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
-]
+from ._evaluators import run_evaluator
+from ._plugins import plugin_names
+from ._tasks import BenchName, EvaluationTask
 
 
 def evaluate(
-    task: EvaluationTask,
+    task: EvaluationTask | str,
     *,
     model: str | os.PathLike[str] = "drt-small-en",
     device: str = "auto",
@@ -37,8 +33,11 @@ def evaluate(
     cases, answer, hops, noise, seed and folder; ppl takes corpus, length, limit, lengths and
     memory; summary takes data, limit, source, mode and both. qa, retrieval and needle take records,
     "int8" or "bf16": how chunk memory is kept while they run. A terminal on stderr sees a bar
-    unless ``quiet``.
+    unless ``quiet``. The task may be an evaluator of a plug-in, too, with its own options.
     """
+    if task not in get_args(EvaluationTask) and task in plugin_names("evaluator"):
+        shared = {"model": model, "device": device, "threads": threads, "dtype": dtype}
+        return run_evaluator(task, shared, _set_options(options))
     with engine_errors(), _engine.silenced(quiet):
         runtime = _engine.load_runtime(
             _named(model), device=device, threads=threads, dtype=dtype, task=task

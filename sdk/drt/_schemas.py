@@ -15,6 +15,7 @@ from typing import Any
 from . import _types
 from ._errors import NotFoundError
 from ._log import LogEntry
+from ._plugins import PluginInfo
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
@@ -305,6 +306,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "log": lambda: _object({"log": {"type": "string"}, "entries": _array(LogEntry)}),
     "model-list": lambda: _object({"models": _array(_types.ModelInfo)}),
     "model-verify": _model,
+    "plugins": lambda: _object({"plugins": _array(PluginInfo)}),
     "search": lambda: _fields(_types.SearchResult),
     "search-line": _hit,
     "session-search": lambda: _object({"turns": _array(_types.FoundTurn)}),

@@ -8,16 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Unpack
 
-from . import _convert
+from . import _convert, _engine
 from ._errors import SessionError, SessionNotSavedError
 from ._session_summary import requested_summary
 from ._stream import AnswerStream
-from ._types import Answer, AskOptions, Turn
+from ._types import Answer, AskOptions, FilterOptions, Turn
 
 if TYPE_CHECKING:
     from drt_engine.answer.session import SessionState
 
     from ._assistant import Assistant
+    from ._writer.results import WriterOptions
+    from ._writer.write import Writing
 
 
 class Session:
@@ -73,6 +75,19 @@ class Session:
         return self._assistant._stream(  # noqa: SLF001
             question, options, session=self._state, finished=self._autosave
         )
+
+    def write(
+        self, answer: Answer, writer: WriterOptions, **filters: Unpack[FilterOptions]
+    ) -> Writing:
+        """Let a writer answer as ``drt.write`` does; a follow-up with words of what was asked.
+
+        ``answer`` is the last one. The conversation keeps drt's own answer.
+        """
+        from ._writing import write
+
+        earlier = self._state.turns[:-1]
+        question = _engine.in_context(answer.question, earlier)
+        return write(self._assistant, answer, writer, question=question, **filters)
 
     def save(self) -> None:
         """Store the conversation in the library; raises ``SessionError`` if it has no name."""

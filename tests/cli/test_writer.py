@@ -38,3 +38,28 @@ def test_wrong_usage(drt: Drt, handbook: Path) -> None:
     assert drt(*words, "http://127.0.0.1:1", "--stream").code == 2
     ended = drt(*words, "nonsense")
     assert ended.code == 1 and "expected an address" in ended.err
+
+
+def test_a_conversation_is_written_and_goes_on_where_the_writer_fails(
+    drt: Drt, handbook: Path
+) -> None:
+    drt("ingest", handbook)
+    text = "The notice period is thirty days [1]. Whales sing [1]."
+    with served(Script(text=text)) as script:
+        words = ["chat", "--session", "talk", "--writer-timeout", 1, "--writer-model", "m"]
+        words += ["--writer", script.url]
+        ended = drt(*words, stdin="Which period?\nSummarize it\n")
+        lines = ended.out.splitlines()
+        assert ended.code == 0 and lines[0] == "The notice period is thirty days [1]."
+        assert "[unsupported: its sources do not say it]" in lines[1] and '"period"' in lines
+        assert len(script.requests) == 1  # a summary is drt's own
+        for change, problem in (
+            ({"status": 429}, "429"),
+            ({"status": 200, "raw": b"data: {not json\n\n"}, "no stream"),
+            ({"hangs": True}, "within 1 s"),
+        ):
+            vars(script).update(change)
+            failed = drt(*words, stdin="Which period?\n")
+            assert failed.code == 0 and problem in failed.err and '"period"' in failed.out
+    turns = drt("session", "show", "--json", "talk").json["turns"]
+    assert [turn["answer"] for turn in turns][-1] == "period"

@@ -141,7 +141,7 @@ def plugins() -> Plugins:
         owner = point.dist.name if point.dist is not None else point.value
         try:
             loaded = point.load()
-        except Exception as error:  # whatever another distribution's module raises
+        except (Exception, SystemExit) as error:  # whatever another distribution's module raises
             broken.append(BrokenPlugin(point.name, owner, f"{type(error).__name__}: {error}"))
             continue
         if isinstance(loaded, Format):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .. import _engine
-from .._assistant import Assistant
 from .._passages import passage
-from .._types import Answer, Citation, DocumentInfo
+from .._types import Answer, Citation, FilterOptions
+
+if TYPE_CHECKING:
+    from .._assistant import Assistant
 
 SENTENCE_CHARACTERS = 800  # of a longer one the rest is not given
 PASSAGES = 8
@@ -31,13 +34,14 @@ class Source:
 def numbered_sources(
     assistant: Assistant,
     answer: Answer,
-    documents: list[str | DocumentInfo] | None,
+    filters: FilterOptions,
     *,
+    question: str,
     most: int,
 ) -> dict[int, Source]:
     """Return at most ``most`` sentences by number: those of the answer's quotes come first."""
     places: dict[tuple[str, int], Source] = {}
-    for source in _sentences(assistant, answer, documents):
+    for source in _sentences(assistant, answer, filters, question):
         if len(places) == most:
             break
         places.setdefault((source.document, source.start), source)
@@ -50,7 +54,7 @@ def cited(assistant: Assistant, source: Source) -> Citation:
 
 
 def _sentences(
-    assistant: Assistant, answer: Answer, documents: list[str | DocumentInfo] | None
+    assistant: Assistant, answer: Answer, filters: FilterOptions, question: str
 ) -> Iterator[Source]:
     for citation in answer.citations:
         around = passage(assistant.library, citation, around=SENTENCE_CHARACTERS // 2)
@@ -59,7 +63,7 @@ def _sentences(
         for source in _split(citation.document, first, text):
             if source.start < citation.end and citation.start < source.start + len(source.text):
                 yield source
-    found = assistant.search(answer.question, documents=documents, top_k=PASSAGES)
+    found = assistant.search(question, top_k=PASSAGES, **filters)
     for hit in found.hits:
         yield from _split(hit.document, hit.start, hit.text)
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from .._errors import ConfigError
+from .._plugins import plugin_names
 from .._types import Answer, Citation
 
 WritingState = Literal["written", "partly", "unsupported", "no answer", "failed"]
@@ -22,14 +23,14 @@ class WriterError(Exception):
 class WriterOptions:
     """An endpoint that speaks OpenAI's chat completions, and how it is used.
 
-    url: such as ``http://localhost:11434/v1``. model: the name that it knows its model by. key:
-    sent as the bearer token. strict: leave out sentences that the passages do not support, instead
-    of marking them. timeout: seconds for the whole answer. sentences: how many retrieved sentences
-    it is given.
+    url: such as ``http://localhost:11434/v1``, or the name of a plug-in's writer. model: the name
+    that it knows its model by; a plug-in may need none. key: sent as the bearer token. strict:
+    leave out sentences that the passages do not support, instead of marking them. timeout: seconds
+    for the whole answer. sentences: how many retrieved sentences it is given.
     """
 
     url: str
-    model: str
+    model: str = ""
     key: str | None = field(default=None, repr=False)
     strict: bool = False
     timeout: float = 60.0
@@ -41,12 +42,12 @@ class WriterOptions:
             is_address = place.scheme in ("http", "https") and bool(place.hostname)
         except ValueError:
             is_address = False
-        if not is_address:
+        if not is_address and (not self.plugin or self.plugin not in plugin_names("writer")):
             raise ConfigError(
                 f"the writer is {self.url!r}, expected an address such as"
-                " http://localhost:11434/v1."
+                " http://localhost:11434/v1, or the name of a plug-in that drt plugins lists."
             )
-        if not self.model:
+        if is_address and not self.model:
             raise ConfigError("the writer's model has no name; give the one that it is known by.")
         if self.timeout <= 0 or not 1 <= self.sentences <= 200:
             raise ConfigError(
@@ -55,8 +56,15 @@ class WriterOptions:
             )
 
     @property
+    def plugin(self) -> str:
+        """The name of a plug-in's writer; empty for an address."""
+        return "" if ":" in self.url or "/" in self.url else self.url
+
+    @property
     def host(self) -> str:
-        """The machine that text is sent to."""
+        """The machine that text is sent to, or the plug-in that gets it."""
+        if self.plugin:
+            return f"plug-in {self.plugin}"
         return urlsplit(self.url).netloc.rpartition("@")[2]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from .._assistant import Assistant
-from .._types import Answer, DocumentInfo
+from .._types import Answer, FilterOptions
 from .check import verified, written_sentences
 from .evidence import cited, numbered_sources
+from .prompt import asked
 from .results import (
     NO_ANSWER,
     WriterError,
@@ -17,6 +18,9 @@ from .results import (
     WrittenAnswer,
     WrittenSentence,
 )
+
+if TYPE_CHECKING:
+    from .._assistant import Assistant
 
 
 class Writing:
@@ -30,13 +34,18 @@ class Writing:
         assistant: Assistant,
         answer: Answer,
         options: WriterOptions,
-        documents: list[str | DocumentInfo] | None,
+        filters: FilterOptions,
+        *,
+        question: str,
     ) -> None:
         self._assistant = assistant
         self._answer = answer
         self._options = options
         self._began = time.perf_counter()
-        self._sources = numbered_sources(assistant, answer, documents, most=options.sentences)
+        self._question = question
+        self._sources = numbered_sources(
+            assistant, answer, filters, question=question, most=options.sentences
+        )
         self._sentences: list[WrittenSentence] = []
         self._dropped = 0
         self._steps = self._write()
@@ -47,7 +56,7 @@ class Writing:
         """What is sent, and to where, in a sentence."""
         return (
             f"Sending the question and {len(self._sources)} sentences of the library to the writer"
-            f" {self._options.model} at {self._options.host}."
+            f" {self._options.model or '-'} at {self._options.host}."
         )
 
     def __iter__(self) -> Iterator[WrittenSentence]:
@@ -57,10 +66,13 @@ class Writing:
         return next(self._steps)
 
     def _write(self) -> Iterator[WrittenSentence]:
-        from .endpoint import asked, texts  # which need the extra
+        if self._options.plugin:
+            from .plugin import texts
+        else:
+            from .endpoint import texts  # which needs the extra
 
         problem = ""
-        messages = asked(self._answer.question, self._sources)
+        messages = asked(self._question, self._sources)
         try:
             for text in written_sentences(texts(self._options, messages)):
                 sentence = verified(text, self._sources)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ class Script:
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
+    drips: bool = False  # sends comments, and never a chunk
     requests: list[Any] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     url: str = ""
@@ -53,6 +55,14 @@ def served(script: Script) -> Iterator[Script]:
             script.keys.append(self.headers.get("Authorization", ""))
             if script.hangs:
                 script.go.wait(20)
+                return
+            if script.drips:
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                with contextlib.suppress(OSError):
+                    while not script.go.wait(0.05):
+                        self.wfile.write(b": still here\n\n")
                 return
             body = script.body()
             self.send_response(script.status)

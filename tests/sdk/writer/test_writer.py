@@ -172,3 +172,27 @@ def test_without_the_extra_it_is_a_sentence(
     answer = library.ask("Which period?")
     with pytest.raises(ConfigError, match=r'pip install "drt-assistant\[writer\]"'):
         write(library, answer, WriterOptions("http://x", "m"))
+
+
+def test_a_stream_of_nothing_is_given_up(library: Assistant, script: Script) -> None:
+    script.drips = True
+    result = written(library, script, timeout=0.4)
+    assert result.state == "failed" and "within 0.4 s" in result.problem
+
+
+def test_a_follow_up_is_sent_with_what_was_asked_and_no_other_part(
+    library: Assistant, script: Script, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text("The secret period is nine years.\n")
+    library.ingest(tmp_path / "secret.txt", tags="secret")
+    script.text = GOOD
+    session = library.session()
+    session.ask("Which period?", documents="rules.txt")
+    answer = session.ask("And who signs it?", documents="rules.txt")
+    writing = session.write(answer, WriterOptions(script.url, "m"), documents="rules.txt")
+    list(writing)
+    assert script.prompt().endswith("Question: And who signs it? (period)")
+    assert "secret" not in script.prompt()
+    everything = write(library, answer, WriterOptions(script.url, "m"), question="Which period?")
+    list(everything)
+    assert "secret" in script.prompt()

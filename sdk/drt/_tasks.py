@@ -1,0 +1,12 @@
+"""The names of built-in evaluations and benchmarks."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+EvaluationTask = Literal[
+    "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
+]
+BenchName = Literal[
+    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
+]

@@ -1,0 +1,26 @@
+"""The text of a plug-in's writer: a function of the messages and the options, which yields text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .._plugins import load_plugin
+from .prompt import bounded
+from .results import WriterError, WriterOptions
+
+
+def texts(options: WriterOptions, messages: list[dict[str, str]]) -> Iterator[str]:
+    """Yield the pieces of the plug-in's text; raises ``WriterError``."""
+    try:
+        pieces = load_plugin("writer", options.plugin)(messages, options)
+        yield from bounded(map(_text, [pieces] if isinstance(pieces, str) else pieces), options)
+    except WriterError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever another distribution's function raises
+        raise WriterError(f"{type(error).__name__}: {error}".rstrip(".: ")) from error
+
+
+def _text(piece: object) -> str:
+    if not isinstance(piece, str):
+        raise WriterError(f"it yielded {piece!r:.40}, which is no text")
+    return piece
