@@ -39,5 +39,5 @@ class LandmarkCoder:
             return
         self._pieces.append(codes)
         if at + len(rows) == len(part):
-            self.parts[self._coded] = Landmarks(part.rows, join_codes(self._pieces))
+            self.parts[self._coded] = Landmarks(part.rows, join_codes(self._pieces).pack())
             self._coded, self._pieces = self._coded + 1, []
