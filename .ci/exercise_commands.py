@@ -404,7 +404,7 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench ingest {once} --file {examples / 'agreement.md'}",
         f"bench ask {once} --tokens 512 --question 'Who keeps the harbour?'",
         f"bench retrieve {once} --tokens 512",
-        f"bench library {once} --tokens 512 --files 4",
+        f"bench library {once} --tokens 1k --files 4 --shards 2 --folder kept.libraries",
         f"bench decode {once} --shape small",
         f"bench kernels {once} --tokens 64",
         f"bench train {once} --tokens 128",

@@ -234,6 +234,25 @@ class PagesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         return first, last
 
 
+class TokensType(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
+    """A number of tokens, from 64 up; k, M and B stand for thousands, millions and billions."""
+
+    name = "tokens"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Return the number; fail with a sentence for anything else."""
+        match = re.fullmatch(r"(\d{1,12})([kMB]?)", str(value).strip())
+        tokens = int(match[1]) * _MULTIPLES[match[2]] if match else 0
+        if tokens < 64:
+            self.fail(
+                f"{value!r} is not a number of tokens from 64 up, such as 4096 or 16M.", param, ctx
+            )
+        return tokens
+
+
+_MULTIPLES = {"": 1, "k": 1_000, "M": 1_000_000, "B": 1_000_000_000}
+
+
 _tag_option = click.option(
     "--tag",
     "tags",

@@ -6,7 +6,7 @@ from typing import Any, Literal, get_args
 
 import click
 
-from drt_cli._options import Settings, json_option, with_global_options
+from drt_cli._options import Settings, TokensType, json_option, with_global_options
 from drt_cli._output import print_json
 from drt_cli._report import print_report
 
@@ -19,7 +19,11 @@ Name = Literal[
 @click.command("bench")
 @click.argument("name", type=click.Choice(get_args(Name)))
 @click.option("--repetitions", type=click.IntRange(min=1), help="How often each part is timed.")
-@click.option("--tokens", type=click.IntRange(min=64), help="Number of made-up tokens.")
+@click.option(
+    "--tokens",
+    type=TokensType(),
+    help="Number of made-up tokens, such as 4096, 16k (thousands) or 64M (millions).",
+)
 @click.option(
     "--file", type=click.Path(exists=True, dir_okay=False), help="A document to read instead."
 )
@@ -34,6 +38,16 @@ Name = Literal[
     "--files",
     type=click.IntRange(min=1),
     help="Small files that library reads, and reads again unchanged.  [default: 1000]",
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False),
+    help="Where library makes its large library, keeps it, and uses it again.",
+)
+@click.option(
+    "--shards",
+    type=click.IntRange(1, 1000),
+    help="Of how many libraries like its large one library simulates a question.",
 )
 @click.option(
     "--shape",

@@ -91,6 +91,11 @@ def test_bench_prints_a_table_or_the_documented_json(drt: Drt, engine: FakeEngin
     assert engine.calls[-1][2]["repetitions"] == 5
     assert "matmul" in drt("bench", "ingest").out
     assert drt("bench", "nothing").code == 2
+    drt("bench", "library", "--tokens", "64M", "--shards", 16, "--folder", "kept")
+    sizes = {name: engine.calls[-1][-1][name] for name in ("tokens", "shards", "folder")}
+    assert sizes == {"tokens": 64_000_000, "shards": 16, "folder": "kept"}
+    for tokens in ("63", "64 M", "1.5M", "k"):
+        assert "number of tokens" in drt("bench", "library", "--tokens", tokens).err
     drt("bench", "train", "--shape", "128m", "--compile", "--tokens", 4096)
     given = engine.calls[-1][2]
     assert (given["shape"], given["compile"], given["tokens"]) == ("128m", True, 4096)

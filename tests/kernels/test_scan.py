@@ -198,6 +198,23 @@ def test_codes_are_off_by_no_more_than_they_say(monkeypatch: pytest.MonkeyPatch)
         assert worst <= off < 0.1 * exact.abs().max().item()
 
 
+def test_codes_are_the_same_however_they_are_laid_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where oneDNN lays them out for itself, its sums of products of bytes are exact, too."""
+    found = (numbers(500, 384) * torch.rand(500, 1)).half()
+    found[:9] = 7.0  # the largest products, all with one sign
+    query = CodedQuery.of(torch.ones(384))
+    packed = coded(found, monkeypatch).codes
+    monkeypatch.setattr(drt_kernels.scan.landmarks, "_has_vnni", lambda: False)
+    plain = coded(found, monkeypatch).codes
+    assert packed is not None and plain is not None and not plain.packed
+    for coded_query in (query, CodedQuery.of(-torch.ones(384)), CodedQuery.of(numbers(1, 384)[0])):
+        torch.testing.assert_close(
+            packed.rough(coded_query)[0], plain.rough(coded_query)[0], rtol=1e-6, atol=1e-6
+        )
+    part = Landmarks(found, packed)[3:]
+    assert part.codes is None if packed.packed else part.codes is not None
+
+
 def test_only_landmarks_that_gain_by_it_are_coded(monkeypatch: pytest.MonkeyPatch) -> None:
     found = numbers(100, 16).half()
     monkeypatch.setattr(drt_kernels.scan.landmarks, "_GAIN", float("inf"))

@@ -44,7 +44,8 @@ class BenchOptions:
     ``file`` is a document to read; without one, about ``tokens`` tokens of text are made up.
     ``shape`` is that of the tensors and models which need no text; ``compile`` adds a row that
     compiles first. ``pages`` are those of the PDF files that are made, ``files`` the small files
-    that are read again.
+    that are read again. ``folder`` keeps the large libraries of made-up records, and ``shards`` is
+    how many of them are simulated.
     """
 
     model: str = DEFAULT_MODEL
@@ -59,6 +60,8 @@ class BenchOptions:
     compile: bool = False
     pages: int | None = None
     files: int | None = None
+    folder: Path | None = None
+    shards: int | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -84,6 +87,10 @@ class BenchOptions:
             raise ConfigError(f"pages is {self.pages}, expected 1 or more")
         if self.files is not None and self.files < 1:
             raise ConfigError(f"files is {self.files}, expected 1 or more")
+        if self.shards is not None and self.shards < 1:
+            raise ConfigError(f"shards is {self.shards}, expected 1 or more")
+        if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
+            raise ConfigError(f"{self.folder} is a file, expected a folder for libraries")
         if self.file is not None and not self.file.is_file():
             raise ConfigError(f"{self.file} does not exist, expected a document to read")
 
