@@ -241,19 +241,22 @@ def read_paths(
     settings: Settings,
     *,
     tags: Sequence[str] = (),
+    workers: int | None = None,
     show: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why.
 
-    ``show`` gets every document as soon as it is read. What was read until an interruption is in
-    the ``report`` of the ``Interrupted`` that is raised then.
+    ``workers`` are those of ``ingest_each``. ``show`` gets every document as soon as it is read.
+    What was read until an interruption is in the ``report`` of the ``Interrupted`` that is raised
+    then.
     """
     from drt import IngestReport
 
     results: list[IngestResult] = []
     try:
         with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, tags=tags, progress=progress):
+            options: dict[str, Any] = {"tags": tags, "workers": workers, "progress": progress}
+            for result in assistant.ingest_each(paths, **options):
                 results.append(result)
                 if progress is not None:
                     progress.clear()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="How often --watch checks the folders.",
 )
+@click.option(
+    "--workers",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Let N processes read and compute, on one thread each unless --threads says more.",
+)
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -59,6 +65,7 @@ def command(
     tags: tuple[str, ...],
     watch: bool,
     interval: float,
+    workers: int | None,
     as_json: bool,
     as_lines: bool,
 ) -> int:
@@ -72,20 +79,26 @@ def command(
     With --watch each PATH is a folder. New and changed files are read when nobody writes to them
     any more, and documents of deleted files are removed.
 
+    With --workers several documents are read at once, which is faster for many small files. This
+    process writes them in their order, so the library is the same as without.
+
     \b
     Example: drt ingest reports/ manual.pdf
     """
     if as_json and (as_lines or watch):
         raise click.UsageError("--json prints one object in the end; use --jsonl.")
+    if watch and workers is not None:
+        raise click.UsageError("--watch reads one file at a time; leave out --workers.")
     with settings.assistant() as assistant:
         if watch:
             events = partial(assistant.watch, interval=interval, tags=tags)
             _watch(events, paths, settings, as_lines=as_lines)
         if as_lines:
-            return _print_lines(assistant, paths, settings, tags=tags)
+            options: dict[str, Any] = {"tags": tags, "workers": workers}
+            return _print_lines(assistant, paths, settings, options=options)
         show = None if as_json else _print_read
         try:
-            result = read_paths(assistant, paths, settings, tags=tags, show=show)
+            result = read_paths(assistant, paths, settings, tags=tags, workers=workers, show=show)
         except Interrupted as interrupted:
             if as_json:
                 print_json(interrupted.report.to_dict())
@@ -121,13 +134,13 @@ def _print_document(state: str, document: DocumentInfo) -> None:
 
 
 def _print_lines(
-    assistant: Assistant, paths: tuple[str, ...], settings: Settings, *, tags: tuple[str, ...]
+    assistant: Assistant, paths: tuple[str, ...], settings: Settings, *, options: dict[str, Any]
 ) -> int:
     """Print each document, or its failure, as soon as it is known."""
     documents = failures = 0
     try:
         with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, tags=tags, progress=progress):
+            for result in assistant.ingest_each(paths, progress=progress, **options):
                 print_line(result.to_dict())
                 documents += result.document is not None
                 failures += result.error is not None

@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from drt_engine import errors as engine
 
 from . import _convert, _engine
 from ._errors import (
+    ConfigError,
     DocumentError,
     LibraryError,
     QuestionError,
@@ -62,6 +63,8 @@ if TYPE_CHECKING:
     from drt_engine.answer.result import AnswerResult
     from drt_engine.answer.session import SessionState
     from drt_engine.documents import PathExpansion, Source
+    from drt_engine.ingest.parallel import Turn, Workers
+    from drt_engine.ingest.reading import SourceReading
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
     from drt_engine.store.federation import FederatedStore
@@ -169,30 +172,38 @@ class Assistant:
         paths: StrPath | Iterable[StrPath],
         *,
         tags: str | Iterable[str] = (),
+        workers: int | None = None,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Read files, folders and patterns; if a document cannot be read, the others still are.
 
-        All of them get the ``tags``.
+        All of them get the ``tags``. ``workers`` is as in ``ingest_each``.
         """
-        return IngestReport.of(self.ingest_each(paths, tags=tags, progress=progress))
+        results = self.ingest_each(paths, tags=tags, workers=workers, progress=progress)
+        return IngestReport.of(results)
 
     def ingest_each(
         self,
         paths: StrPath | Iterable[StrPath],
         *,
         tags: str | Iterable[str] = (),
+        workers: int | None = None,
         progress: Progress | None = None,
     ) -> Iterator[IngestResult]:
         """Read like ``ingest_many``, and yield each document, or its failure, when it is done.
 
-        The skipped files of a path come last, as a result with neither document nor error.
+        The skipped files of a path come last, as a result with neither document nor error. With
+        ``workers`` so many other processes read and compute, each on the threads that were set, 1
+        by default, while this one writes; the library is the same. Raises ``ConfigError`` for
+        fewer than one.
         """
         self._library.expect_one()
         checked = self._tags(tags)
-        for path in _listed(paths):
-            named = os.fspath(path)
-            yield from self._read_all(_engine.expand_paths([named]), named, checked, progress)
+        with self._workers(workers) as pool:
+            for path in _listed(paths):
+                named = os.fspath(path)
+                expansion = _engine.expand_paths([named])
+                yield from self._read_all(expansion, pool, named, checked, progress)
 
     def watch(
         self,
@@ -382,19 +393,43 @@ class Assistant:
             for item in document
         ]
 
+    @contextmanager
+    def _workers(self, count: int | None) -> Iterator[Workers | None]:
+        """Yield so many processes that read ahead, or None where this one reads."""
+        if count is None:
+            yield None
+            return
+        if count < 1:
+            raise ConfigError(f"workers is {count}, expected 1 or more.")
+        with self._working() as (runtime, _):
+            pool = _engine.Workers(runtime, count, threads=self._threads or 1)
+        with pool:
+            yield pool
+
+    def _turns(self, expansion: PathExpansion, pool: Workers | None) -> Iterator[Turn]:
+        """Yield what a path names, each source with its reading by a worker, if there are any."""
+        if pool is None:
+            yield from ((source, None) for source in self._steps(expansion))
+            return
+        with self._working() as (_, store):
+            readings = pool.readings(store, expansion)
+        with closing(readings):
+            yield from self._steps(readings)
+
     def _read_all(
         self,
         expansion: PathExpansion,
+        pool: Workers | None,
         named: str,
         tags: Sequence[str],
         progress: Progress | None,
     ) -> Iterator[IngestResult]:
         """Read what a path names; a path that names nothing is a failure, too."""
         nothing = True
-        for source in self._steps(expansion):
+        for source, reading in self._turns(expansion, pool):
             nothing = False
             try:
-                document, seconds, tokens = self._read(source, tags, progress)
+                document, seconds, tokens = self._read(source, tags, progress, reading=reading)
             except DocumentError as error:
                 name = named if isinstance(source, engine.DocumentError) else source.name
                 yield IngestResult(name, None, error)
@@ -485,6 +520,8 @@ class Assistant:
         source: Source | engine.DocumentError,
         tags: Sequence[str],
         progress: Progress | None,
+        *,
+        reading: SourceReading | None = None,
     ) -> tuple[DocumentInfo, float, int]:
         """Read one document; return it, its seconds without loading the model, its new tokens."""
         if isinstance(source, engine.DocumentError):
@@ -495,6 +532,7 @@ class Assistant:
             began = time.perf_counter()
             skipped: list[str] = []
             tokens = 0
+            elsewhere = {} if reading is None else {"reading": reading}
 
             def report(step: IngestProgress) -> None:
                 nonlocal tokens
@@ -509,6 +547,7 @@ class Assistant:
                     source,
                     progress=report,
                     skipped=skipped.extend,
+                    **elsewhere,
                 )
             finally:
                 source.close()

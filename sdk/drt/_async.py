@@ -228,22 +228,27 @@ class AsyncAssistant:
         paths: StrPath | Iterable[StrPath],
         *,
         tags: str | Iterable[str] = (),
+        workers: int | None = None,
         progress: Progress | None = None,
     ) -> IngestReport:
         """Do as ``Assistant.ingest_many``."""
         work = self._assistant.ingest_many
-        return await self._worker.run(work, paths, tags=tags, progress=_in_loop(progress))
+        return await self._worker.run(
+            work, paths, tags=tags, workers=workers, progress=_in_loop(progress)
+        )
 
     def ingest_each(
         self,
         paths: StrPath | Iterable[StrPath],
         *,
         tags: str | Iterable[str] = (),
+        workers: int | None = None,
         progress: Progress | None = None,
     ) -> AsyncIterator[IngestResult]:
         """Do as ``Assistant.ingest_each``; iterate with ``async for``."""
         work = self._assistant.ingest_each
-        return self._worker.iterate(work(paths, tags=tags, progress=_in_loop(progress)))
+        results = work(paths, tags=tags, workers=workers, progress=_in_loop(progress))
+        return self._worker.iterate(results)
 
     async def watch(
         self,

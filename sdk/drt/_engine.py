@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.evaluate.run import evaluate as evaluate
+    from drt_engine.ingest.parallel import Workers as Workers
     from drt_engine.ingest.pipeline import ingest_source as ingest_source
     from drt_engine.ingest.rebuild import rebuild as rebuild
     from drt_engine.ingest.rebuild import repair as repair
@@ -62,6 +63,7 @@ _FORWARDED = {
     "Filters": "retrieval.filters",
     "SearchRequest": "search.search",
     "SessionState": "answer.session",
+    "Workers": "ingest.parallel",
     "ask": "answer.ask",
     "ask_all": "answer.places",
     "bench": "bench.run",

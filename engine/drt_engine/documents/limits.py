@@ -69,6 +69,24 @@ class Budget:
         self._bytes = self._characters
         self._members = MEMBERS
         self._text_of: dict[str, int] = {}  # a document is read more than once, but has one text
+        self._spent_cpu_seconds = 0.0
+
+    @classmethod
+    def of_member(cls, name: str, *, cpu_seconds: float, characters: int) -> Budget:
+        """Make the budget of the member ``name`` in a process that reads only this one."""
+        budget = cls(name, 0)
+        budget._cpu_seconds, budget._characters = cpu_seconds, characters
+        return budget
+
+    def left(self) -> dict[str, float | int]:
+        """Return what ``of_member`` takes; raise UnreadableDocument where nothing is left."""
+        self.check()
+        return {"cpu_seconds": self._cpu_seconds, "characters": self._characters}
+
+    def take_spent(self) -> dict[str, float | int]:
+        """Return what ``spend`` of another process is to count since the last call."""
+        spent, self._spent_cpu_seconds = self._spent_cpu_seconds, 0.0
+        return {"cpu_seconds": spent, "characters": max(self._text_of.values(), default=0)}
 
     @property
     def excess(self) -> str:
@@ -115,6 +133,7 @@ class Budget:
     def spend(self, name: str, *, cpu_seconds: float = 0.0, characters: int = 0) -> None:
         """Count the computing and the text of one reading of the document ``name``."""
         self._cpu_seconds -= cpu_seconds
+        self._spent_cpu_seconds += cpu_seconds
         longest = self._text_of.get(name, 0)
         if characters > longest:
             self._characters -= characters - longest

@@ -11,7 +11,7 @@ import torch
 
 from drt_engine.errors import StoreError
 from drt_engine.ingest.segment import Chunk
-from drt_engine.store import Store
+from drt_engine.store.view import LibraryView
 
 _TOGETHER = 1_024  # chunks read at a time
 
@@ -23,7 +23,7 @@ class OlderVersion:
     is kept is, bit for bit, what reading it again would give: it depends on nothing after it.
     """
 
-    def __init__(self, store: Store, document_id: str, *, block: int, segment: int) -> None:
+    def __init__(self, store: LibraryView, document_id: str, *, block: int, segment: int) -> None:
         self._store, self.document_id = store, document_id
         self._block, self._segment = block, segment
         self._chunk_ids: list[int] = store.chunk_ids([document_id])
@@ -65,7 +65,7 @@ class OlderVersion:
         return int(same.int().cumprod(dim=0).sum())
 
 
-def stored_chunks(store: Store, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
+def stored_chunks(store: LibraryView, chunk_ids: Sequence[int]) -> Iterator[Chunk]:
     """Yield chunks of one document as they are stored, up to the first that is damaged or gone."""
     for begin in range(0, len(chunk_ids), _TOGETHER):
         ids = chunk_ids[begin : begin + _TOGETHER]

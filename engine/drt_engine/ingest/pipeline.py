@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Generator, Iterable, Sequence
+from functools import cached_property, partial
 
 import torch
 
@@ -31,11 +31,13 @@ from drt_engine.ingest.identity import (
     unchanged_document,
 )
 from drt_engine.ingest.older import OlderVersion, stored_chunks, table
+from drt_engine.ingest.reading import DocumentReading, ReadSegment, SourceReading, Start
 from drt_engine.ingest.segment import Chunk
 from drt_engine.ingest.stages import Opened, SegmentReading, SegmentWriting
 from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, DocumentRow, Store
+from drt_engine.store.view import LibraryView
 
 SEGMENT_CHUNKS = 256
 
@@ -52,34 +54,42 @@ def ingest_source(
     store: Store,
     source: Source,
     *,
+    reading: SourceReading | None = None,
     progress: Progress | None = None,
     skipped: Skipped | None = None,
 ) -> tuple[DocumentRow, bool]:
     """Read a document into the library unless its text is there; return it and whether it is new.
 
+    ``reading`` reads and computes it elsewhere; by default that is done here.
     ``skipped`` is told what the reader passed over and why, if anything and if the file was opened;
     ``described`` then gets the document's author and date as it names them.
     Raises ``DocumentError`` when the document cannot be read, ``StoreError`` when the library
     cannot be written.
     """
-    digest = file_digest(source)
+    reading = reading or SourceHere(runtime, source)
+    digest = reading.digest
     unchanged = unchanged_document(store, source, digest)
     if unchanged is not None:
         return unchanged, False
-    text = identify(source, runtime.tokenizer)
+    text = reading.identify()
     if skipped is not None and text.skipped:
         skipped(text.skipped)
-    place = source.location if source.path is not None else f"{source.name} {text.document_id}"
-    row, new = _ingest(runtime, store, source, text=text, place=place, progress=progress)
-    if digest is not None and row.source == place and digest == file_digest(source):
+    place = place_of(source, text)
+    row, new = _ingest(runtime, store, reading, text=text, place=place, progress=progress)
+    if digest is not None and row.source == place and digest == reading.digest_after():
         store.note_source(place, digest, row.id)
     return row, new
+
+
+def place_of(source: Source, text: DocumentText) -> str:
+    """Return what a library knows a source by: its path, or a name that its text makes unique."""
+    return source.location if source.path is not None else f"{source.name} {text.document_id}"
 
 
 def _ingest(
     runtime: Runtime,
     store: Store,
-    source: Source,
+    reading: SourceReading,
     *,
     text: DocumentText,
     place: str,
@@ -92,13 +102,10 @@ def _ingest(
         return place_document(store, existing, place), False
     if store.get_setting("model") is None:
         store.set_setting("model", runtime.name)
+    read = partial(reading.read, store)
     try:
-        opened = partial(open_document, source)
-        return (
-            read_document(
-                runtime, store, opened, text=text, place=place, progress=progress, name=source.name
-            ),
-            True,
+        row = read_document(
+            store, read, text=text, place=place, progress=progress, name=reading.name
         )
     except StoreError:
         read_meanwhile = store.document_by_id(text.document_id)  # by the process we waited for
@@ -109,14 +116,14 @@ def _ingest(
         # What was read of it has no text that it could be checked against.
         store.remove_document(text.document_id)
         raise UnreadableDocument(
-            f"{source.name} changed while it was read; read it again once it is written"
+            f"{reading.name} changed while it was read; read it again once it is written"
         ) from None
+    return row, True
 
 
 def read_document(
-    runtime: Runtime,
     store: Store,
-    opened: Opened,
+    read: Callable[[Start], DocumentReading],
     *,
     text: DocumentText,
     place: str,
@@ -126,17 +133,11 @@ def read_document(
     """Read a document that the library has not, or go on where its reading stopped.
 
     What its version at ``place`` holds already is taken over up to the first changed block.
-    Raises ``Changed`` when ``opened`` gives another text than ``text`` says.
+    Raises ``Changed`` when ``read`` gives another text than ``text`` says.
     """
     started, done = time.monotonic(), 0
     row_at_place = store.document_at(place)
-    older_version = (
-        None
-        if row_at_place is None
-        else OlderVersion(
-            store, row_at_place.id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS
-        )
-    )
+    older_id = None if row_at_place is None else row_at_place.id
     writer = store.begin_document(
         document_id=text.document_id,
         title=text.title,
@@ -147,38 +148,96 @@ def read_document(
     )
     at = writer.committed_characters
     with SegmentWriting(writer) as writing:
-        interrupted_ids = store.chunk_ids([text.document_id], partial=True)
-        earlier_chunks = (
-            stored_chunks(store, interrupted_ids)
-            if older_version is None
-            else older_version.chunks()
-        )
-        segments = SegmentReading(
-            opened,
-            runtime,
-            done=writer.committed_chunks,
-            older_version=older_version,
-            earlier_chunks=earlier_chunks,
-            segment_chunks=SEGMENT_CHUNKS,
-        )
-        with contextlib.closing(iter(segments)) as coming:
+        reading = read(Start(text.document_id, writer.committed_chunks, older_id))
+        with contextlib.closing(reading.segments()) as coming:
             for segment in coming:
-                if segment.chunks[0].start != at:
+                if segment.start != at:
                     raise Changed
                 at = segment.end
-                if segment.reusable and older_version is not None:
-                    writing.adopt(older_version.document_id, segment.texts)
-                else:
-                    batch = read_chunks(runtime, segment.warm_up, segment.chunks)
-                    writing.append(batch, segment.texts)
-                    done += segment.tokens
+                writing.write(segment, older_id)
+                done += segment.tokens
                 if progress is not None:
                     seconds = time.monotonic() - started
                     progress(IngestProgress(name, at, text.characters, done, seconds))
         writing.wait()
-        if segments.digest != text.digest or at != text.characters:
+        if reading.text_digest != text.digest or at != text.characters:
             raise Changed
-        return writer.finish(places=segments.places, origins=text.origins, created=text.created)
+        return writer.finish(places=reading.places, origins=text.origins, created=text.created)
+
+
+class SourceHere:
+    """A source that is read and computed by this process."""
+
+    def __init__(self, runtime: Runtime, source: Source) -> None:
+        self._runtime, self._source = runtime, source
+        self.name = source.name
+
+    @cached_property
+    def digest(self) -> str | None:
+        """The digest of the file as it was at first."""
+        return file_digest(self._source)
+
+    def identify(self) -> DocumentText:
+        """Read the text once to know its hash and length; raises ``DocumentError``."""
+        return identify(self._source, self._runtime.tokenizer)
+
+    def read(self, library: LibraryView | None, start: Start) -> ReadingHere:
+        """Return the document's segments from ``start`` on; ``library`` is None if it has none."""
+        return ReadingHere(self._runtime, library, partial(open_document, self._source), start)
+
+    def digest_after(self) -> str | None:
+        """Return the digest of the file as it is now."""
+        return file_digest(self._source)
+
+
+class ReadingHere:
+    """The segments of a document, read and computed by this process.
+
+    ``library`` is None where it holds neither a part of the document nor an older version.
+    """
+
+    def __init__(
+        self, runtime: Runtime, library: LibraryView | None, opened: Opened, start: Start
+    ) -> None:
+        self._runtime = runtime
+        older_version: OlderVersion | None = None
+        earlier_chunks: Iterable[Chunk] = ()
+        if library is not None and start.older_id is not None:
+            older_version = OlderVersion(
+                library, start.older_id, block=runtime.block_chunks, segment=SEGMENT_CHUNKS
+            )
+            earlier_chunks = older_version.chunks()
+        elif library is not None:
+            interrupted_ids = library.chunk_ids([start.document_id], partial=True)
+            earlier_chunks = stored_chunks(library, interrupted_ids)
+        self._runs = SegmentReading(
+            opened,
+            runtime,
+            done=start.chunks,
+            older_version=older_version,
+            earlier_chunks=earlier_chunks,
+            segment_chunks=SEGMENT_CHUNKS,
+        )
+
+    @property
+    def text_digest(self) -> str:
+        """SHA-256 of the text as it was read this time, once all segments were yielded."""
+        return self._runs.digest
+
+    @property
+    def places(self) -> Sequence[tuple[int, int | None, str | None]]:
+        """Start, page and section wherever they change, once all segments were yielded."""
+        return self._runs.places
+
+    def segments(self) -> Generator[ReadSegment, None, None]:
+        """Yield the segments in order; what the older version holds is not computed."""
+        with contextlib.closing(iter(self._runs)) as runs:
+            for run in runs:
+                if run.reusable:
+                    yield ReadSegment(run.texts, tokens=0)
+                    continue
+                memory = read_chunks(self._runtime, run.warm_up, run.chunks)
+                yield ReadSegment(run.texts, tokens=run.tokens, memory=memory)
 
 
 @torch.inference_mode()

@@ -17,7 +17,7 @@ from drt_engine.documents import Block, OpenDocument
 from drt_engine.errors import CorruptStore, NotFound
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.identity import DocumentText
-from drt_engine.ingest.pipeline import Progress, read_chunks, read_document
+from drt_engine.ingest.pipeline import Progress, ReadingHere, read_chunks, read_document
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.results import Finding
 from drt_engine.runtime import Runtime
@@ -158,8 +158,6 @@ def _read_kept(
             f"the kept text of {row.title} is not the text that was read: remove the document and"
             " read it again"
         )
-    opened = partial(kept_document, view, row)
+    read = partial(ReadingHere, runtime, fresh, partial(kept_document, view, row))
     # in place of its source, which may change meanwhile; the library's own is taken over
-    read_document(
-        runtime, fresh, opened, text=text, place=row.id, progress=progress, name=row.title
-    )
+    read_document(fresh, read, text=text, place=row.id, progress=progress, name=row.title)

@@ -16,9 +16,10 @@ from types import TracebackType
 from drt_engine.documents import OpenDocument
 from drt_engine.ingest.identity import HashedBlocks
 from drt_engine.ingest.older import OlderVersion
+from drt_engine.ingest.reading import ReadSegment
 from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.runtime import Runtime
-from drt_engine.store import ChunkBatch, ChunkText
+from drt_engine.store import ChunkText
 from drt_engine.store.segments.writer import DocumentWriter
 from drt_engine.threads import worker
 
@@ -168,20 +169,30 @@ class SegmentWriting:
         self._thread.submit(self._writer.close)
         self._thread.shutdown()
 
-    def append(self, batch: ChunkBatch, texts: Sequence[ChunkText]) -> None:
-        """Take the next segment once the one before it is written; raises what that one raised."""
-        self.wait()
-        self._pending = self._thread.submit(self._writer.append, batch, texts)
+    def write(self, segment: ReadSegment, older_id: str | None) -> None:
+        """Take the next segment once the one before it is written; raises what that one raised.
 
-    def adopt(self, document_id: str, texts: Sequence[ChunkText]) -> None:
-        """Take the next segment over from another document, in the same way."""
+        One without memory is taken over from the document ``older_id``.
+        """
         self.wait()
-        self._pending = self._thread.submit(self._writer.adopt, document_id, texts)
+        self._pending = self._thread.submit(write_segment, self._writer, segment, older_id)
 
     def wait(self) -> None:
         """Return when all is written; raises what the writing raised."""
         if self._pending is not None:
             self._pending.result()
+
+
+def write_segment(writer: DocumentWriter, segment: ReadSegment, older_id: str | None) -> None:
+    """Store a segment, computed here or elsewhere, or the older version's."""
+    memory = segment.memory
+    if isinstance(memory, bytearray):
+        writer.append_encoded(memory, segment.texts)
+    elif memory is not None:
+        writer.append(memory, segment.texts)
+    else:
+        assert older_id is not None
+        writer.adopt(older_id, segment.texts)
 
 
 def chunk_texts(batch: Sequence[Chunk], segmenter: Segmenter) -> list[ChunkText]:

@@ -64,6 +64,11 @@ class Source:
         return cls(path, name, file)
 
     @property
+    def on_disk(self) -> bool:
+        """Whether another process that opens ``path`` gets these bytes."""
+        return self._copy is None and self._data is None
+
+    @property
     def location(self) -> str:
         """The absolute path, which stays the same wherever a command is started; else the name."""
         return self.name if self.path is None else printable_path(self.path.absolute())

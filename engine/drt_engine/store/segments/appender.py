@@ -17,7 +17,7 @@ from drt_engine.store.catalogue.chunk_rows import Texts
 from drt_engine.store.catalogue.row_checksums import MAX_TEXT_BYTES
 from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.identity import ID, TextHash
-from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
+from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader, parse_header
 from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.segments.records import (
     chunk_lengths,
@@ -103,6 +103,21 @@ class Appender:
         for begin in range(0, len(texts), MAX_SEGMENT_CHUNKS):
             segment_texts = texts[begin : begin + MAX_SEGMENT_CHUNKS]
             self._adopt_segment(segments, segment_texts)
+
+    def append_encoded(self, data: bytearray, texts: Sequence[ChunkText]) -> None:
+        """Store the next chunks durably, from the bytes that their segment file is to have.
+
+        Raises CorruptStore for the bytes of another segment, StorageFull.
+        """
+        row = self._open()
+        check_texts(texts, row.characters)
+        header = SegmentHeader(self._layout, row.id, row.chunks, len(texts))
+        if parse_header(data, file_size=len(data), where="in memory") != header:
+            raise CorruptStore(
+                f"the chunks from {row.chunks} on of document {row.id} came with the memory of"
+                " others: read the document again"
+            )
+        self.store_segment(header, data, texts=texts, lengths=chunk_lengths(data, header))
 
     def _adopt_segment(self, segments: Sequence[SegmentRow], texts: Sequence[ChunkText]) -> None:
         row = self._open()

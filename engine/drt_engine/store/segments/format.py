@@ -124,7 +124,7 @@ def pack_header(header: SegmentHeader) -> bytes:
     return body + _HEADER_CRC.pack(zlib.crc32(body))
 
 
-def parse_header(data: bytes, *, file_size: int, where: str) -> SegmentHeader:
+def parse_header(data: bytes | bytearray, *, file_size: int, where: str) -> SegmentHeader:
     """Validate a header against the file's real size.
 
     Raises CorruptStore, naming ``where`` and the first thing that is wrong.
