@@ -22,7 +22,7 @@ def exercise_documents(drt: CommandLine, examples: Path) -> None:
     expect(document["new"] and not report["failures"], f"reading: {report}")
     expect("unchanged" in drt(f"ingest {agreement}"), "a second reading")
     folder = _many_formats()
-    lines = drt(f"ingest --jsonl {folder}").splitlines()
+    lines = drt(f"ingest --workers 2 --jsonl {folder}").splitlines()
     expect(len(lines) == len(list(folder.iterdir())), f"lines of ingest: {lines}")
     expect(all(json.loads(line)["error"] is None for line in lines), f"formats: {lines}")
     expect("no-such-file" in drt("ingest no-such-file.md", code=1), "a missing file")

@@ -17,7 +17,7 @@ from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
-from drt_engine.model.int8 import round_to_int8
+from drt_engine.model.int8 import Int8Linear, round_to_int8
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.weights import fingerprint, load_model, model_folder
 from drt_engine.store import RecordLayout
@@ -90,6 +90,13 @@ class Runtime:
             folder=folder,
             calibration=_calibration(folder),
         )
+
+    @property
+    def dtype_name(self) -> str:
+        """The ``dtype`` with which ``load`` makes a model that computes the same."""
+        if any(isinstance(module, Int8Linear) for module in self.model.modules()):
+            return "int8"
+        return "bf16" if self.dtype == torch.bfloat16 else "fp32"
 
     def keeping(self, records: RecordEncoding) -> Runtime:
         """Return the same model with another encoding of new libraries; ``ConfigError``."""

@@ -296,3 +296,13 @@ def test_an_interruption_lists_what_was_read(
     assert "handbook.txt" in result.out and "second.txt" not in result.out
     if words == ("--json",):
         assert [one["title"] for one in result.json["documents"]] == ["handbook.txt"]
+
+
+def test_workers_are_not_for_watching(drt: Drt, tmp_path: Path) -> None:
+    result = drt("ingest", "--watch", "--workers", "2", tmp_path)
+    assert result.code == 2 and "--watch reads one file at a time; leave out" in result.err
+
+
+def test_workers_are_one_at_least(drt: Drt, handbook: Path) -> None:
+    result = drt("ingest", handbook, "--workers", "0")
+    assert result.code == 2 and "0 is not in the range x>=1" in result.err

@@ -44,7 +44,7 @@ class Workers:
         if count < 1:
             raise ConfigError(f"workers is {count}, expected 1 or more")
         self._runtime, self._count, self._threads = runtime, count, threads
-        self._jobs: queue.SimpleQueue[SourceElsewhere | None] = queue.SimpleQueue()
+        self._jobs: queue.SimpleQueue[tuple[Store, SourceElsewhere] | None] = queue.SimpleQueue()
         self._drivers: list[threading.Thread] = []
         self._running: dict[int, WorkerProcess] = {}  # by the number of their drivers
         self._guard = threading.Lock()
@@ -114,11 +114,11 @@ class Workers:
         if unchanged_document(store, source, here.digest) is not None:
             return here
         reading = SourceElsewhere(here, source)
-        self._jobs.put(reading)
+        self._jobs.put((store, reading))
         if len(self._drivers) < self._count:
             number = len(self._drivers)
             driver = threading.Thread(
-                target=self._drive, args=(number, store), name=f"drt-worker-{number}", daemon=True
+                target=self._drive, args=(number,), name=f"drt-worker-{number}", daemon=True
             )
             self._drivers.append(driver)
             driver.start()
@@ -133,9 +133,10 @@ class Workers:
 
     # one thread for each worker
 
-    def _drive(self, number: int, store: Store) -> None:
+    def _drive(self, number: int) -> None:
         """Let a worker read one source after the other."""
-        while (reading := self._jobs.get()) is not None and not self._is_closed:
+        while (job := self._jobs.get()) is not None and not self._is_closed:
+            store, reading = job
             if reading.is_closed:
                 continue
             try:

@@ -15,8 +15,6 @@ import subprocess
 import sys
 from typing import Any
 
-import torch
-
 from drt_engine import errors
 from drt_engine.errors import EngineError
 from drt_engine.ingest.frames import Frame, read_frame, send_frame
@@ -34,7 +32,7 @@ class WorkerProcess:
         settings = {
             "model": os.fspath(runtime.folder.resolve()),
             "device": runtime.device.type,
-            "dtype": "bf16" if runtime.dtype == torch.bfloat16 else "fp32",
+            "dtype": runtime.dtype_name,
             "threads": threads,
         }
         path = os.pathsep.join(os.path.abspath(entry) for entry in sys.path if entry)
