@@ -411,7 +411,8 @@ class Assistant:
         if pool is None:
             yield from ((source, None) for source in self._steps(expansion))
             return
-        with self._working() as (_, store):
+        with self._working() as (_, opened):
+            store = cast("Store", opened)  # one library, as ``expect_one`` said
             readings = pool.readings(store, expansion)
         with closing(readings):
             yield from self._steps(readings)
