@@ -63,12 +63,6 @@ class Workers:
     ) -> None:
         self.close()
 
-    @property
-    def pids(self) -> list[int]:
-        """The process ids of the running workers."""
-        with self._guard:
-            return [worker.pid for worker in self._running.values()]
-
     def close(self) -> None:
         """End all workers at once, whatever they do, and wait for their end."""
         with self._guard:
