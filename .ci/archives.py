@@ -41,7 +41,9 @@ NEEDED = (
 )
 # What the source archive has besides the packages.
 SOURCES = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "docs", "examples", "tests")
-JUNK = re.compile(r"(^|/)(__pycache__|\.git|\.venv|runs|data|build|dist)/|\.py[cod]$|\.(tmp|part)$")
+JUNK = re.compile(
+    r"(^|/)(__pycache__|\.git|\.venv)/|^(runs|data|build|dist)/|\.py[cod]$|\.(tmp|part)$"
+)
 
 
 def version(tree: Path) -> str:

@@ -156,7 +156,7 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect(len(copy.import_archive("python.drtlib")) == 2, "import_archive")
     both = drt.Library.federate("both.json", [library.path, copy.path])
     expect(both.several and both.location == "both.json", "federate")
-    expect(len(both.documents()) == len(library.documents()), "libraries that overlap")
+    expect(len(both.documents()) == len(copy.documents()), "libraries that overlap")
     copy.expect_one()
     copy.remove(document)
     expect(len(copy.rebuild(threads=1)) == 1, "rebuild")

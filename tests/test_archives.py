@@ -120,3 +120,12 @@ def test_the_version_has_one_place_and_the_changelog_names_it(archives: ModuleTy
     assert released == sorted(released, reverse=True)
     kinds = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
     assert set(re.findall(r"^### (.+)$", changelog, re.MULTILINE)) <= kinds
+
+
+def test_a_tree_without_git_keeps_packages_that_have_the_name_of_an_ignored_folder(
+    archives: ModuleType, tmp_path: Path
+) -> None:
+    for name in ("engine/data/schema.py", "tests/data/m/config.json", "data/x.jsonl", "runs/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    assert archives.tracked_files(tmp_path) == ["engine/data/schema.py", "tests/data/m/config.json"]

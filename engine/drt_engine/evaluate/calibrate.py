@@ -34,7 +34,12 @@ from drt_engine.evaluate.metrics.reliability import (
     reliability,
 )
 from drt_engine.evaluate.qa import Judged, answer_to, check_quoting
-from drt_engine.evaluate.quote_fit import JudgedQuestion, fit_quotes, quote_metrics
+from drt_engine.evaluate.quote_fit import (
+    LEAST_TYPED,
+    JudgedQuestion,
+    fit_quotes,
+    quote_metrics,
+)
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import Calibration, Signals, log_odds
@@ -145,9 +150,12 @@ def _select_questions(questions: Sequence[Question], options: CalibrateOptions) 
     usable_questions = [
         q for q in questions if q.source in sources or (sources and q.kind == "extractive")
     ]
-    return select_cases(
+    selected = select_cases(
         usable_questions, lambda q: q.source, source=options.source, limit=options.limit
     )
+    if sum(bool(q.type) for q in selected) < LEAST_TYPED:
+        return selected
+    return [q for q in selected if q.source in sources or q.type]  # no fit counts the others
 
 
 def calibrate(signals: Sequence[Signals], labels: Sequence[bool], *, name: str) -> Calibration:

@@ -24,7 +24,7 @@ from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
 VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
 _LEAST_SHOWN = 10  # that tell a precision
-_LEAST_TYPED = 200  # questions that state their type, for a fit to them alone
+LEAST_TYPED = 200  # questions that state their type, for a fit to them alone
 _PARTS = 5  # of the documents; each is judged by a fit to the others
 
 
@@ -60,7 +60,7 @@ class QuoteFit:
 def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     """Fit the probability that a quote is right; ``None`` where all are alike."""
     typed = [question for question in questions if question.typed]
-    questions = typed if len(typed) >= _LEAST_TYPED else questions
+    questions = typed if len(typed) >= LEAST_TYPED else questions
     whole = _fit(questions)
     if whole is None:
         return None
