@@ -421,6 +421,7 @@ def _without_extras(drt: CommandLine) -> None:
     options = "--host 127.0.0.1 --port 0 --allow-host a.example --allow-origin https://a.example"
     options += " --max-upload 1 --timeout 5 --queue 2 --read-only"
     Path("token.txt").write_text("0123456789abcdef0123\n")
+    options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
     said = drt(f"serve {options} --token-file token.txt", code=1)
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
     said = drt("bench serve --clients 2 --seconds 1", code=1)

@@ -10,6 +10,7 @@ import click
 from drt_cli._errors import CliError
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
+from drt_cli._writing import chosen_writer, writer_options
 
 TOKEN = "DRT_SERVE_TOKEN"
 MIB = 1 << 20
@@ -70,6 +71,7 @@ MIB = 1 << 20
     help="Questions that may wait; more are refused.",
 )
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
+@writer_options
 @click.pass_obj
 def command(
     settings: Settings,
@@ -83,12 +85,16 @@ def command(
     timeout: float,
     queue: int,
     read_only: bool,
+    writer: str | None,
+    writer_model: str | None,
+    writer_timeout: float,
+    strict: bool,
 ) -> None:
     """Serve the library over HTTP: a page, an API, chat as OpenAI's.
 
     Needs the extra serve. Only this machine can reach it, unless --host says otherwise, which needs
     a token. /openapi.json describes the API. Ctrl-C finishes what runs, and a second one ends it at
-    once.
+    once. With --writer a request may ask for an answer that this language model writes.
 
     \b
     Example: drt serve --port 8080
@@ -105,6 +111,7 @@ def command(
         timeout=timeout,
         queue=queue,
         read_only=read_only,
+        writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )
     with settings.assistant() as assistant:
         serve(

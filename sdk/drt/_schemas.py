@@ -214,20 +214,27 @@ def _measured(name: str) -> Schema:
 def _ask_line() -> Schema:
     piece = _object({"type": {"const": "piece"}, "text": {"type": "string"}})
     every_place = _with(_fields(_types.AllAnswers), type={"const": "answers"})
-    return {"oneOf": [piece, _answer(type={"const": "answer"}), every_place]}
+    written = _with(_ask_written(), type={"const": "answer"})
+    sentence = _with(_sentence(), type={"const": "sentence"})
+    answer = _answer(type={"const": "answer"})
+    return {"oneOf": [piece, answer, every_place, sentence, written]}
+
+
+def _sentence() -> Schema:
+    from ._writer.results import WrittenSentence
+
+    return _with(_fields(WrittenSentence), supported={"type": "boolean"})
 
 
 def _ask_written() -> Schema:
     """Return the schema of ``ask --writer``: an answer, and what the writer made of it."""
     from ._writer import results as written
 
-    sentence = _fields(written.WrittenSentence)
-    sentence = _with(sentence, supported={"type": "boolean"})
     source = _with(_citation(), number={"type": "integer", "minimum": 1})
     writing = _fields(
         written.WrittenAnswer,
         "answer",
-        sentences={"type": "array", "items": sentence},
+        sentences={"type": "array", "items": _sentence()},
         sources={"type": "array", "items": source},
     )
     return _with(_answer(), writing=_with(writing, text={"type": "string"}))

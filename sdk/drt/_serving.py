@@ -21,12 +21,17 @@ if TYPE_CHECKING:
 def asgi_app(assistant: Assistant, options: ServeOptions | None = None) -> Any:
     """Return the server as an ASGI application, for an ASGI server of your own.
 
-    Raises ``ConfigError`` where the extra ``serve`` is not installed.
+    Raises ``ConfigError`` where the extra ``serve`` is not installed, or ``writer`` for a writer.
     """
     try:
         from ._server.app import make_app
     except ImportError as error:
         raise _missing("serve", error) from error
+    if options is not None and options.writer is not None and not options.writer.plugin:
+        try:
+            from ._writer import endpoint  # noqa: F401  whether its package is there
+        except ImportError as error:
+            raise _missing("writer", error) from error
     return make_app(assistant, options or ServeOptions())
 
 

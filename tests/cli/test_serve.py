@@ -39,6 +39,21 @@ def test_options_and_the_address(drt: Drt, served: list[Any], tmp_path: Path) ->
     assert options.allowed_hosts == ("a.example",) and options.read_only
 
 
+def test_a_writer_is_handed_over(
+    drt: Drt, served: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRT_WRITER_KEY", "secret")
+    words = ["--writer", "http://127.0.0.1:9/v1", "--writer-timeout", 3, "--strict"]
+    assert drt("serve", *words, "--writer-model", "m").code == 0
+    writer = served[0].writer
+    assert (writer.url, writer.model, writer.timeout) == ("http://127.0.0.1:9/v1", "m", 3)
+    assert writer.strict and writer.key == "secret" and "secret" not in repr(served[0])
+    for wrong in (words, ["--strict"], ["--writer", "nowhere"]):
+        ended = drt("serve", *wrong)
+        assert ended.code != 0 and "writer" in ended.err and "Traceback" not in ended.err
+    assert len(served) == 1
+
+
 def test_the_token_is_taken_from_the_environment(
     drt: Drt, served: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from .._filters import day_of
 from .bodies import read_body
 from .responses import Event, events, reply, wants_events
 from .service import Service, service_of
+from .writing import written
 
 if TYPE_CHECKING:
     from .._stream import AnswerStream
@@ -28,6 +29,13 @@ async def ask(request: Request) -> Response:
     service, body = service_of(request), await read_body(request, "ask")
     question, session = body.pop("question"), body.pop("session", None)
     streams = body.pop("stream", False) or wants_events(request)
+    if body.pop("writer", False):
+        items = written(service, question, body, session=session)
+        if streams:
+            return events(request, items)
+        *_, (_, last) = [item async for item in items]
+        del last["type"]
+        return reply(last)
     if streams:
         return events(request, pieces(service, question, body, session=session))
     answer = await answer_once(service, question, body, session=session)

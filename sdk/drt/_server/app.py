@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from . import answers, chat_completions, documents, sessions
+from . import answers, chat_completions, documents, sessions, writing
 from .errors import respond
 from .guard import Guard
 from .metrics import MEDIA_TYPE
@@ -47,7 +47,15 @@ def operations(*, with_search: bool) -> list[Operation]:
     document, session = "/v1/documents/{document}", "/v1/sessions/{session}"
     search = Operation("POST", "/v1/search", answers.search, body="search", response="search")
     return [
-        Operation("POST", "/v1/ask", answers.ask, body="ask", response="ask", events="ask-line"),
+        Operation(
+            "POST",
+            "/v1/ask",
+            answers.ask,
+            body="ask",
+            response="ask",
+            alternative="ask-written",
+            events="ask-line",
+        ),
         *([search] if with_search else []),
         Operation(
             "POST", "/v1/summarize", answers.summarize, body="summarize", response="summarize"
@@ -100,6 +108,7 @@ def operations(*, with_search: bool) -> list[Operation]:
         Operation("DELETE", session, sessions.delete_session),
         Operation("POST", "/v1/chat/completions", chat_completions.complete, body="chat"),
         Operation("GET", "/v1/models", chat_completions.list_models),
+        Operation("GET", "/v1/writer", writing.show_writer),
         Operation("GET", "/healthz", health),
         Operation("GET", "/metrics", metrics),
         Operation("GET", "/openapi.json", describe),

@@ -89,9 +89,9 @@ def body_schema(name: str) -> Schema:
     if name == "ask":
         stream = {"type": "boolean", "description": "answer as server-sent events"}
         session = {**_NAME, "description": "the conversation to continue and store, by name"}
-        return _object(
-            {"question": question, **options, "session": session, "stream": stream}, "question"
-        )
+        writer = {"type": "boolean", "description": "let the server's writer write the answer"}
+        more = {"session": session, "stream": stream, "writer": writer}
+        return _object({"question": question, **options, **more}, "question")
     if name == "trace":
         return _object({"question": question, **options}, "question")
     if name == "rename":

@@ -126,8 +126,8 @@ def _ask_options(options: Any) -> dict[str, Any]:
     problem = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(schema).iter_errors(value)
     )
-    if problem is not None or not {"session", "stream"}.isdisjoint(options):
-        message = problem.message if problem else "session and stream are not for a chat"
+    if problem is not None or not {"session", "stream", "writer"}.isdisjoint(options):
+        message = problem.message if problem else "session, stream and writer are not for a chat"
         raise HTTPException(400, f"drt: {message[:300]}; it takes the options of /v1/ask.")
     return dict(options)
 

@@ -53,8 +53,8 @@ _CHAT: Schema = {
 class Operation:
     """One method of one path: what handles it, and the names of its schemas.
 
-    ``events`` names the schema of the data of its server-sent events, ``query`` says what each
-    parameter of the address means.
+    ``alternative`` names that of what is returned where the body asks for more, ``events`` that of
+    the data of its server-sent events; ``query`` says what each parameter of the address means.
     """
 
     method: str
@@ -62,6 +62,7 @@ class Operation:
     handler: Callable[[Request], Awaitable[Response]]
     body: str | None = None
     response: str | None = None
+    alternative: str | None = None
     events: str | None = None
     query: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,7 +70,12 @@ class Operation:
 def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document of these operations."""
     paths: dict[str, dict[str, Any]] = {}
-    names = {name for item in operations for name in (item.response, item.events) if name}
+    names = {
+        name
+        for item in operations
+        for name in (item.response, item.alternative, item.events)
+        if name
+    }
     for item in operations:
         paths.setdefault(item.path, {})[item.method.lower()] = _described(item)
     bearer = {"type": "http", "scheme": "bearer"}
@@ -87,7 +93,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
 
 def _described(item: Operation) -> dict[str, Any]:
     summary = (item.handler.__doc__ or "").split("\n")[0]
-    content = {"application/json": {"schema": _named(item.response)}}
+    content = {"application/json": {"schema": _response(item)}}
     if item.events is not None:
         content["text/event-stream"] = {"schema": _named(item.events)}
     values: dict[str, Any] = {
@@ -105,6 +111,12 @@ def _described(item: Operation) -> dict[str, Any]:
     if item.body is not None:
         values["requestBody"] = {"required": True, "content": _body(item.body)}
     return values
+
+
+def _response(item: Operation) -> Schema:
+    if item.alternative is None:
+        return _named(item.response)
+    return {"oneOf": [_named(item.response), _named(item.alternative)]}
 
 
 def _named(name: str | None) -> Schema:

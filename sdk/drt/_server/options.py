@@ -6,6 +6,7 @@ import ipaddress
 from dataclasses import dataclass
 
 from .._errors import ConfigError
+from .._writer.results import WriterOptions
 
 MIB = 1 << 20
 SHORTEST_TOKEN = 16
@@ -20,7 +21,8 @@ class ServeOptions:
     that clients may call the server by, besides localhost and addresses. allowed_origins: other
     web pages that may use it, such as ``https://notes.example``. max_upload: bytes of an upload.
     timeout: seconds that a request may take, uploads excepted. queue: questions that may wait.
-    read_only: whether uploads and removals are refused.
+    read_only: whether uploads and removals are refused. writer: the language model that writes
+    where a request asks for it; it gets at most half of ``timeout``.
     """
 
     host: str = "127.0.0.1"
@@ -32,6 +34,7 @@ class ServeOptions:
     timeout: float = 120.0
     queue: int = 256
     read_only: bool = False
+    writer: WriterOptions | None = None
 
     def __post_init__(self) -> None:
         if self.token is not None and (len(self.token) < SHORTEST_TOKEN or not _plain(self.token)):

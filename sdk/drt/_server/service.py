@@ -29,7 +29,7 @@ class Service:
 
     ``assistant`` answers in the thread of ``questions``; ``writer`` reads uploads and removes
     documents in a thread of its own, so that a long document delays no question. Both use the same
-    loaded model.
+    loaded model. In the threads of ``writers`` language models of others are waited for.
     """
 
     assistant: Assistant
@@ -39,6 +39,9 @@ class Service:
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="drt-write")
     )
     writer: Assistant | None = None
+    writers: ThreadPoolExecutor = field(
+        default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="drt-writer")
+    )
 
     def __post_init__(self) -> None:
         self.questions = Questions(self.assistant, limit=self.options.queue)
@@ -70,6 +73,7 @@ class Service:
         """Let running work end, and close the library; may take as long as reading a document."""
         self.questions.close()
         self.writing.shutdown(cancel_futures=True)
+        self.writers.shutdown(cancel_futures=True)
         if self.writer is not None:
             self.writer.close()
         self._delete_uploads(older_than=0)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .._errors import NotFoundError
 from .._types import Answer, FilterOptions
 from .check import verified, written_sentences
 from .evidence import cited, numbered_sources
@@ -94,13 +95,18 @@ class Writing:
             for number in sentence.sources
             if number in self._sources
         }
+        try:
+            sources = {
+                number: cited(self._assistant, self._sources[number]) for number in sorted(numbers)
+            }
+        except NotFoundError:
+            sources = {}
+            problem = problem or "a document was removed while the writer wrote; ask again."
         return WrittenAnswer(
             answer=self._answer,
             state="failed" if problem else self._state(),
             sentences=tuple(self._sentences),
-            sources={
-                number: cited(self._assistant, self._sources[number]) for number in sorted(numbers)
-            },
+            sources=sources,
             host=self._options.host,
             model=self._options.model,
             seconds=time.perf_counter() - self._began,

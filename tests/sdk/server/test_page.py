@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from drt import Assistant
+from drt import Assistant, WriterOptions
 from tests.sdk.server.conftest import HANDBOOK, Client
 from tests.sdk.server.test_process import running
+from tests.sdk.writer.endpoint import Script, served
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
@@ -98,8 +99,9 @@ def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
     page.get_by_label("Find a document").fill("letters")
     assert page.locator("#documents li").count() == 1
-    page.locator("#documents button").click()
-    page.locator("#documents button").click()
+    remove = page.locator("#documents button[aria-label^=Remove]")
+    remove.click()
+    remove.click()
     page.wait_for_selector("#documents li", state="detached")
     page.get_by_label("Find a document").fill("")
     assert page.locator("#documents li").count() == 1
@@ -145,3 +147,43 @@ def test_everything_has_a_name_for_screen_readers(page: Any) -> None:
             .map(node => node.id || node.outerHTML)"""
     )
     assert nameless == []
+
+
+@pytest.mark.browser
+def test_tags_are_changed_and_filtered_by(page: Any) -> None:
+    send(page)
+    send(page, "letters.txt", "The coal comes on Tuesday.\n")
+    page.get_by_label("Change the tags of letters.txt").click()
+    page.get_by_label("Tags, with commas").fill("mail, may")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#documents .tags:has-text('mail, may')")
+    page.get_by_label("Find a document").fill("may")
+    assert page.locator("#documents li").count() == 1
+
+
+@pytest.mark.browser
+def test_what_a_writer_wrote_is_shown_with_its_support(chromium: Any, assistant: Assistant) -> None:
+    text = "The notice period is thirty days [1]. Whales sing [1]."
+    with served(Script(text=text)) as script:
+        writer = WriterOptions(script.url, "some-model")
+        with running(assistant, writer=writer) as (address, _):
+            page = chromium.new_page()
+            page.goto(address)
+            send(page)
+            page.get_by_label("Let some-model").check()
+            page.get_by_label("Question", exact=True).fill("Which period?")
+            page.keyboard.press("Enter")
+            page.wait_for_selector(".written")
+            assert page.locator(".unsupported").inner_text() == "Whales sing [1]."
+            assert "some sentences are supported" in page.locator("#turns").inner_text()
+            assert page.locator("#turns mark").first.is_visible()
+            picture(page, "written")
+            page.set_viewport_size({"width": 360, "height": 740})
+            assert page.evaluate("document.documentElement.scrollWidth") <= 360
+            picture(page, "written-phone")
+            script.status = 429
+            page.get_by_label("Question", exact=True).fill("Which period?")
+            page.keyboard.press("Enter")
+            page.wait_for_selector("#turns li:nth-child(2) mark")
+            assert "more requests" in page.locator("#turns li:nth-child(2)").inner_text()
+            page.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -22,9 +22,11 @@ class Script:
     headers: dict[str, str] = field(default_factory=dict)
     hangs: bool = False
     drips: bool = False  # sends comments, and never a chunk
+    drips_head: bool = False  # sends a head that never ends
     requests: list[Any] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     url: str = ""
+    hook: Callable[[], object] = lambda: None  # called when a request came
     go: threading.Event = field(default_factory=threading.Event)
 
     def prompt(self) -> str:
@@ -53,6 +55,7 @@ def served(script: Script) -> Iterator[Script]:
             length = int(self.headers["Content-Length"])
             script.requests.append(json.loads(self.rfile.read(length)))
             script.keys.append(self.headers.get("Authorization", ""))
+            script.hook()
             if script.hangs:
                 script.go.wait(20)
                 return
@@ -63,6 +66,12 @@ def served(script: Script) -> Iterator[Script]:
                 with contextlib.suppress(OSError):
                     while not script.go.wait(0.05):
                         self.wfile.write(b": still here\n\n")
+                return
+            if script.drips_head:
+                with contextlib.suppress(OSError):
+                    self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
+                    while not script.go.wait(0.05):
+                        self.wfile.write(b"x")
                 return
             body = script.body()
             self.send_response(script.status)

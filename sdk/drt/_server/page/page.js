@@ -105,8 +105,42 @@ function documentRow(item) {
       await loadDocuments();
     });
   });
-  row.append(left, button);
+  const tags = make("button", "Tags");
+  tags.type = "button";
+  tags.setAttribute("aria-label", `Change the tags of ${item.title || item.source}`);
+  tags.addEventListener("click", () => {
+    left.append(tagForm(item));
+    tags.disabled = true;
+    left.querySelector("form input").focus();
+  });
+  const buttons = make("div", undefined, "buttons");
+  buttons.append(tags, button);
+  row.append(left, buttons);
   return row;
+}
+
+function tagForm(item) {
+  const form = make("form");
+  const label = make("label", "Tags, with commas");
+  const input = make("input");
+  input.type = "text";
+  input.value = (item.tags || []).join(", ");
+  label.append(input);
+  form.append(label, make("button", "Save"));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const wanted = input.value.split(",").map((tag) => tag.trim()).filter(Boolean);
+    const body = {
+      add: wanted.filter((tag) => !(item.tags || []).includes(tag)),
+      remove: (item.tags || []).filter((tag) => !wanted.includes(tag)),
+    };
+    attempt(async () => {
+      const path = `v1/documents/${encodeURIComponent(item.id)}`;
+      await call(path, { method: "PATCH", body: JSON.stringify(body) });
+      await loadDocuments();
+    });
+  });
+  return form;
 }
 
 async function upload(file) {
@@ -155,6 +189,7 @@ async function ask(question) {
   turn.scrollIntoView({ block: "nearest" });
   const body = { question, session };
   if (selected.size) body.documents = [...selected];
+  if (element("writer").checked) body.writer = true;
   try {
     const answer = await json("v1/ask", { method: "POST", body: JSON.stringify(body) });
     turn.replaceChildren(...turnNodes(answer));
@@ -169,13 +204,34 @@ function turnNodes(answer) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
   const summary = answer.mode === "summary";
   const state = summary ? "Summary, by sentences of the document:"
-    : answer.found ? `Answer, confidence ${answer.confidence.toFixed(2)}` : states[answer.state] || states.none;
+    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}, confidence ${answer.confidence.toFixed(2)}` : states[answer.state] || states.none;
   return [
     make("p", answer.question, "asked"),
+    ...(answer.writing ? writingNodes(answer.writing) : []),
     make("p", state, "state"),
     ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
     ...answer.citations.map(citationNode),
   ];
+}
+
+// What a language model wrote: sentences without support are marked, and its sources are drt's own.
+function writingNodes(writing) {
+  const states = {
+    written: "every sentence is supported", partly: "some sentences are supported",
+    unsupported: "no sentence is supported", "no answer": "it finds no answer in the passages",
+  };
+  const head = writing.problem ? writing.problem.replace(/^./, (first) => first.toUpperCase()) : `Written by ${writing.model || writing.host}: ${states[writing.state]}.`;
+  const text = make("p", undefined, "written");
+  for (const sentence of writing.sentences) {
+    const node = make("span", sentence.text, ...(sentence.supported ? [] : ["unsupported"]));
+    text.append(node, sentence.supported ? " " : ` [unsupported: ${sentence.problem}] `);
+  }
+  const sources = writing.sources.map((source) => {
+    const node = citationNode(source);
+    node.prepend(`[${source.number}] `);
+    return node;
+  });
+  return [make("p", head, "state"), ...(writing.sentences.length ? [text] : []), ...sources];
 }
 
 function citationNode(citation) {
@@ -254,6 +310,9 @@ async function openSession(name) {
 async function load() {
   await loadDocuments();
   await loadSessions();
+  const { writer } = await json("v1/writer");
+  element("writer-choice").hidden = !writer;
+  if (writer) element("writer-name").textContent = `Let ${writer.model || "the writer"} at ${writer.host} write; it gets the question and retrieved sentences`;
   element("token-form").hidden = true;
   if (location.hash.includes(":")) await open(decodeURIComponent(location.hash.slice(1)));
 }
