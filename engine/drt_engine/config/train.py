@@ -223,7 +223,9 @@ class RunConfig:
     ``recompute``: what the backward pass computes again, to save memory: the weights of window
     attention, or all of every layer. After ``limit_minutes`` the run stops with a checkpoint; the
     schedule still counts steps. ``workers`` processes make batches ahead, for a device that would
-    wait for them. Which settings a resumed run may change is in ``train/resume.py``.
+    wait for them. ``parallel``: what the processes of ``torchrun`` hold of the model, all of it
+    (``ddp``) or a share of every parameter, gradient and moment (``fsdp``). Which settings a
+    resumed run may change is in ``train/resume.py``.
     """
 
     out: Path = Path("runs/run")
@@ -237,6 +239,7 @@ class RunConfig:
     gumbel: bool = True
     recompute: Literal["nothing", "attention", "layers"] = "nothing"
     workers: int = 0
+    parallel: Literal["ddp", "fsdp"] = "ddp"
 
     def __post_init__(self) -> None:
         if self.workers < 0:

@@ -156,8 +156,7 @@ def load_as(
     """
     # A model without memory first: its parameters are then the loaded tensors, not copies.
     config = load_config(folder)
-    with torch.device("meta"), _WithoutInit():
-        model = make(config)
+    model = empty_model(make, config)
     try:
         tensors = load_file(folder / WEIGHTS)
     except FileNotFoundError:
@@ -172,8 +171,14 @@ def load_as(
     except RuntimeError as error:
         reason = str(error).splitlines()[-1].strip()
         raise WeightsError(f"{folder / WEIGHTS} does not fit its {CONFIG}: {reason}") from error
-    _restore_buffers(model)
+    restore_buffers(model)
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
+
+
+def empty_model(make: Callable[[ModelConfig], Model], config: ModelConfig) -> Model:
+    """Return what ``make`` returns, with parameters and buffers without memory."""
+    with torch.device("meta"), _WithoutInit():
+        return make(config)
 
 
 def _check_reader(folder: Path, config: ModelConfig, tensors: Iterable[str]) -> None:
@@ -265,10 +270,11 @@ def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:
             yield name, file.read(stop - start)
 
 
-def _restore_buffers(model: LanguageModel) -> None:
-    """Compute the buffers that are never stored, which the meta device left empty."""
+def restore_buffers(model: LanguageModel) -> None:
+    """Compute the buffers that are never stored, on the device of the embeddings."""
     from drt_engine.model.attention import WindowAttention, alibi_slopes
 
+    device = model.embedding.weight.device
     for module in model.modules():
         if isinstance(module, WindowAttention):
-            module.slopes = alibi_slopes(module.heads)
+            module.slopes = alibi_slopes(module.heads).to(device)

@@ -22,7 +22,8 @@ from drt_engine.errors import ConfigError
 from drt_engine.files import flush_path
 
 TENSORS, COUNTERS = "state.safetensors", "state.json"
-_MODEL, _OPTIMIZER = "model.", "optim."
+FILES = "files"  # in the counters of a checkpoint in shards: the bytes of its files by their names
+MODEL, OPTIMIZER = "model.", "optim."
 _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
@@ -34,15 +35,29 @@ def save_state(
     When this returns the checkpoint survives a power failure. A failure before that leaves the
     previous one, under its own name or as ``.old``.
     """
-    part, old = (folder.with_name(folder.name + suffix) for suffix in (".part", ".old"))
-    shutil.rmtree(part, ignore_errors=True)
-    part.mkdir(parents=True)
-    tensors = {_MODEL + name: tensor for name, tensor in model.state_dict().items()}
-    tensors |= {_OPTIMIZER + name: t for name, t in moments_by_name(model, optimizer).items()}
+    part = new_part(folder)
+    tensors = {MODEL + name: tensor for name, tensor in model.state_dict().items()}
+    tensors |= {OPTIMIZER + name: t for name, t in moments_by_name(model, optimizer).items()}
     # Cloned, because tensors that share memory cannot be saved.
     save_file({k: v.detach().contiguous().clone() for k, v in tensors.items()}, part / TENSORS)
+    flush_path(part / TENSORS)
+    put_in_place(part, folder, extra)
+
+
+def new_part(folder: Path, *, make: bool = True) -> Path:
+    """Return the folder that a checkpoint is written to, made anew unless ``make`` is false."""
+    part = folder.with_name(folder.name + ".part")
+    if make:
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+    return part
+
+
+def put_in_place(part: Path, folder: Path, extra: dict[str, Any]) -> None:
+    """Add the counters to a folder whose tensors are on the disk, and give it its name."""
+    old = folder.with_name(folder.name + ".old")
     (part / COUNTERS).write_text(json.dumps(extra), encoding="utf-8")
-    for path in (part / TENSORS, part / COUNTERS, part):
+    for path in (part / COUNTERS, part):
         flush_path(path)
     # With the state in place the old one is of an earlier save that was interrupted; without it,
     # the old one is the only checkpoint and stays until the new one has its name.
@@ -61,18 +76,30 @@ def load_state(folder: Path, model: nn.Module, optimizer: torch.optim.AdamW) -> 
     Raises ``ConfigError`` when the checkpoint is damaged or belongs to other parameters.
     """
     extra = read_extra(folder)
+    tensors = _read_tensors(folder, extra.pop(FILES, None))
     try:
-        tensors = load_file(folder / TENSORS)
+        model.load_state_dict(_below(MODEL, tensors))
+    except RuntimeError as error:
+        raise ConfigError(f"{folder} was made with another model configuration: {error}") from error
+    slots = moment_slots(folder, model, optimizer, _below(OPTIMIZER, tensors))
+    restore_slots(optimizer, slots)
+    return extra
+
+
+def _read_tensors(folder: Path, files: dict[str, int] | None) -> dict[str, Tensor]:
+    """Return the whole tensors of a checkpoint; ``files`` are those of one in shards."""
+    if files is not None:
+        # Imports PyTorch's distributed checkpoints, which other runs do without.
+        from drt_engine.train.stored_shards import expect_files, read_whole
+
+        expect_files(folder, files)
+        return read_whole(folder)
+    try:
+        return load_file(folder / TENSORS)
     except (OSError, SafetensorError) as error:
         raise ConfigError(
             f"{folder / TENSORS} cannot be read: {error}; restore it, or train into another folder"
         ) from error
-    try:
-        model.load_state_dict(_below(_MODEL, tensors))
-    except RuntimeError as error:
-        raise ConfigError(f"{folder} was made with another model configuration: {error}") from error
-    restore_moments(folder, model, optimizer, _below(_OPTIMIZER, tensors))
-    return extra
 
 
 def read_extra(folder: Path) -> dict[str, Any]:
@@ -112,10 +139,10 @@ def moments_by_name(model: nn.Module, optimizer: torch.optim.AdamW) -> dict[str,
     }
 
 
-def restore_moments(
+def moment_slots(
     folder: Path, model: nn.Module, optimizer: torch.optim.AdamW, moments: Mapping[str, Tensor]
-) -> None:
-    """Give each parameter of the optimiser the moments of its own name, whatever group it is in.
+) -> dict[int, dict[str, Tensor]]:
+    """Return the moments of each parameter by its number, whatever group the optimiser has it in.
 
     Raises ``ConfigError``, which names ``folder``, for moments of a parameter that the optimiser
     does not have, of another shape than the parameter's, or incomplete: fused AdamW would read and
@@ -141,7 +168,14 @@ def restore_moments(
     for name, number in numbers.items():
         if number in slots and len(slots[number]) < len(_MOMENTS):
             raise ConfigError(f"{folder} lacks moments of {name}; train into another folder")
-    # Learning rates and decay stay those of the optimiser: they come from the configuration.
+    return slots
+
+
+def restore_slots(optimizer: torch.optim.AdamW, slots: dict[int, dict[str, Tensor]]) -> None:
+    """Give an optimiser the moments of its parameters.
+
+    Learning rates and decay stay those of the optimiser: they come from the configuration.
+    """
     optimizer.load_state_dict({**optimizer.state_dict(), "state": slots})
 
 

@@ -1,7 +1,8 @@
 """The training loop, once for all models and tasks: sample, loss, step, log, checkpoint, resume.
 
 A batch depends only on the seed, the step, and the stream state, so a resumed run sees the very
-next one. Under ``torchrun`` each rank computes some of a step's batches, and rank 0 alone writes.
+next one. Under ``torchrun`` each rank computes some of a step's batches; rank 0 alone writes, but
+for the shards of a sharded model.
 """
 
 from __future__ import annotations
@@ -22,20 +23,24 @@ from drt_engine.model.weights import save_model
 from drt_engine.progress import report
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.average import averaged
-from drt_engine.train.checkpoint import find_state, load_state, read_extra, save_state
+from drt_engine.train.checkpoint import find_state, read_extra
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.mixture import TaskMixture
-from drt_engine.train.optim import clip, make_optimizer, set_rate
+from drt_engine.train.optim import make_optimizer, set_rate
+from drt_engine.train.parallel import make_parallel
 from drt_engine.train.prefetch import Prefetcher
-from drt_engine.train.ranks import OneRank, Ranks, add_gradients
+from drt_engine.train.ranks import OneRank, Ranks
 from drt_engine.train.resume import expect_resumable, settings_of
 
 
 class Loop:
     """One training stage in its run folder; every rank has a loop of its own.
 
-    Raises ``ConfigError`` for more ranks than batches a step, or ranks whose parameters differ.
+    ``model`` is as ``config.run.parallel`` says, whole or in shards. Raises ``ConfigError`` for
+    batches that the ranks cannot share, or ranks whose parameters differ.
     """
+
+    _began = _saved = 0.0  # when a call of ``run`` and the last checkpoint were, by the clock
 
     def __init__(
         self,
@@ -47,11 +52,7 @@ class Loop:
     ) -> None:
         self.config, self.model, self.tokenizer = config, model, tokenizer
         self.ranks = ranks or OneRank()
-        if config.optim.accumulate < self.ranks.world:
-            raise ConfigError(
-                f"optim.accumulate is {config.optim.accumulate}, expected {self.ranks.world} or "
-                "more: the ranks share the batches of a step"
-            )
+        self.parallel = make_parallel(config, model, self.ranks)
         self.device = next(model.parameters()).device
         model.set_recompute(config.run.recompute)
         self.folder = config.run.out
@@ -59,12 +60,14 @@ class Loop:
         if state is not None:
             expect_resumable(state, read_extra(state).get("settings", {}), self._settings())
         self.optimizer = make_optimizer(model, config.optim)
-        self.tasks = TaskMixture(config, model.config, tokenizer, device=self.device)
+        self.tasks = TaskMixture(
+            config, model.config, tokenizer, device=self.device, ranks=self.ranks
+        )
         self.prefetcher = Prefetcher(self.tasks, config.run.workers)
         self.metrics = Metrics(self.folder)
         self.step = 0
         if state is not None:
-            extra = load_state(state, model, self.optimizer)
+            extra = self.parallel.load(state, self.optimizer)
             self.step = int(extra["step"])
             self.tasks.load(extra["tasks"])
         self._expect_equal_ranks()
@@ -80,44 +83,59 @@ class Loop:
         ``run.log_every`` steps.
         """
         last = min(until or self.config.optim.steps, self.config.optim.steps)
-        limit = self.config.run.limit_minutes
         losses: list[float] = []
-        began = saved = time.monotonic()
+        self._began = self._saved = time.monotonic()
+        whole = False
         try:
-            while self.step < last:
-                # The clock of rank 0 counts: all ranks must stop before the same step.
-                if (
-                    limit is not None
-                    and self.ranks.gather(time.monotonic() - began)[0] > limit * 60
-                ):
-                    break
-                losses.append(self._one_step())
+            while self.step < last and not self._out_of_time():
+                loss, is_due = self._one_step()
+                losses.append(loss)
                 if self.step % self.config.run.log_every == 0:
                     self._log()
-                if time.monotonic() - saved > self.config.run.minutes * 60:
+                if is_due:
                     self.save()
-                    saved = time.monotonic()
+            whole = True
         finally:
             self.prefetcher.close()
-            self.save()
+            # After a failure the other ranks may be gone, which shards cannot be saved without.
+            if whole or not self.parallel.saves_together:
+                self.save(with_model=True)
         self.ranks.gather(None)  # the next stage begins with what rank 0 has saved
         return losses
 
-    def save(self) -> None:
-        """Write the train state and the model as it would be shipped, and draw the losses.
+    def save(self, *, with_model: bool = False) -> None:
+        """Write the train state, the model as it would be shipped, and the plot of the losses.
 
-        Nothing here waits for other ranks, which may have failed.
+        The model of a sharded run only where ``with_model`` is true. Where the ranks do not save
+        together, nothing here waits for others, which may have failed.
         """
-        if self.ranks.rank:
-            return
         extra = {"step": self.step, "tasks": self.tasks.state(), "settings": self._settings()}
-        save_state(self.folder / "state", self.model, self.optimizer, extra)
-        model = self.model
+        self.parallel.save(self.folder / "state", self.optimizer, extra)
+        if with_model:
+            self.parallel.finish()
+        if with_model or not self.parallel.saves_together:
+            self._save_model()
+        if self.ranks.rank == 0 and self.metrics.path.exists():
+            plot(self.folder)
+        self._saved = time.monotonic()
+
+    def _save_model(self) -> None:
+        model = self.parallel.whole_model()
+        if model is None:
+            return
         if self.config.optim.average and self.step >= self.config.optim.steps:
             model = averaged(model, self.config.optim.average)
         save_model(model, self.tokenizer, self.folder / "model")
-        if self.metrics.path.exists():
-            plot(self.folder)
+
+    def _out_of_time(self) -> bool:
+        """Return whether the limit in minutes is over, by the clock of rank 0.
+
+        All ranks must stop before the same step.
+        """
+        limit = self.config.run.limit_minutes
+        if limit is None:
+            return False
+        return bool(self.ranks.gather(time.monotonic() - self._began)[0] > limit * 60)
 
     def _settings(self) -> dict[str, Any]:
         """Return what a resumed run is compared by."""
@@ -125,11 +143,15 @@ class Loop:
         del settings["model"]  # as it was written; compared is what it was resolved to
         return settings | settings_of(self.model.config, "model.")
 
-    def _one_step(self) -> float:
-        """Take a step on the mean gradient of ``optim.accumulate`` batches; return their loss."""
+    def _one_step(self) -> tuple[float, bool]:
+        """Take a step on the mean gradient of ``optim.accumulate`` batches; return their loss.
+
+        The second result is whether a checkpoint is due on all ranks.
+        """
         config = self.config.optim
         self.rate = set_rate(self.optimizer, config, self.step)
-        total = torch.zeros(1, dtype=torch.float64, device=self.device)
+        total = torch.zeros(2, dtype=torch.float64, device=self.device)  # loss, whether to save
+        self.parallel.begin_step()
         for part in range(config.accumulate):
             number = self.step * config.accumulate + part
             if part % self.ranks.world != self.ranks.rank:
@@ -141,18 +163,19 @@ class Loop:
                 loss, values = self.tasks.loss(self.model, drawn)
             (loss / config.accumulate).backward()
             self.metrics.add(**values)
-            total += float(loss.detach()) / config.accumulate
+            total[0] += float(loss.detach()) / config.accumulate
+        # The clock of rank 0 counts: ranks that save together must do it before the same step.
+        if self.ranks.rank == 0:
+            total[1] = time.monotonic() - self._saved > self.config.run.minutes * 60
         self.ranks.add(total)
-        add_gradients(
-            self.ranks, [p for group in self.optimizer.param_groups for p in group["params"]]
-        )
-        norm = clip(self.optimizer, config.clip)
+        self.parallel.reduce_gradients(self.optimizer)
+        norm = self.parallel.clip(self.optimizer, config.clip)
         if math.isfinite(norm):  # else the step is left out, and the norm in the log says so
             self.optimizer.step()
         self.metrics.add(norm=norm)
         self.optimizer.zero_grad(set_to_none=True)
         self.step += 1
-        return float(total)
+        return float(total[0]), bool(total[1])
 
     def _log(self) -> None:
         """Write the means over all ranks since the last line, and print them on stderr."""
@@ -185,8 +208,7 @@ class Loop:
         return f"{self.config.run.seed}/{number // parts}/{number % parts}"
 
     def _expect_equal_ranks(self) -> None:
-        sums = [float(parameter.detach().double().sum()) for parameter in self.model.parameters()]
-        states = self.ranks.gather((self.step, sums))
+        states = self.ranks.gather((self.step, self.parallel.check_sums()))
         for rank, state in enumerate(states):
             if state != states[0]:
                 raise ConfigError(

@@ -15,6 +15,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.teacher import LandmarkTeacher
+from drt_engine.train.ranks import OneRank, Ranks
 from drt_engine.train.tasks import TASKS
 from drt_engine.train.tasks.base import Task, TaskSetup
 
@@ -42,6 +43,7 @@ class TaskMixture:
         tokenizer: Tokenizer,
         *,
         device: torch.device | str = "cpu",
+        ranks: Ranks | None = None,
     ) -> None:
         self.config, self.device = config, torch.device(device)
         self.teacher: LandmarkTeacher | None = None
@@ -50,7 +52,7 @@ class TaskMixture:
             self.teacher.model.to(self.device)
         if model.architecture != "drt":
             _expect_streams(config, model.architecture)
-        setup = TaskSetup(config, model, tokenizer, self.teacher)
+        setup = TaskSetup(config, model, tokenizer, self.teacher, ranks or OneRank())
         self.tasks: dict[str, Task[Any]] = {
             name: make_task(setup)
             for name, make_task in TASKS.items()
@@ -73,10 +75,8 @@ class TaskMixture:
         return self.make(self.choose(rng), rng)
 
     def skip(self, rng: random.Random) -> None:
-        """Pass over a batch that another rank makes: only stateful tasks need to know of it."""
-        name = self.choose(rng)
-        if self.tasks[name].stateful:
-            self.tasks[name].draw(rng)
+        """Pass over a batch that another rank makes."""
+        self.tasks[self.choose(rng)].skip()
 
     def choose(self, rng: random.Random) -> str:
         """Draw the name of a task by the shares."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from drt_engine.config.train import OptimConfig
 from drt_engine.errors import ConfigError
@@ -24,15 +25,17 @@ def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
         "upper.": config.upper_scale,
         "scorer.": config.scorer_scale,
     }
-    groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+    # Scalars are always a group of their own: a sharded model has them whole.
+    groups: dict[tuple[float, float, bool], list[torch.nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(not config.only or name.startswith(config.only))
         if not parameter.requires_grad:
             continue
         scale = next((v for k, v in shares.items() if name.startswith(k)), 1.0)
-        scale = 10.0 if parameter.dim() == 0 else scale
+        is_scalar = parameter.dim() == 0
+        scale = 10.0 if is_scalar else scale
         decay = config.weight_decay if parameter.dim() > 1 else 0.0
-        groups.setdefault((scale, decay), []).append(parameter)
+        groups.setdefault((scale, decay, is_scalar), []).append(parameter)
     if not groups:
         raise ConfigError(
             f"optim.only is {list(config.only)}, expected beginnings of the names of parts"
@@ -40,7 +43,7 @@ def make_optimizer(model: nn.Module, config: OptimConfig) -> torch.optim.AdamW:
     return torch.optim.AdamW(
         [
             {"params": parameters, "weight_decay": decay, "scale": scale}
-            for (scale, decay), parameters in groups.items()
+            for (scale, decay, _), parameters in groups.items()
         ],
         lr=config.lr,
         betas=(config.betas[0], config.betas[1]),
@@ -57,6 +60,15 @@ def clip(optimizer: torch.optim.Optimizer, max_norm: float) -> float:
     """
     norms = [torch.nn.utils.clip_grad_norm_(g["params"], max_norm) for g in optimizer.param_groups]
     return float(torch.stack(norms).norm())
+
+
+def clip_by_norms(groups: Sequence[Sequence[Tensor]], norms: Tensor, max_norm: float) -> float:
+    """Do what ``clip`` does with gradients whose ``norms`` [groups] are known."""
+    scales = (max_norm / (norms + 1e-6)).clamp(max=1.0)  # as in PyTorch's clip_grad_norm_
+    for gradients, scale in zip(groups, scales, strict=True):
+        for gradient in gradients:
+            gradient.mul_(scale.to(gradient.dtype))
+    return float(norms.norm())
 
 
 def rate(config: OptimConfig, step: int) -> float:

@@ -1,6 +1,6 @@
 """Data-parallel training: the processes of ``torchrun`` share the batches of each step.
 
-Every rank holds the whole model and takes some of the ``optim.accumulate`` batches of a step; the
+Every rank takes some of the ``optim.accumulate`` batches of a step; the
 gradients are summed over the ranks. Which batches a step has does not depend on the number of
 ranks, so a run may be resumed on more or fewer of them. One rank alone needs no process group.
 """
@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from drt_engine.errors import ConfigError
 
@@ -65,18 +67,25 @@ class GroupRanks:
 
 
 @contextmanager
-def joined_ranks(device: torch.device) -> Iterator[Ranks]:
+def joined_ranks(device: torch.device, *, sharded: bool = False) -> Iterator[Ranks]:
     """Join the process group that ``torchrun`` describes in the environment, if there is one.
 
-    Raises ``ConfigError`` where the environment is incomplete or the others cannot be reached.
+    A ``sharded`` run has a group even if it is one process. Raises ``ConfigError`` where it was not
+    started by ``torchrun``, and where the environment is incomplete or the others cannot be
+    reached.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) < 2:
+    if sharded and "WORLD_SIZE" not in os.environ:
+        raise ConfigError(
+            "run.parallel is 'fsdp', but this process was not started by torchrun; start the run "
+            "with torchrun --nproc-per-node N -m drt_cli train CONFIG, or set run.parallel=ddp"
+        )
+    if not sharded and int(os.environ.get("WORLD_SIZE", "1")) < 2:
         yield OneRank()
         return
     if device.type == "cuda":
         torch.cuda.set_device(device)
     try:
-        dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+        _join_group("nccl" if device.type == "cuda" else "gloo")
     except (ValueError, RuntimeError) as error:
         raise ConfigError(
             f"WORLD_SIZE is {os.environ['WORLD_SIZE']}, but the other processes cannot be reached: "
@@ -88,11 +97,28 @@ def joined_ranks(device: torch.device) -> Iterator[Ranks]:
         dist.destroy_process_group()
 
 
+def _join_group(backend: str) -> None:
+    restarts = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    if restarts == "0" or os.environ.get("GROUP_WORLD_SIZE") != "1":
+        dist.init_process_group(backend)
+        return
+    # The store of torchrun outlives its workers: under the same names, restarted ones would find
+    # the addresses of the dead and wait for them. Only on one machine do all count alike.
+    store, rank, world = next(rendezvous("env://"))
+    store = PrefixStore(f"restart-{restarts}", store)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world)
+
+
 def rank_device(device: torch.device) -> torch.device:
     """Return the device of this process: of several CUDA devices, the one of its local rank."""
     if device.type != "cuda" or device.index is not None:
         return device
     return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+
+
+def trained_parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
+    """Return the parameters of all groups of an optimiser."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
 def add_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter]) -> None:
@@ -101,7 +127,7 @@ def add_gradients(ranks: Ranks, parameters: Sequence[nn.Parameter]) -> None:
     A parameter that no rank has a gradient for keeps none, so that the optimiser passes over it:
     ranks may have drawn different tasks, which teach different parts.
     """
-    if ranks.world == 1:
+    if ranks.world == 1 or not parameters:
         return
     present = torch.tensor([float(p.grad is not None) for p in parameters])
     # One message: all gradients behind one another, zeros where this rank has none.

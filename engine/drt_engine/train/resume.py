@@ -28,6 +28,7 @@ CHANGEABLE = frozenset(
         "run.log_every",
         "run.workers",
         "run.recompute",
+        "run.parallel",
         "start.warm_start",
         "start.model",
         "start.tokenizer",

@@ -11,17 +11,19 @@ from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ModelConfig, ReaderConfig, preset
 from drt_engine.config.train import RunConfig, StartConfig, TrainConfig
 from drt_engine.data.passkeys import symbol_tokenizer
-from drt_engine.errors import ConfigError
+from drt_engine.errors import ConfigError, EngineError
 from drt_engine.lm.build import add_retriever, load_language_model, make_model
 from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_reader
+from drt_engine.model.weights import empty_model, restore_buffers
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
 from drt_engine.train.checkpoint import find_state, read_extra
 from drt_engine.train.loop import Loop
-from drt_engine.train.ranks import Ranks, joined_ranks, rank_device
+from drt_engine.train.parallel import runs_layers_alike
+from drt_engine.train.ranks import OneRank, Ranks, joined_ranks, rank_device
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
@@ -36,7 +38,8 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     if not paths:
         raise ConfigError(f"{config_path} holds no .toml file, expected one for each stage")
     stages = [load_config(TrainConfig, path, overrides) for path in paths]
-    with joined_ranks(device(stages[0].run)) as ranks:
+    sharded = any(stage.run.parallel == "fsdp" for stage in stages)
+    with joined_ranks(device(stages[0].run), sharded=sharded) as ranks:
         for stage in stages:
             if len(stages) == 1 or not _finished(stage):
                 train_stage(stage, ranks)
@@ -53,7 +56,10 @@ def train_stage(config: TrainConfig, ranks: Ranks | None = None) -> None:
     torch.set_num_threads(config.run.threads)
     torch.manual_seed(config.run.seed)
     target = device(config.run)
-    model, tokenizer = start(config)
+    if config.run.parallel == "fsdp":
+        model, tokenizer = start_in_shards(config, ranks or OneRank(), target)
+    else:
+        model, tokenizer = start(config)
     Loop(config, model.to(target), tokenizer, ranks=ranks).run()
 
 
@@ -74,6 +80,36 @@ def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:
         _start_drt(model, config.start)
     else:
         _start_other(model, config.start)
+    add_retriever(model, tokenizer, cache=config.stream.tokens or config.run.out / "tokens")
+    return model, tokenizer
+
+
+def start_in_shards(
+    config: TrainConfig, ranks: Ranks, target: torch.device
+) -> tuple[LanguageModel, Tokenizer]:
+    """Return what ``start`` returns with the model in shards, equal to that of one process.
+
+    Rank 0 alone ever holds all parameters, in the memory of its processor, and none does where the
+    stage has a checkpoint. Its errors are raised on every rank.
+    """
+    from drt_engine.train.sharding import fill, shard_model  # imports distributed tensors
+
+    tokenizer = tokenizer_of(config)
+    model = empty_model(make_model, model_config(config, tokenizer))
+    shard_model(model, target, by_layer=runs_layers_alike(config))
+    model.to_empty(device=target)
+    restore_buffers(model)
+    if find_state(config.run.out) is None:
+        tensors, error = None, None
+        if ranks.rank == 0:
+            try:
+                tensors = start(config)[0].state_dict()
+            except EngineError as refused:
+                error = refused
+        error = ranks.gather(error)[0]
+        if error is not None:
+            raise error
+        fill(model, tensors)
     add_retriever(model, tokenizer, cache=config.stream.tokens or config.run.out / "tokens")
     return model, tokenizer
 

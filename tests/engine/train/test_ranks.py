@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,12 +15,17 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from drt_engine.config.train import TrainConfig
+from drt_engine.config.train import RunConfig, StreamConfig, TrainConfig
+from drt_engine.data import token_shards
+from drt_engine.data.token_shards import open_shards
 from drt_engine.errors import ConfigError
 from drt_engine.train.loop import Loop
 from drt_engine.train.metrics import read_metrics
+from drt_engine.train.mixture import TaskMixture
 from drt_engine.train.ranks import Ranks, joined_ranks
+from drt_engine.train.tasks.stream import TokenStream
 from tests.engine.model.factories import fresh_model
+from tests.engine.train.corpora import write_corpus
 from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config
 
 
@@ -144,3 +150,79 @@ def test_an_incomplete_environment_is_one_sentence(monkeypatch: pytest.MonkeyPat
         joined_ranks(torch.device("cpu")),
     ):
         pass
+
+
+def test_ranks_share_the_work_of_tokenising(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(token_shards, "_BATCH_CHARACTERS", 100)
+    texts = [f"{number} " + "word " * (number % 7) for number in range(60)]
+    corpus = write_corpus(tmp_path, *texts)
+    alone = open_shards(tmp_path / "alone", [corpus], TOKENIZER, shard_tokens=200)
+    encoded: dict[int, list[str]] = {}
+    lock = threading.Lock()
+
+    class Counted(type(TOKENIZER)):  # type: ignore[misc]
+        """The tokenizer of one rank, which notes its texts."""
+
+        rank = 0
+
+        def encode_batch(self, batch: list[str]) -> Any:
+            with lock:
+                encoded.setdefault(self.rank, []).extend(batch)
+            return TOKENIZER.encode_batch(batch)
+
+    def one(ranks: Ranks) -> token_shards.TokenShards:
+        tokenizer = Counted.__new__(Counted)
+        tokenizer.__dict__.update(TOKENIZER.__dict__)
+        tokenizer.rank = ranks.rank
+        root = tmp_path / "shared"
+        return open_shards(root, [corpus], tokenizer, shard_tokens=200, team=ranks)
+
+    shared = in_ranks(3, one)
+    assert sorted(text for of_rank in encoded.values() for text in of_rank) == sorted(texts)
+    sizes = {rank: sum(map(len, of_rank)) for rank, of_rank in encoded.items()}
+    assert max(sizes.values()) < 0.5 * sum(sizes.values()) and len(sizes) == 3
+    # The files are those of one process, to the last byte.
+    names = sorted(path.name for path in alone.folder.iterdir())
+    assert len(names) > 3
+    for shards in shared:
+        assert sorted(path.name for path in shards.folder.iterdir()) == names
+        assert torch.equal(shards.read(0, len(alone)), alone.read(0, len(alone)))
+    for name in names:
+        assert (shared[0].folder / name).read_bytes() == (alone.folder / name).read_bytes()
+
+
+def test_ranks_train_on_every_row_of_an_epoch_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    corpus = write_corpus(tmp_path, *(f"document {number:03}" for number in range(100)))
+    stage = TrainConfig(
+        stream=StreamConfig(share=1.0, corpus=(corpus,), chunks=1, batch=2),
+        run=RunConfig(out=tmp_path / "run"),
+    )
+    length = MODEL.chunk
+    pieces = len(open_shards(tmp_path / "run" / "tokens", [corpus], TOKENIZER)) // length
+    steps = -(-pieces // (2 * 3))  # of 3 batches of 2 rows
+
+    def one(ranks: Ranks) -> list[tuple[int, ...]]:
+        tasks = TaskMixture(stage, MODEL, TOKENIZER, ranks=ranks)
+        rows = []
+        for number in range(steps * 3):
+            before = tasks.state()["stream"]
+            if number % 3 != ranks.rank:
+                tasks.skip(random.Random(number))
+                continue
+            batch = tasks.draw(random.Random(number)).batch
+            first = (before["epoch"], before["row"])
+            rows += [(*first, at, *row) for at, row in enumerate(batch.tolist())]
+        return rows
+
+    drawn = [row for of_rank in in_ranks(3, one) for row in of_rank]
+    whole = TokenStream(
+        open_shards(tmp_path / "run" / "tokens", [corpus], TOKENIZER), length, seed=0
+    )
+    expected = [tuple(row) for row in whole.take(pieces).tolist()]
+    in_order = [row[3:] for row in sorted(drawn)][:pieces]
+    assert in_order == expected  # the rows of one process, none twice and none left out
+    assert len(drawn) == steps * 6

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -17,18 +17,23 @@ from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.batch import QuestionBatch
 from drt_engine.train.answering.losses import answer_losses
 from drt_engine.train.answering.teacher import LandmarkTeacher
+from drt_engine.train.ranks import OneRank, Ranks
 
 Batch = TypeVar("Batch")
 
 
 @dataclass(frozen=True)
 class TaskSetup:
-    """What the tasks of a stage are made of; ``teacher`` is ``None`` where no stage names one."""
+    """What the tasks of a stage are made of; ``teacher`` is ``None`` where no stage names one.
+
+    Tasks of all ranks are made at the same time, so that these can share the work.
+    """
 
     config: TrainConfig
     model: ModelConfig
     tokenizer: Tokenizer
     teacher: LandmarkTeacher | None = None
+    ranks: Ranks = field(default_factory=OneRank)
 
     def expect_reader_pass(self) -> None:
         """Raise ``ConfigError`` for a model without the parts that questions teach."""
@@ -65,6 +70,9 @@ class Task(Protocol[Batch]):
     def draw(self, rng: random.Random) -> Batch:
         """Return the next batch, on the CPU."""
         ...
+
+    def skip(self) -> None:
+        """Pass over a batch that another rank makes; a task without state has nothing to do."""
 
     def loss(
         self, model: Any, batch: Batch, generator: torch.Generator | None

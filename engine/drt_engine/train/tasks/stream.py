@@ -31,13 +31,17 @@ class StreamTask(Task[Tensor]):
         self.share = self.config.share
         run = setup.config.run
         tokens = self.config.tokens or run.out / "tokens"
-        shards = open_shards(tokens, self.config.corpus, setup.tokenizer)
+        shards = open_shards(tokens, self.config.corpus, setup.tokenizer, team=setup.ranks)
         length = self.config.chunks * setup.model.chunk
         self.stream = TokenStream(shards, length, seed=run.seed)
 
     def draw(self, rng: random.Random) -> Tensor:  # noqa: ARG002  the order is the stream's own
         """Take the next ``config.batch`` rows of the stream."""
         return self.stream.take(self.config.batch)
+
+    def skip(self) -> None:
+        """Pass over as many rows, without reading them."""
+        self.stream.skip(self.config.batch)
 
     def loss(
         self, model: LanguageModel, batch: Tensor, generator: torch.Generator | None
@@ -91,14 +95,22 @@ class TokenStream:
         """Return the next rows, [count, length]."""
         return torch.stack([self._next() for _ in range(count)])
 
+    def skip(self, count: int) -> None:
+        """Pass over the next rows."""
+        for _ in range(count):
+            self._advance()
+
     def _next(self) -> Tensor:
         offset, order = self._order
         row = self._shards.read(offset + int(order[self.state.row]) * self._length, self._length)
+        self._advance()
+        return row
+
+    def _advance(self) -> None:
         self.state = replace(self.state, row=self.state.row + 1)
-        if self.state.row == len(order):
+        if self.state.row == len(self._order[1]):
             self.state = replace(self.state, epoch=self.state.epoch + 1, row=0)
             self._order = self._shuffled(self.state.epoch)
-        return row
 
     def _shuffled(self, epoch: int) -> tuple[int, Tensor]:
         """Return where an epoch's first piece starts, and its pieces in the order of their rows."""
