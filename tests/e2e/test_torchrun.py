@@ -149,28 +149,6 @@ def test_shards_are_resumed_on_another_number_of_processes(tmp_path: Path) -> No
     expect_near_models(alone, shared)
 
 
-def test_killed_processes_with_shards_go_on_from_the_last_checkpoint(tmp_path: Path) -> None:
-    alone, shared = (stage_file(tmp_path / name) for name in ("alone", "shared"))
-    finish(start(alone, 16), alone)
-    process = start(shared, 16, *TORCHRUN, "--max-restarts=5", settings=[SHARDS])
-    state = shared.parent / "run" / "state" / "state.json"
-    for kill, least in enumerate((1, 6)):
-        # With a checkpoint at every step, one is nearly always being written.
-        deadline = time.monotonic() + 120
-        while steps_saved(state) < least and time.monotonic() < deadline:
-            time.sleep(0.01)
-        os.kill(worker_of(process.pid, rank=kill % 2), signal.SIGKILL)
-    finish(process, shared)
-    expect_near_models(alone, shared)
-
-
-def steps_saved(state: Path) -> int:
-    try:
-        return int(json.loads(state.read_text())["step"])
-    except FileNotFoundError:  # none yet, or between two names
-        return 0
-
-
 def test_shards_without_torchrun_and_refusals_of_rank_0_are_sentences(tmp_path: Path) -> None:
     stage = stage_file(tmp_path / "stage")
     process = start(stage, 1, settings=[SHARDS])
