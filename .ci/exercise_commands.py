@@ -214,7 +214,7 @@ def _keep(drt: CommandLine, document: str) -> None:
     small = _copy_of_one_document(drt)
     drt("library rebuild", DRT_LIBRARY=small)
     drt(f"library federate both.json {os.environ['DRT_LIBRARY']} {small}")
-    listed = drt.json("--library both.json --require-all library list")["documents"]
+    listed = drt.json("library list --library both.json --require-all")["documents"]
     expect(len(listed) == 7, f"library list of two: {listed}")
     drt(f"library list --library {small} --library gone.library --require-all", code=1)
     expect(drt.json("library check")["findings"] == [], "the library in the end")
