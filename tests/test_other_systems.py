@@ -25,8 +25,10 @@ from pathlib import Path
 
 for package in (drt_engine, drt, drt_cli):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        # The package mcp, where it is installed, imports what its authors need of this system.
-        if not module.name.endswith("__main__") and not module.name.startswith("drt._mcp"):
+        # The package mcp, where it is installed, imports what its authors need of this system, and
+        # PyTorch's distributed checkpoints ask for SIGKILL wherever the platform is not win32.
+        own = ("drt._mcp", "drt_engine.train.shard", "drt_engine.train.stored_shards")
+        if not module.name.endswith("__main__") and not module.name.startswith(own):
             try:
                 importlib.import_module(module.name)
             except ModuleNotFoundError as error:

@@ -76,7 +76,7 @@ from ._version import __version__
 from ._watch import Watch
 
 if typing.TYPE_CHECKING:
-    from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession
+    from ._async import AsyncAnswerStream, AsyncAssistant, AsyncSession, AsyncWriting
     from ._plugins import PluginInfo, plugins
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
@@ -96,6 +96,7 @@ __all__ = [
     "AsyncAnswerStream",
     "AsyncAssistant",
     "AsyncSession",
+    "AsyncWriting",
     "Change",
     "Citation",
     "ConfigError",
@@ -182,6 +183,7 @@ __all__ = [
 
 _LATE = {
     "AsyncAnswerStream": "_async",
+    "AsyncWriting": "_async",
     "AsyncAssistant": "_async",
     "AsyncSession": "_async",
     "PluginInfo": "_plugins",

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
 from ._assistant import Assistant, Progress, StrPath, _listed
 from ._errors import LibraryError
@@ -26,6 +26,7 @@ from ._types import (
     AskOptions,
     AskProgress,
     DocumentInfo,
+    FilterOptions,
     IngestReport,
     IngestResult,
     PartOptions,
@@ -39,6 +40,10 @@ from ._types import (
     WatchEvent,
 )
 from ._watch import Watch
+
+if TYPE_CHECKING:
+    from ._writer.results import WriterOptions, WrittenAnswer, WrittenSentence
+    from ._writer.write import Writing
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -120,6 +125,31 @@ class AsyncAnswerStream:
         return piece[0]
 
 
+class AsyncWriting:
+    """Iterates over verified sentences, once; ``result`` is None until the last one was read."""
+
+    def __init__(self, worker: _Worker, start: Callable[[], Writing]) -> None:
+        self._worker = worker
+        self._start = start
+        self._writing: Writing | None = None
+
+    @property
+    def result(self) -> WrittenAnswer | None:
+        """The whole written answer, once it is known."""
+        return None if self._writing is None else self._writing.result
+
+    def __aiter__(self) -> AsyncIterator[WrittenSentence]:
+        return self
+
+    async def __anext__(self) -> WrittenSentence:
+        if self._writing is None:
+            self._writing = await self._worker.run(self._start)
+        sentence = await self._worker.run(_next, self._writing)
+        if not sentence:
+            raise StopAsyncIteration
+        return sentence[0]
+
+
 class AsyncSession:
     """A conversation, made by ``AsyncAssistant.session``; see ``Session``."""
 
@@ -147,6 +177,12 @@ class AsyncSession:
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AsyncAnswerStream:
         """Do as ``Session.stream``; iterate with ``async for``."""
         return AsyncAnswerStream(self._worker, partial(self._session.stream, question, **options))
+
+    def write(
+        self, answer: Answer, writer: WriterOptions, **filters: Unpack[FilterOptions]
+    ) -> AsyncWriting:
+        """Do as ``Session.write``; iterate with ``async for``."""
+        return AsyncWriting(self._worker, partial(self._session.write, answer, writer, **filters))
 
     async def save(self) -> None:
         """Do as ``Session.save``."""

@@ -13,9 +13,10 @@ from tests.e2e.conftest import Drt
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
 KEYS += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read", "seconds", "model"]
+KEYS += ["unread_libraries"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
 CITATION += ["source_start", "source_end", "span_start", "span_end", "probability", "metadata"]
-CITATION += ["sentence", "handle"]
+CITATION += ["library", "sentence", "handle"]
 ANY = ("--threshold", 0)
 
 

@@ -28,6 +28,7 @@ REQUIRED = ("torch", "tokenizers", "safetensors")
 EXTRAS = {
     "pdf": ("pypdfium2", "PDF files"),
     "encodings": ("charset_normalizer", "text that is not UTF-8"),
+    "sheets": ("openpyxl", "spreadsheets (.xlsx)"),
     "plot": ("matplotlib", "drawings of training and calibration"),
     "gpu": ("triton", "kernels for a GPU"),
     "serve": ("starlette", "drt serve: HTTP, a page, chat completions"),

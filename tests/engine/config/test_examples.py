@@ -25,7 +25,7 @@ def test_it_loads(path: Path) -> None:
 
 def test_every_stage_has_a_configuration() -> None:
     stages = [path.name[0] for path in CONFIGS if path.parent.name == "drt-small-en"]
-    assert stages == ["1", "2", "3", "4", "5", "6", "7", "8"]
+    assert stages == ["1", "2", "3", "4", "5", "6", "7", "8", "9"]
 
 
 def test_each_stage_starts_from_the_model_of_the_one_before() -> None:

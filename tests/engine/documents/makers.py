@@ -219,3 +219,51 @@ def make_epub(
         **(extra or {}),
     }
     return make_zip(members, stored=["mimetype"])
+
+
+def make_xlsx(sheets: dict[str, list[list[str | float]]]) -> bytes:
+    """A workbook with the rows of each sheet by its name; texts stand in the cells themselves."""
+
+    def cell(value: str | float) -> str:
+        if isinstance(value, str):
+            return f'<c t="inlineStr"><is><t>{value}</t></is></c>'
+        return f"<c><v>{value}</v></c>"
+
+    main = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    relations = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+    package = "http://schemas.openxmlformats.org/package/2006"
+    kinds = "application/vnd.openxmlformats-officedocument.spreadsheetml"
+    numbers = range(1, len(sheets) + 1)
+    listed = "".join(
+        f'<sheet name="{name}" sheetId="{number}" r:id="rId{number}"/>'
+        for number, name in zip(numbers, sheets, strict=True)
+    )
+    targets = "".join(
+        f'<Relationship Id="rId{number}" Type="{relations}/worksheet" '
+        f'Target="worksheets/sheet{number}.xml"/>'
+        for number in numbers
+    )
+    parts = "".join(
+        f'<Override PartName="/xl/worksheets/sheet{number}.xml" '
+        f'ContentType="{kinds}.worksheet+xml"/>'
+        for number in numbers
+    )
+    members = {
+        "[Content_Types].xml": f'<Types xmlns="{package}/content-types">'
+        '<Default Extension="rels" '
+        'ContentType="application/vnd.openxmlformats-package.relationships+xml"/>'
+        f'<Override PartName="/xl/workbook.xml" ContentType="{kinds}.sheet.main+xml"/>'
+        f"{parts}</Types>",
+        "_rels/.rels": f'<Relationships xmlns="{package}/relationships">'
+        f'<Relationship Id="rId1" Type="{relations}/officeDocument" Target="xl/workbook.xml"/>'
+        "</Relationships>",
+        "xl/workbook.xml": f'<workbook xmlns="{main}" xmlns:r="{relations}">'
+        f"<sheets>{listed}</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{package}/relationships">'
+        f"{targets}</Relationships>",
+    }
+    for number, rows in zip(numbers, sheets.values(), strict=True):
+        lines = "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows)
+        sheet = f'<worksheet xmlns="{main}"><sheetData>{lines}</sheetData></worksheet>'
+        members[f"xl/worksheets/sheet{number}.xml"] = sheet
+    return make_zip(members)

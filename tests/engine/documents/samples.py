@@ -8,6 +8,7 @@ from tests.engine.documents.makers import (
     make_docx,
     make_epub,
     make_page_pdf,
+    make_xlsx,
     paragraph,
     table,
 )
@@ -200,4 +201,19 @@ class Half:
     def method(self):
         return (
 """,
+}
+
+XLSXS = {
+    "gdp.xlsx": make_xlsx(
+        {
+            "GDP": [["country", "year", "gdp"], ["Japan", 2010, 5.7], ["Norway", 2010, 0.43]],
+            "Remarks": [["All sums are estimates"]],
+        }
+    ),
+    "crew.xlsx": make_xlsx(
+        {"Crew": [["name", "post", "from"], ["Anna Voll", "cook", 1993], ["Ola", "", 1994]]}
+    ),
+    "stores.xlsx": make_xlsx(
+        {"March": [["item", "left"], ["oil", 4]], "April": [["item", "left"], ["oil", 3]]}
+    ),
 }

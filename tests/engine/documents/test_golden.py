@@ -16,7 +16,7 @@ from drt_engine.documents.formats import BUILT_IN, by_suffix
 from tests.engine.documents import samples
 
 FOLDER = Path(__file__).parent / "golden"
-MADE = {**samples.PDFS, **samples.DOCXS, **samples.EPUBS, **samples.PYTHONS}
+MADE = {**samples.PDFS, **samples.DOCXS, **samples.EPUBS, **samples.PYTHONS, **samples.XLSXS}
 NAMES = sorted([*MADE, *(path.stem for path in FOLDER.glob("*.sample"))])
 
 
@@ -42,6 +42,8 @@ def placed(name: str, folder: Path) -> Path:
 def test_a_document_is_read_as_expected(name: str, tmp_path: Path) -> None:
     if name.endswith(".pdf"):
         pytest.importorskip("pypdfium2")
+    if name.endswith(".xlsx"):
+        pytest.importorskip("openpyxl")
     expected = (FOLDER / f"{name}.expected").read_text(encoding="utf-8")
     assert shown(placed(name, tmp_path)) == expected
 

@@ -108,7 +108,7 @@ def test_every_configuration_takes_two_steps(
             model.chunk_vectors = vectors
 
     monkeypatch.setattr("drt_engine.train.run.add_retriever", add)
-    monkeypatch.setattr(Loop, "save", lambda loop: None)
+    monkeypatch.setattr(Loop, "save", lambda loop, **_: None)
     config = _small(CONFIGS[name], text, tmp_path)
     torch.manual_seed(0)
     model, tokenizer = start(config)
