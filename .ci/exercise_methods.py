@@ -188,6 +188,12 @@ async def _python_async(drt: Any, agreement: Path) -> None:
         session = await assistant.session("async")
         await session.ask(QUESTION)
         expect("".join([piece async for piece in session.stream("And when?")]) != "x", "stream")
+        writing = session.write(answer, drt.WriterOptions("http://127.0.0.1:1/v1", "m"))
+        try:
+            [sentence async for sentence in writing]
+        except drt.ConfigError as error:
+            expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
+        expect(writing.result is None, "nothing written")
         await session.save()
         await session.rename("renamed")
         expect(session.name == "renamed" and len(session.turns) == 2, "session")
