@@ -19,6 +19,7 @@ import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -151,9 +152,14 @@ def main() -> None:
     os.environ.setdefault("SOURCE_DATE_EPOCH", "1735689600")
     with tempfile.TemporaryDirectory() as folder:
         first = copy_tree(ROOT, Path(folder) / "first", names)
-        build(first, target)  # the source archive, and the wheel from it
         second = copy_tree(ROOT, Path(folder) / "a longer name for the second", names)
-        build(second, Path(folder) / "again", "--wheel")  # the wheel from the tree
+        with ThreadPoolExecutor(2) as pool:
+            builds = [
+                pool.submit(build, first, target),  # the source archive, and the wheel from it
+                pool.submit(build, second, Path(folder) / "again", "--wheel"),  # from the tree
+            ]
+        for each in builds:
+            each.result()
         wheel, again = only(target, "*.whl"), only(Path(folder) / "again", "*.whl")
         digests = [hashlib.sha256(path.read_bytes()).hexdigest() for path in (wheel, again)]
     problems = wheel_problems(wheel, names, version=version(ROOT))

@@ -15,10 +15,11 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from exercise_commands import exercise_documents, exercise_rest
+from exercise_commands import exercise_documents
 from exercise_line import CommandLine
 from exercise_methods import exercise_python
 from exercise_shared import expect
+from exercise_training import exercise_rest
 
 DEV_PACKAGES = ("pytest", "hypothesis", "ruff", "mypy", "jsonschema", "pypdfium2", "rouge_score")
 

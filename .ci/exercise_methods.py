@@ -78,12 +78,29 @@ def _python_reading(drt: Any, assistant: Any, agreement: Path) -> None:
     expect(steps[-1].fraction == 1.0 and steps[-1].tokens_per_second > 0, "progress")
     (result,) = assistant.ingest_each([agreement])
     expect(not result.document.new and result.to_dict(), "ingest_each")
+    _python_shards(drt)
     Path("python/gate.txt").write_text("The gate is locked at ten.\n")
     watched = assistant.watch("python", interval=0.05)
     event = next(watched)
     watched.close()
     expect(event.kind == "read" and event.to_dict(), f"watch: {event}")
     list(drt.Watch(assistant, [Path("python")]).poll())
+
+
+def _python_shards(drt: Any) -> None:
+    """Read into shards, which needs an extra."""
+    with drt.Assistant("shards.library") as assistant:
+        try:
+            list(assistant.ingest_shards("python", ray="local", shards=2))
+        except drt.ConfigError as error:
+            expect("drt-assistant[cluster]" in str(error), f"without its extra: {error}")
+    with drt.Assistant("python.library", threads=1, ray="local", deadline=5) as assistant:
+        try:
+            assistant.ask(QUESTION)
+        except drt.ConfigError as error:
+            expect("drt-assistant[cluster]" in str(error), f"ray without its extra: {error}")
+    step = drt.ShardsProgress(1, 2, 100, 2.0, (None,))
+    expect(step.tokens_per_second == 50, f"progress of shards: {step}")
 
 
 def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
@@ -154,8 +171,10 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect([one.to_dict() for one in library.check() + library.repair()] == [], "check, repair")
     copy = drt.Library("copied.library")
     expect(len(copy.import_archive("python.drtlib")) == 2, "import_archive")
+    _python_index(drt, library)
     both = drt.Library.federate("both.json", [library.path, copy.path])
     expect(both.several and both.location == "both.json", "federate")
+    expect(len(both.folders) == 2, f"the folders of a list: {both.folders}")
     expect(len(both.documents()) == len(copy.documents()), "libraries that overlap")
     copy.expect_one()
     copy.remove(document)
@@ -163,6 +182,8 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     with drt.Assistant([library.path, "gone.library"], threads=1) as others:
         result = others.search("notice", retriever="lexical")
         expect([one.to_dict() for one in result.unread_libraries] != [], "unread_libraries")
+        unread = others.library.unread_libraries()
+        expect(unread == result.unread_libraries, "unread_libraries of the library")
     segment = max(Path("copied.library").rglob("*.seg"), key=lambda file: file.stat().st_size)
     data = bytearray(segment.read_bytes())
     data[len(data) // 2] ^= 1
@@ -170,11 +191,32 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect([one.to_dict() for one in copy.check()], "check of a damaged library")
 
 
+def _python_index(drt: Any, library: Any) -> None:
+    """Go through the approximate index without FAISS."""
+    expect(library.index() is None and not library.remove_index(), "no index")
+    for call in (library.make_index, library.index_recall, lambda: library.set_index_probes(4)):
+        try:
+            call()
+        except drt.DrtError as error:
+            expect("faiss" in str(error) or "no approximate" in str(error), f"index: {error}")
+        else:
+            expect(False, "an index without FAISS")
+    with drt.Assistant(library.path, threads=1, approximate=True) as assistant:
+        scan = assistant.search("notice").scan
+    expect(not scan.approximate and scan.to_dict()["notes"], f"scan: {scan}")
+    expect(drt.IndexInfo("index", 1, 1, 0, 1, 1).to_dict()["lists"] == 1, "IndexInfo")
+    expect(drt.IndexRecall(1, 1, 32, 1.0, 1.0, 1.0).to_dict()["recall"] == 1, "IndexRecall")
+
+
 async def _python_async(drt: Any, agreement: Path) -> None:
     async with drt.AsyncAssistant("async.library", threads=1) as assistant:
         document = await assistant.ingest(agreement)
         expect((await assistant.ingest_many([agreement])).documents, "ingest_many")
         expect([one async for one in assistant.ingest_each([agreement])], "ingest_each")
+        try:
+            [one async for one in assistant.ingest_shards([agreement], shards=2)]
+        except drt.ConfigError as error:
+            expect("without shards" in str(error), f"ingest_shards: {error}")
         answer = await assistant.ask(QUESTION)
         expect(ANSWER in answer.text, f"ask: {answer}")
         expect([one async for one in assistant.ask_many([QUESTION])], "ask_many")
@@ -226,7 +268,10 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     config = CONFIG.format(tokenizer=tokenizer).replace("corpus.jsonl", "corpus-p.jsonl")
     Path("python.toml").write_text(config.replace('"tiny"', '"python-tiny"'))
     Path("python-study.toml").write_text(STUDY.replace('"study"', '"python-study"'))
-    expect(drt.study("python-study.toml", only=["tiny"])["rows"][0]["cells"], "study")
+    expect(
+        drt.study("python-study.toml", only=["tiny"], results="python.json")["rows"][0]["cells"],
+        "study",
+    )
     traced = drt.trace_stream("python-corpus.txt", tokens=300, threads=1)
     expect(drt.stream_view(traced) and drt.stream_view(traced, "html"), "trace_stream")
     run = drt.train("python.toml", ["optim.steps=2"])

@@ -17,7 +17,7 @@ def name_variables(command: click.Command, prefix: str) -> click.Command:
         spelt = next((name for name in option.opts if name.startswith("--")), "")
         plain = spelt.lstrip("-").replace("-", "_")
         if plain and plain != option.name:
-            option.envvar = f"{prefix}_{plain}".upper()
+            option.envvar = f"{prefix}_{plain}".upper().replace("-", "_")
             option.allow_from_autoenv = False
     if isinstance(command, click.Group):
         for name, below in command.commands.items():

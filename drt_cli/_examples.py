@@ -20,6 +20,7 @@ EXAMPLES = {
     "eval passkey": "drt eval passkey --model runs/passkey/2/model --lengths 4k,64k,1m",
     "eval ppl": "drt eval ppl corpus.jsonl --length 16k",
     "eval summary": "drt eval summary summaries.jsonl",
+    "eval summary-lm": "drt eval summary-lm summaries.jsonl --model runs/summaries/drt-x1-1/model",
     "eval calibrate": "drt eval calibrate --qa questions.jsonl --docs handbook.md",
     "bench": "drt bench ingest",
     "formats": "drt formats",

@@ -12,12 +12,19 @@ import threading
 from ._errors import INTERRUPTED
 
 PATIENCE = 1.5  # seconds from Ctrl-C until the process ends whatever it does
+_patience = PATIENCE
 _last: threading.Timer | None = None
 
 
 def install() -> None:
     """Let Ctrl-C raise ``KeyboardInterrupt``, and a second one end the process at once."""
     signal.signal(signal.SIGINT, _interrupted)
+
+
+def allow(seconds: float) -> None:
+    """Give the work more time from Ctrl-C on, where it has other processes to end."""
+    global _patience
+    _patience = seconds
 
 
 def forgive() -> None:
@@ -30,7 +37,7 @@ def forgive() -> None:
 def _interrupted(_number: int, _frame: object) -> None:
     global _last
     signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
-    _last = threading.Timer(PATIENCE, os._exit, [INTERRUPTED])
+    _last = threading.Timer(_patience, os._exit, [INTERRUPTED])
     _last.daemon = True
     _last.start()
     raise KeyboardInterrupt

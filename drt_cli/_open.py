@@ -29,7 +29,8 @@ def open_source(source: str, page: int | None) -> None:
         raise CliError(f"{source} is not there any more; read the document again where it is now.")
     command = opener(file, page)
     if command is None:
-        os.startfile(file)  # type: ignore[attr-defined]  # Windows only, which has no command
+        if sys.platform == "win32":  # which has no command
+            os.startfile(file)
         return
     try:
         subprocess.Popen(

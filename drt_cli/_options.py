@@ -31,6 +31,7 @@ class Settings:
 
     library: tuple[str, ...] = ()
     require_all: bool = False
+    approximate: bool = False
     model: str = "drt-small-en"
     device: str = "auto"
     threads: int | None = None
@@ -57,7 +58,7 @@ class Settings:
             require_all=self.require_all,
         )
 
-    def assistant(self) -> Assistant:
+    def assistant(self, *, ray: str | None = None, deadline: float | None = None) -> Assistant:
         """Return an assistant on the library; it loads its model when it is first needed."""
         from drt import Assistant
 
@@ -70,6 +71,9 @@ class Settings:
             lock_timeout=self.lock_timeout,
             log=self.log_path() if self.log else None,
             require_all=self.require_all,
+            approximate=self.approximate,
+            ray=ray,
+            deadline=deadline,
         )
 
     def runtime(self) -> dict[str, Any]:
@@ -117,7 +121,7 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
         option(
             "--library",
             metavar="DIR",
-            type=LibraryType(),
+            type=LibraryType(readable=False),  # opening it says what is wrong
             multiple=True,
             help="Library folder (or DRT_LIBRARY; default under the data directory); repeated, or"
             " with a list file, several are read as one.",
@@ -127,6 +131,12 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             is_flag=True,
             default=None,
             help="Fail if one of several libraries cannot be read, instead of leaving it out.",
+        ),
+        option(
+            "--approximate/--exact",
+            default=None,
+            help="Let questions of a whole library scan only what its approximate index (drt"
+            " library index) has near them, or everything.  [default: exact]",
         ),
         option("--model", metavar="NAME|DIR", help="Model, by name or folder."),
         option("--device", type=click.Choice(["auto", "cpu", "cuda"]), help="Where to compute."),

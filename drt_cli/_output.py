@@ -6,19 +6,19 @@ terminal through ``_layout.py``, which wraps it.
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
 from ._errors import report
 from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
-from ._text import marked, one_line, printable, shortened
+from ._text import json_text, marked, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,9 +32,12 @@ if TYPE_CHECKING:
         IngestProgress,
         IngestReport,
         IngestResult,
+        Library,
+        ScanInfo,
         SearchHit,
         SearchResult,
         Summary,
+        UnreadLibrary,
     )
 
 NOT_FOUND = "The document does not say."
@@ -50,12 +53,12 @@ READING_CONTINUES = "what was read is kept, and reading the same file again cont
 
 def print_json(value: Any) -> None:
     """Print one JSON object."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    click.echo(json_text(value, indent=2))
 
 
 def print_line(value: Any) -> None:
     """Print one JSON object on a line of its own, at once."""
-    click.echo(json.dumps(value, ensure_ascii=False))
+    click.echo(json_text(value))
     sys.stdout.flush()
 
 
@@ -113,8 +116,11 @@ def _shown(value: Any) -> str:
 
 
 def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
-    """Return title, page, section or line, handle and probability, on one line."""
-    parts = [one_line(citation.title)]
+    """Return title, page, section or line, handle and probability, on one line.
+
+    Of several libraries, it names the one that the document is in.
+    """
+    parts = [_title(citation)]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
     # A heading path mostly begins with the title, which stands there already.
@@ -131,13 +137,38 @@ def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
     return ", ".join(parts)
 
 
+def _title(citation: Citation | SearchHit) -> str:
+    """Return the title of a document; of several libraries, with the one that it is in."""
+    title = one_line(citation.title)
+    return f"{title} ({one_line(_name(citation.library))})" if citation.library else title
+
+
+def _name(folder: str) -> str:
+    """Return the shortest end of a library's path that no other of the libraries asked has."""
+    context = click.get_current_context(silent=True)
+    settings = context.obj if context is not None else None
+    folders = _folders(settings) if isinstance(settings, Settings) else ()
+    others = [other.parts for other in folders if str(other) != folder]
+    parts = PurePath(folder).parts
+    for count in range(1, len(parts)):
+        if parts[-count:] not in [other[-count:] for other in others]:
+            return str(PurePath(*parts[-count:]))
+    return folder
+
+
+@cache
+def _folders(settings: Settings) -> tuple[PurePath, ...]:
+    """Return the folders of all libraries that are asked."""
+    return tuple(settings.open_library().folders)
+
+
 def print_citation(citation: Citation, number: int | None = None) -> None:
     """Print a quote, its place, and the sentence around it with the quote marked."""
     label = "" if number is None else f"[{number}] "
     if citation.metadata is not None:
         name, _, value = citation.metadata.partition(": ")
         say(one_line(value), bold=True)
-        say(f"  {label}{one_line(citation.title)}, {name} in the file's metadata, not in its text")
+        say(f"  {label}{_title(citation)}, {name} in the file's metadata, not in its text")
         return
     begin, end = marks()
     if citation.span == citation.quote:
@@ -187,10 +218,31 @@ def print_answer(answer: Answer) -> None:
 
 
 def note_unread(result: Answer | AllAnswers | SearchResult | Summary) -> None:
-    """Say on stderr which of several libraries a result was made without, and why."""
-    for entry in result.unread_libraries:
+    """Say on stderr which of several libraries a result was made without, and why.
+
+    And why it is exact where it might have been approximate.
+    """
+    _note_unread(result.unread_libraries)
+    scan: ScanInfo | None = getattr(result, "scan", None)  # a summary has none
+    for reason in scan.notes if scan is not None else ():
+        click.echo(f"drt: scanned in full: {printable(reason)}", err=True)
+
+
+def note_unread_libraries(library: Library) -> None:
+    """Say on stderr which of several libraries are not listed, and why."""
+    _note_unread(library.unread_libraries())
+
+
+def _note_unread(libraries: Iterable[UnreadLibrary]) -> None:
+    for entry in libraries:
         text = f"without the library at {entry.library}: {entry.reason}"
         click.echo(f"drt: {printable(text)}", err=True)
+
+
+def print_scan(scan: ScanInfo | None) -> None:
+    """Print that a result is approximate, if it is."""
+    if scan is not None and scan.approximate:
+        say(f"approximate: {scan.probed_lists:,} of {scan.lists:,} lists of landmarks were scanned")
 
 
 def stored_text(answer: str, state: str, citations: Sequence[Citation]) -> str:
@@ -231,39 +283,42 @@ def print_evidence(answer: Answer) -> None:
         else:
             print_citation(citation, number)
     click.echo(f"\nconfidence {answer.confidence:.2f}")
+    print_scan(answer.scan)
     if answer.hint:
         say(printable(answer.hint))
 
 
-def read_paths(
-    assistant: Assistant,
-    paths: Sequence[str],
+def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
+    """Read paths with progress on a terminal; say on stderr what was not read and why."""
+    with progress_bar(settings) as progress:
+        reading = assistant.ingest_each(paths, progress=progress)
+        return collect(reading, settings, progress=progress)
+
+
+def collect(
+    reading: Iterator[IngestResult],
     settings: Settings,
     *,
-    tags: Sequence[str] = (),
-    workers: int | None = None,
+    progress: Bar | None = None,
     show: Callable[[DocumentInfo], None] | None = None,
 ) -> IngestReport:
-    """Read paths with progress on a terminal; say on stderr what was not read and why.
+    """Report results as they come, on stderr what was not read and why; return what they were.
 
-    ``workers`` are those of ``ingest_each``. ``show`` gets every document as soon as it is read.
-    What was read until an interruption is in the ``report`` of the ``Interrupted`` that is raised
-    then.
+    ``show`` gets every document as soon as it is read. What was read until an interruption is in
+    the ``report`` of the ``Interrupted`` that is raised then.
     """
     from drt import IngestReport
 
     results: list[IngestResult] = []
     try:
-        with progress_bar(settings) as progress:
-            options: dict[str, Any] = {"tags": tags, "workers": workers, "progress": progress}
-            for result in assistant.ingest_each(paths, **options):
-                results.append(result)
-                if progress is not None:
-                    progress.clear()
-                if result.error is not None:
-                    report(str(result.error))
-                elif result.document is not None and show is not None:
-                    show(result.document)
+        for result in reading:
+            results.append(result)
+            if progress is not None:
+                progress.clear()
+            if result.error is not None:
+                report(str(result.error))
+            elif result.document is not None and show is not None:
+                show(result.document)
     except KeyboardInterrupt:
         read = sum(result.document is not None for result in results)
         note_interrupted(settings, read)
@@ -327,16 +382,22 @@ def note_skipped(
 
 def _unknown_files(names: Sequence[str], count: int) -> str:
     """Return the sentence about ``count`` files that no reader knows, of which some have names."""
-    why = "no reader knows its type" if count == 1 else "no reader knows their types"
+    reason = "no reader knows its type" if count == 1 else "no reader knows their types"
     shown: list[str] = []
     for name in names:
         if len(", ".join([*shown, name])) > NAMES_CHARACTERS and shown:
             break
         shown.append(shortened(name, NAMES_CHARACTERS))
     if not shown:
-        return f"Passed over: {counted(count, 'file')} ({why})"
+        return f"Passed over: {counted(count, 'file')} ({reason})"
     unnamed = count - len(shown)
-    return f"Passed over: {', '.join(shown)}{f' and {unnamed:,} more' * bool(unnamed)} ({why})"
+    return f"Passed over: {', '.join(shown)}{f' and {unnamed:,} more' * bool(unnamed)} ({reason})"
+
+
+class Bar(Protocol):
+    """What shows progress, and makes room for a line."""
+
+    def clear(self) -> None: ...
 
 
 class Progress:
@@ -391,3 +452,20 @@ def progress_bar(settings: Settings) -> Iterator[Progress | None]:
         yield progress
     finally:
         progress.close()
+
+
+@contextmanager
+def step_bar(settings: Settings) -> Iterator[Callable[[str, int, int], None] | None]:
+    """Yield a callback that draws a bar for steps by name, or None off a terminal."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from tqdm import tqdm
+
+    with tqdm(bar_format="{desc} {percentage:3.0f}% |{bar}|", leave=False) as bar:
+
+        def show(step: str, done: int, total: int) -> None:
+            bar.total, bar.n = total, done
+            bar.set_description_str(step)
+
+        yield show

@@ -22,6 +22,7 @@ Value = str | int | float | bool | list[str]
 GLOBAL = (
     "library",
     "require-all",
+    "approximate",
     "model",
     "device",
     "threads",

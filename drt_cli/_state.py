@@ -52,7 +52,8 @@ def this_terminal() -> str:
     session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()
     for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(AttributeError, OSError, ValueError):
-            return f"{os.ttyname(stream.fileno())} {session}"  # type: ignore[union-attr]
+            if sys.platform != "win32" and stream is not None:
+                return f"{os.ttyname(stream.fileno())} {session}"
     return f"- {session}"
 
 

@@ -1,12 +1,13 @@
 """Document text for human eyes: control characters escaped, white space folded, quotes marked.
 
-And for what else text is written to: tables and Markdown. JSON never passes through here: it
-carries the text as it is.
+And for what else text is written to: tables, Markdown, and JSON, whose values stay as they are.
 """
 
 from __future__ import annotations
 
+import json
 import re
+from typing import Any
 
 # C0 and C1 controls can drive a terminal; bidirectional controls can show text in another order.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -17,6 +18,15 @@ _STRUCTURE = re.compile(r"\s|[#|>]|[*+-]\s|\d+[.)]\s|```")
 def printable(text: str) -> str:
     """Return ``text`` with every control character but tab and newline as an escape."""
     return _UNSAFE.sub(lambda found: found.group().encode("unicode_escape").decode(), text)
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Return JSON with what could drive a terminal as escapes of JSON, which are the same values.
+
+    JSON itself escapes C0 controls only.
+    """
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return _UNSAFE.sub(lambda unsafe: f"\\u{ord(unsafe.group()):04x}", text)
 
 
 def one_line(text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -11,16 +11,30 @@ import click
 from ._errors import report
 from ._options import Settings
 from ._output import note, place, print_answer, print_json, print_line, say
-from ._text import one_line, printable
+from ._text import markdown, one_line
 
 if TYPE_CHECKING:
-    from drt import WriterOptions, Writing, WrittenAnswer
+    from drt import (
+        Citation,
+        WriterOptions,
+        Writing,
+        WrittenAnswer,
+        WrittenSentence,
+        WrittenText,
+    )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 KEY = "DRT_WRITER_KEY"
 # Options of a question that say what of the library a writer may be sent.
 FILTERS = ("documents", "section", "types", "tags", "since", "pages")
+SUPPORT = {
+    "written": "every sentence is supported",
+    "partly": "some sentences are supported",
+    "unsupported": "no sentence is supported",
+    "no answer": "the passages hold no answer",
+    "failed": "it failed",
+}
 HEADS = {
     "no answer": "The writer finds no answer in the passages.",
     "unsupported": "The passages support no sentence of the writer.",
@@ -78,8 +92,7 @@ def print_writing(writing: Writing, settings: Settings, *, as_json: bool, as_lin
         if as_lines:
             print_line({"type": "sentence", **sentence.to_dict()})
         elif not as_json:
-            mark = "" if sentence.supported else f" [unsupported: {sentence.problem}]"
-            say(printable(f"{one_line(sentence.text)}{mark}"))
+            say(_marked(sentence))
     result = writing.result
     assert result is not None
     if result.problem:
@@ -93,14 +106,57 @@ def print_writing(writing: Writing, settings: Settings, *, as_json: bool, as_lin
     return result.state != "failed"
 
 
+def marked_sentences(writing: WrittenText) -> str:
+    """Return what was written on one line, what is not supported marked with the reason."""
+    return " ".join(map(_marked, writing.sentences))
+
+
+def head_of(writing: WrittenText) -> str:
+    """Return who wrote, and how far the passages support it."""
+    writer = one_line(f"{writing.model or '-'} at {writing.host}")
+    support = one_line(writing.problem).rstrip(".") or SUPPORT[writing.state]
+    return f"Written by {writer}: {support}."
+
+
+def _marked(sentence: WrittenSentence) -> str:
+    mark = "" if sentence.supported else f" [unsupported: {sentence.problem}]"
+    return one_line(f"{sentence.text}{mark}")
+
+
+def print_stored(writing: WrittenText) -> None:
+    """Print what a turn of a conversation keeps of a writer, with its sources."""
+    say(head_of(writing))
+    if writing.sentences:
+        say(marked_sentences(writing))
+    _print_numbered(writing.sources)
+
+
+def written_markdown(writing: WrittenText | None) -> list[str]:
+    """Return lines of Markdown of what a writer wrote, to stand before drt's own answer."""
+    if writing is None:
+        return []
+    lines = [markdown(head_of(writing)), ""]
+    if writing.sentences:
+        lines += [markdown(marked_sentences(writing)), ""]
+    for number, citation in sorted(writing.sources.items()):
+        source = f"{place(citation, share=False)}: {citation.quote}"
+        lines.append(f"- [{number}] {markdown(source)}")
+    lines += [""] if writing.sources else []
+    return [*lines, "Quotes:", ""]
+
+
+def _print_numbered(sources: Mapping[int, Citation]) -> None:
+    for number, citation in sorted(sources.items()):
+        say(f"[{number}] {place(citation, share=False)}")
+        say(f"  {one_line(citation.quote)}", hanging=2)
+
+
 def _print_sources(result: WrittenAnswer) -> None:
     if result.state in HEADS:
         say(HEADS[result.state], bold=True)
     if result.sources:
         click.echo()
-    for number, citation in sorted(result.sources.items()):
-        say(f"[{number}] {place(citation, share=False)}")
-        say(f"  {one_line(citation.quote)}", hanging=2)
+    _print_numbered(result.sources)
     if result.sentences or result.state in HEADS:
         click.echo("\nQuotes:")
     print_answer(result.answer)

@@ -6,7 +6,9 @@ import fcntl
 import gc
 import os
 import random
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 # Bytecode is kept even where the environment forbids it. Without it each worker, and each of many
@@ -17,11 +19,17 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 
+from tests.forks import Forks  # noqa: E402
+
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
+UNTOUCHED = "handbook.untouched"  # the folder of a library
 
 # Slow machines are no failure.
 hypothesis.settings.register_profile("drt", deadline=None)
 hypothesis.settings.load_profile("drt")
+
+# Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
+gc.disable()
 
 # Processes that run tests side by side would wait for each other's threads.
 if "PYTEST_XDIST_WORKER" in os.environ:
@@ -29,10 +37,10 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 
 def pytest_collection_finish() -> None:
-    """Leave the modules out of each search for garbage: torch alone makes 250,000 objects."""
-    gc.collect()
+    """Leave the modules out of each search for garbage."""
     gc.freeze()
     gc.set_threshold(50_000)
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:
@@ -52,10 +60,18 @@ def seeds() -> None:
 
 
 @pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """What forks processes that have imported torch."""
+    made = Forks()
+    yield made
+    made.close()
+
+
+@pytest.fixture(scope="session")
 def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library with the handbook, read by the shipped model: once for all processes of a run.
 
-    Tests may ask it; one that writes takes a copy.
+    Tests may ask it; one that writes copies ``untouched_handbook_library``.
     """
     folder = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
@@ -69,5 +85,12 @@ def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
             unfinished = folder / "handbook.unfinished"
             with Assistant(unfinished) as assistant:
                 assistant.ingest(HANDBOOK)
+            shutil.copytree(unfinished, folder / UNTOUCHED)
             unfinished.rename(library)
     return library
+
+
+@pytest.fixture(scope="session")
+def untouched_handbook_library(handbook_library: Path) -> Path:
+    """The same library, opened by nobody: SQLite may remove files of an open one as they are copied."""
+    return handbook_library.parent / UNTOUCHED

@@ -24,7 +24,7 @@ NAMES: dict[Any, tuple[str, ...]] = {
         *("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK", "O_DIRECTORY", "O_PATH"),
         *("fork", "wait4", "wait3", "pread", "preadv", "pwrite", "pwritev", "statvfs", "mkfifo"),
         *("getuid", "geteuid", "getgid", "getpgid", "setsid", "killpg", "fchmod", "chown"),
-        *("sched_getaffinity", "sched_setaffinity", "nice", "getloadavg"),
+        *("sched_getaffinity", "sched_setaffinity", "nice", "getloadavg", "O_ACCMODE"),
     ),
     signal: (
         *("SIGKILL", "SIGXCPU", "SIGPIPE", "SIGHUP", "SIGALRM", "SIGUSR1", "SIGSTOP", "SIGCONT"),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+import itertools
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -19,3 +20,16 @@ def sampled(cases: Iterable[Any], quick: Container[int], *, unpack: bool = False
         )
         for number, case in enumerate(cases)
     ]
+
+
+def crossed(*axes: Sequence[Any]) -> list[Any]:
+    """Return all combinations of several values, slow but for a few that have every value.
+
+    Those are the first values together, the second ones, and so on; a shorter axis begins again.
+    """
+    longest = max(len(axis) for axis in axes)
+    quick = {tuple(number % len(axis) for axis in axes) for number in range(longest)}
+    positions = list(itertools.product(*(range(len(axis)) for axis in axes)))
+    cases = [tuple(axis[at] for axis, at in zip(axes, place, strict=True)) for place in positions]
+    chosen = {number for number, place in enumerate(positions) if place in quick}
+    return sampled(cases, chosen, unpack=True)

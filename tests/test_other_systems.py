@@ -14,11 +14,18 @@ import pytest
 from drt_engine import files
 from drt_engine.store.filesystem.disk import open_plain
 from tests import model_folder
+from tests.forks import Forks
 from tests.hidden_system import portalocker
 
-HIDDEN = Path(__file__).with_name("hidden_system.py")
-# One process for all of it: each imports torch.
+# The packages are imported anew, by a process that has imported torch.
 CODE = """
+import subprocess
+import sys
+from tests.hidden_system import hide
+
+for name in [name for name in sys.modules if name.partition(".")[0].startswith("drt")]:
+    del sys.modules[name]
+hide()
 import importlib, pkgutil, sys, time
 import drt, drt_cli, drt_engine
 from pathlib import Path
@@ -55,20 +62,15 @@ with drt.Assistant(folder / "b.library", model=model, threads=1) as other:
 """
 
 
-def test_documents_are_read_asked_checked_exported_and_removed(tmp_path: Path) -> None:
+def test_documents_are_read_asked_checked_exported_and_removed(
+    tmp_path: Path, forks: Forks
+) -> None:
     (tmp_path / "notes.txt").write_text("The bell of the chapel is rung at noon.\n")
     (tmp_path / "page.html").write_text("<h1>Rules</h1><p>The gate is locked at nine.</p>")
     (tmp_path / "broken.docx").write_bytes(b"PK\x03\x04 and no more")
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
         archive.writestr("crew.csv", "name,post\nIda Holm,captain\n")
-    ended = subprocess.run(
-        [sys.executable, HIDDEN, CODE, str(model_folder.model_folder()), str(tmp_path)],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )
+    ended = forks.run(CODE, model_folder.model_folder(), tmp_path, timeout=300)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     lines = ended.stdout.splitlines()
     assert "read 3 0" in lines and "check []" in lines and "left 2" in lines, ended.stdout
@@ -153,3 +155,15 @@ def test_macos_writes_through_the_memory_of_the_disk(
     files.flush_path(tmp_path / "a")
     files.flush_path(tmp_path)
     assert calls == ([51, "fsync"] * 2 if refused else [51, 51])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_types_fit_systems_that_are_not_here(platform: str) -> None:
+    """What a system's Python lacks is an error of its types: calls, flags, signals, modules."""
+    pytest.importorskip("mypy")
+    root = Path(__file__).parents[1]
+    command = [sys.executable, "-m", "mypy", "--platform", platform]
+    command += ["--cache-dir", str(root / ".mypy_cache" / platform)]
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr

@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import ast
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.forks import Forks
+
 ROOT = Path(__file__).parents[1]
 SOURCES = ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli")
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "runpy"}
 NETWORK = {"socket", "http", "urllib.request", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
+# What opens a socket when it is asked to by name, and imports no other of these.
+ONLINE = {
+    "engine/drt_engine/cluster/connection.py": "socket",  # whether a Ray cluster answers
+    "engine/drt_engine/cluster/shard_reader.py": "socket",  # a worker's host name
+    "sdk/drt/_writer/endpoint.py": "socket",  # ends the connection to a writer
+}
 CALLS = {"eval", "exec", "__import__"}
 METHODS = {"torch.load", "torch.save", "os.system", "os.popen"}
+# A file without any of this has nothing to be found.
+NAMES = "|".join(re.escape(name) for name in sorted(MODULES | NETWORK | METHODS))
+SUSPICIOUS = re.compile(rf"\b(?:{NAMES})\b|\b(?:{'|'.join(sorted(CALLS))})\(|\bshell=")
 
 
 def found_in(file: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+    text = file.read_text(encoding="utf-8")
+    if not SUSPICIOUS.search(text):
+        return
+    for node in ast.walk(ast.parse(text)):
         where = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
+                if name == ONLINE.get(file.relative_to(ROOT).as_posix()):
+                    continue
                 if name.split(".")[0] in MODULES | NETWORK or name in NETWORK:
                     yield f"{where} imports {name}"
         elif isinstance(node, ast.Call):
@@ -81,11 +96,6 @@ assert seen == ["socket.__new__"], seen
 """
 
 
-def test_no_socket_is_opened_by_anything_offline(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WATCHED, str(tmp_path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+def test_no_socket_is_opened_by_anything_offline(tmp_path: Path, forks: Forks) -> None:
+    done = forks.run(WATCHED, tmp_path, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")

@@ -36,10 +36,12 @@ HOOKS = {
 
 def definitions(tree: ast.AST) -> Iterator[tuple[str, bool]]:
     """Yield the names of functions, methods and classes, and whether a decorator registers them."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            calls = [d for d in node.decorator_list if isinstance(d, ast.Call | ast.Attribute)]
-            yield node.name, bool(calls)
+    for part in ("body", "orelse", "handlers", "finalbody"):  # expressions define nothing
+        for node in getattr(tree, part, ()):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                calls = [d for d in node.decorator_list if isinstance(d, ast.Call | ast.Attribute)]
+                yield node.name, bool(calls)
+            yield from definitions(node)
 
 
 def test_every_function_and_class_is_used() -> None:

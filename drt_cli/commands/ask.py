@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from drt_cli._conversation import save_conversation
-from drt_cli._errors import DONE, FAILED, PARTLY, CliError, report
+from drt_cli._asking import AnswerForm, Asking
+from drt_cli._errors import DONE, FAILED, PARTLY, CliError
 from drt_cli._input import read_line
 from drt_cli._options import (
     Settings,
@@ -20,23 +19,12 @@ from drt_cli._options import (
     retrieval_options,
     with_global_options,
 )
-from drt_cli._output import (
-    counted,
-    note_unread,
-    print_answer,
-    print_evidence,
-    print_json,
-    print_line,
-    print_place,
-    read_paths,
-    say,
-)
-from drt_cli._state import remember
-from drt_cli._text import one_line, printable
-from drt_cli._writing import FILTERS, chosen_writer, print_writing, writer_options
+from drt_cli._output import read_paths, say
+from drt_cli._text import printable
+from drt_cli._writing import chosen_writer, writer_options
 
 if TYPE_CHECKING:
-    from drt import AllAnswers, Answer, AnswerStream, DocumentInfo, Trace
+    from drt import DocumentInfo
 
 
 @with_global_options()
@@ -98,82 +86,66 @@ def command(
     Example: drt ask "How long is the notice period?" contract.pdf
     """
     from_stdin = question == "-"
-    _check(stream=stream, from_stdin=from_stdin, as_json=as_json, as_lines=as_lines)
-    if every_place and (session or explain or stream or writer or options["mode"] != "quote"):
-        raise click.UsageError(
-            "--all has no --session, --explain, --stream, --writer or --mode free."
-        )
-    if as_markdown and (stream or as_json or as_lines or every_place or writer):
-        raise click.UsageError(
-            "--markdown prints whole answers as text; use it without --stream, --json, --jsonl,"
-            " --all and --writer."
-        )
+    form = AnswerForm(
+        stream=stream,
+        every_place=every_place,
+        explain=explain,
+        as_markdown=as_markdown,
+        as_json=as_json,
+        as_lines=as_lines,
+    )
+    _check(form, from_stdin=from_stdin, session=session, writer=writer, mode=options["mode"])
     if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
     if writer is not None and stream:
         raise click.UsageError("--writer prints its sentences as they come; leave out --stream.")
-    written_by = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
+    writer_chosen = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
     questions = _questions() if from_stdin else iter([question])
     first = next(questions, None)
     if first is None:
         raise CliError("there is no question on standard input; write one a line.")
-    from drt import write
-
     with settings.assistant() as assistant:
         reading = read_paths(assistant, paths, settings) if paths else None
         if reading is not None and not reading.documents:
             return FAILED
-        if session:  # restoring one loads a model
+        if session is not None:  # restoring one loads a model
             assistant.library.expect_documents()
         selected: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
         options["documents"] = selected or None
         # A conversation is saved when its answer is printed: saving may have to wait.
-        conversation = assistant.session(session, autosave=False) if session else None
-        asker = conversation or assistant
-        unsaved: str | None = None
-        failed = False  # whether a writer failed
+        conversation = assistant.session(session, autosave=False) if session is not None else None
+        asking = Asking(settings, assistant, conversation, writer_chosen, form, options)
         for number, text in enumerate(chain([first], questions)):
             if from_stdin and not as_lines:
                 say(f"{'' if number == 0 else chr(10)}> {printable(text)}", bold=True)
-            if every_place:
-                answers = assistant.ask_all(text, **options)
-                _print_all(answers, as_json=as_json, as_lines=as_lines)
-                note_unread(answers)
-                remember(assistant.library, text, answers.citations)
-                continue
-            if written_by is not None:
-                answer = asker.ask(text, **options)
-                filters = {name: options[name] for name in FILTERS}
-                writing = (
-                    write(assistant, answer, written_by, **filters)
-                    if conversation is None
-                    else conversation.write(answer, written_by, **filters)
-                )
-                failed |= not print_writing(writing, settings, as_json=as_json, as_lines=as_lines)
-            elif stream:
-                answer = _print_stream(asker.stream(text, **options), as_lines=as_lines)
-            else:
-                answer = asker.ask(text, **options)
-                _print_whole(answer, as_json=as_json, as_lines=as_lines, as_markdown=as_markdown)
-            note_unread(answer)
-            remember(assistant.library, text, answer.citations)
-            if explain and answer.trace is not None:
-                _print_trace(answer.trace, on_stderr=as_json or as_lines)
-            unsaved = save_conversation(conversation) if conversation is not None else None
-            if unsaved is not None:
-                report(unsaved)
+            asking.ask(text)
     unread = reading is not None and reading.failures
-    return PARTLY if unread or unsaved is not None or failed else DONE
+    return PARTLY if unread or asking.writer_failed or not asking.saved else DONE
 
 
-def _check(*, stream: bool, from_stdin: bool, as_json: bool, as_lines: bool) -> None:
-    if as_json and as_lines:
+def _check(
+    form: AnswerForm, *, from_stdin: bool, session: str | None, writer: str | None, mode: str
+) -> None:
+    """Raise ``UsageError`` for options that exclude each other."""
+    if form.as_json and form.as_lines:
         raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
-    if as_json and (stream or from_stdin):
+    if form.as_json and (form.stream or from_stdin):
         conflict = (
-            "--stream prints text as it comes" if stream else "several questions have answers"
+            "--stream prints text as it comes" if form.stream else "several questions have answers"
         )
         raise click.UsageError(f"{conflict} and --json prints one object; use --jsonl.")
+    excluded = session is not None or form.explain or form.stream or writer or mode != "quote"
+    if form.every_place and excluded:
+        raise click.UsageError(
+            "--all has no --session, --explain, --stream, --writer or --mode free."
+        )
+    if form.as_markdown and (
+        form.stream or form.as_json or form.as_lines or form.every_place or writer
+    ):
+        raise click.UsageError(
+            "--markdown prints whole answers as text; use it without --stream, --json, --jsonl,"
+            " --all and --writer."
+        )
 
 
 def _questions() -> Iterator[str]:
@@ -181,67 +153,3 @@ def _questions() -> Iterator[str]:
     while (line := read_line()) is not None:
         if line.strip():
             yield line.strip()
-
-
-def _print_whole(answer: Answer, *, as_json: bool, as_lines: bool, as_markdown: bool) -> None:
-    if as_json:
-        print_json(answer.to_dict())
-    elif as_markdown:
-        click.echo(answer.as_markdown())
-    elif as_lines:
-        print_line({"type": "answer", **answer.to_dict()})
-    else:
-        print_answer(answer)
-
-
-def _print_all(answers: AllAnswers, *, as_json: bool, as_lines: bool) -> None:
-    """Print every place that answers, numbered through all answers as ``show`` takes them."""
-    if as_json:
-        print_json(answers.to_dict())
-        return
-    if as_lines:
-        print_line({"type": "answers", **answers.to_dict()})
-        return
-    if not answers.answers:
-        click.secho(
-            "No place surely answers; a lower --threshold shows less likely ones.", bold=True
-        )
-    number = 0
-    for at, group in enumerate(answers.answers):
-        if at:
-            click.echo()
-        places = counted(len(group.citations), "place")
-        say(f'"{one_line(group.text)}"  ({places}, confidence {group.confidence:.2f})', bold=True)
-        for citation in group.citations:
-            number += 1
-            print_place(citation, number)
-    say(f"\n{counted(answers.passages_read, 'passage')} read")
-
-
-def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
-    """Print pieces as they come, then the evidence; return the answer."""
-    for piece in pieces:
-        if as_lines:
-            print_line({"type": "piece", "text": piece})
-        else:
-            click.echo(printable(piece), nl=False)
-            sys.stdout.flush()
-    answer = pieces.answer
-    assert answer is not None
-    if as_lines:
-        print_line({"type": "answer", **answer.to_dict()})
-        return answer
-    click.echo()
-    if answer.found:
-        print_evidence(answer)
-    else:
-        print_answer(answer)
-    return answer
-
-
-def _print_trace(trace: Trace, *, on_stderr: bool) -> None:
-    text = f"\n{printable(trace.as_text())}"
-    if on_stderr:
-        click.echo(text, err=True)
-    else:
-        say(text)

@@ -11,7 +11,17 @@ from drt_cli._output import print_json
 from drt_cli._report import print_report
 
 Name = Literal[
-    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
+    "ingest",
+    "ask",
+    "retrieve",
+    "library",
+    "decode",
+    "kernels",
+    "train",
+    "models",
+    "pdf",
+    "index",
+    "serve",
 ]
 
 
@@ -37,17 +47,18 @@ Name = Literal[
 @click.option(
     "--files",
     type=click.IntRange(min=1),
-    help="Small files that library reads, and reads again unchanged.  [default: 1000]",
+    help="Small files that library reads, then again unchanged, or that ingest --workers reads."
+    "  [default: 1000, 48]",
 )
 @click.option(
     "--folder",
     type=click.Path(file_okay=False),
-    help="Where library makes its large library, keeps it, and uses it again.",
+    help="Where library and index make what is large, keep it, and use it again.",
 )
 @click.option(
     "--shards",
     type=click.IntRange(1, 1000),
-    help="Of how many libraries like its large one library simulates a question.",
+    help="Over how many libraries like their large one library and index simulate a question.",
 )
 @click.option(
     "--shape",
@@ -61,12 +72,55 @@ Name = Literal[
     help="Time a compiled training step, too; compiling takes minutes.",
 )
 @click.option(
+    "--lists",
+    type=click.IntRange(1, 65_536),
+    help="Groups of landmarks of index.  [default: twice the root of their number]",
+)
+@click.option(
+    "--approximate",
+    is_flag=True,
+    default=None,
+    help="With library: ask with an approximate index, too, which is made for it.",
+)
+@click.option(
+    "--plan",
+    metavar="PRESET",
+    help="With train: memory and predicted rate of training this model, such as drt-3b.",
+)
+@click.option("--ranks", type=click.IntRange(1, 65_536), help="Processes of --plan.  [default: 1]")
+@click.option(
+    "--flops",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Operations a second of a process of --plan, such as 4e14.  [default: this machine's]",
+)
+@click.option(
     "--clients", type=click.IntRange(1, 512), help="Clients that ask serve.  [default: 64]"
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
     help="How long they ask.  [default: 60]",
+)
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0, min_open=True),
+    help="How long models may take; it repeats what it times less often, and leaves out the rest.",
+)
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False),
+    help="A file that keeps the rows of models as they are done; those in it are not timed again.",
+)
+@click.option(
+    "--workers",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Let N workers and one read small files for ingest, in turns, each on one thread.",
+)
+@click.option(
+    "--ray",
+    type=click.Choice(["local"]),
+    help="Let these workers be those of a Ray on this machine.  [with --workers, default: 2]",
 )
 @json_option
 @click.pass_obj
@@ -80,7 +134,8 @@ def command(
     """Time the parts of the program: ingest, ask, decode, train, pdf and more.
 
     Every time is shown next to something timed in the same run, since machines differ. NAME is
-    ingest, ask, retrieve or library (the parts of reading and asking), decode (tokens that a model
+    ingest, ask, retrieve or library (the parts of reading and asking), index (exact and approximate
+    scans of made-up landmarks, which needs the extra faiss), decode (tokens that a model
     writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model),
     models (the models of the paper beside each other; --tokens is the longest prompt), pdf (pages
     of PDF files, with the place of every character) or serve (many clients that ask one server,

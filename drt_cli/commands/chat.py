@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import importlib
 import io
 import json
 import sys
@@ -40,11 +41,18 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
-from drt_cli._writing import FILTERS, chosen_writer, print_writing, writer_options
+from drt_cli._writing import (
+    FILTERS,
+    chosen_writer,
+    print_writing,
+    writer_options,
+    written_markdown,
+)
 
 if TYPE_CHECKING:
-    from drt import Answer, Assistant, Session, WriterOptions
+    from drt import Answer, Assistant, Session, WriterOptions, WrittenText
 
+_Turn = tuple[str, "Answer", "WrittenText | None"]  # a question, and what answers it
 HISTORY = 1000  # lines
 BLOCK = '"""'
 COMMANDS = (
@@ -86,7 +94,8 @@ def command(
 
     Follow-up questions such as "And who signs it?" are understood, and so is "Summarize it", or
     "Summarize" with the name of a document. Without --session the conversation is not stored. With
-    --writer a language model of your choice writes the answers, as for ask; drt's own are stored.
+    --writer a language model of your choice writes the answers, as for ask; they are stored beside
+    drt's own.
 
     \b
     Example: drt chat --session review
@@ -118,7 +127,7 @@ class _Chat:
     settings: Settings
     writer: WriterOptions | None = None
     last: Answer | None = None
-    turns: list[tuple[str, Answer]] = field(default_factory=list)
+    turns: list[_Turn] = field(default_factory=list)
     unsaved: bool = False  # whether the last turn could not be stored
 
     def take(self, text: str) -> None:
@@ -144,7 +153,7 @@ class _Chat:
         from drt import DrtError
 
         self.last = self.session.ask(question, **self.options)
-        self.turns.append((question, self.last))
+        self.turns.append((question, self.last, None))
         remember(self.assistant.library, question, self.last.citations)
         note_unread(self.last)
         if self.writer is not None and self.last.mode != "summary":
@@ -155,6 +164,8 @@ class _Chat:
                 print_answer(self.last)
                 raise
             print_writing(writing, self.settings, as_json=False, as_lines=self.as_lines)
+            if writing.result is not None:
+                self.turns[-1] = (question, self.last, writing.result.writing)
         elif self.as_lines:
             print_line(self.last.to_dict())
         else:
@@ -237,22 +248,23 @@ class _Chat:
         say(f"Wrote {printable(str(path))}.")
 
 
-def _as_markdown(turns: list[tuple[str, Answer]]) -> str:
+def _as_markdown(turns: list[_Turn]) -> str:
     lines: list[str] = []
-    for question, answer in turns:
+    for question, answer, writing in turns:
         lines += [f"## {markdown(question)}", ""]
+        lines += written_markdown(writing)
         lines += [markdown(stored_text(answer.text, answer.state, answer.citations)), ""]
         lines += [f"- {markdown(place(citation))}" for citation in answer.citations]
         lines += [""] if answer.citations else []
     return "\n".join(lines)
 
 
-def _as_csv(turns: list[tuple[str, Answer]]) -> str:
+def _as_csv(turns: list[_Turn]) -> str:
     """Return one row for each citation; an answer without any has a row of its own."""
     out = io.StringIO()
     table = csv.writer(out)
     table.writerow(["question", "answer", "confidence", "quote", "title", "place", "source"])
-    for question, answer in turns:
+    for question, answer, _ in turns:
         for citation in answer.citations or (None,):
             row = [question, answer.text, f"{answer.confidence:.2f}"]
             if citation is not None:
@@ -261,8 +273,11 @@ def _as_csv(turns: list[tuple[str, Answer]]) -> str:
     return out.getvalue()
 
 
-def _as_json(turns: list[tuple[str, Answer]]) -> str:
-    values = [{"question": question, **answer.to_dict()} for question, answer in turns]
+def _as_json(turns: list[_Turn]) -> str:
+    values = []
+    for question, answer, writing in turns:
+        written = {} if writing is None else {"writing": writing.to_dict()}
+        values.append({"question": question, **answer.to_dict(), **written})
     return json.dumps(values, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -304,7 +319,7 @@ def _history() -> Iterator[None]:
         yield
         return
     try:
-        import readline
+        readline: Any = importlib.import_module("readline")
     except ImportError:  # a Python without it still reads lines
         yield
         return

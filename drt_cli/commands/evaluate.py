@@ -254,6 +254,28 @@ def summary(settings: Settings, /, as_json: bool, **options: Any) -> None:
 
 
 @with_global_options()
+@command.command("summary-lm")
+@click.argument("data", type=FILE)
+@click.option("--limit", type=click.IntRange(min=1), help="At most this many of each source.")
+@click.option("--source", metavar="NAME", help="Only documents of this data source.")
+@click.option(
+    "--chunks", type=click.IntRange(min=1), help="Chunks of a document that are read (default: 64)."
+)
+@click.option(
+    "--longest", type=click.IntRange(min=2), help="Most tokens of a summary (default: 256)."
+)
+@click.option("--write", is_flag=True, default=None, help="Write summaries, too, for ROUGE.")
+@json_option
+@click.pass_obj
+def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
+    """Measure a language model on summaries: perplexity, and ROUGE of what it writes.
+
+    For a model that was trained on summaries, of any architecture.
+    """
+    _run("summary-lm", settings, options, as_json=as_json)
+
+
+@with_global_options()
 @command.command("calibrate")
 @_questions
 @click.option(

@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY, report
+from drt_cli._interrupt import PATIENCE, allow
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
 from drt_cli._output import (
+    Bar,
     Interrupted,
+    collect,
     note,
     note_interrupted,
     note_skipped,
     print_json,
     print_line,
     progress_bar,
-    read_paths,
     say,
 )
+from drt_cli._shards_bar import shards_bar
 from drt_cli._text import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from drt import Assistant, DocumentInfo, IngestReport, WatchEvent
+    from drt import Assistant, DocumentInfo, IngestReport, IngestResult, WatchEvent
+
+_RAY_SECONDS = 30.0  # that ending a Ray may take; it takes 2
 
 
 @with_global_options()
@@ -55,6 +63,18 @@ if TYPE_CHECKING:
     metavar="N",
     help="Let N processes read and compute, on one thread each unless --threads says more.",
 )
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Let workers of a Ray cluster read into shards: auto, HOST:PORT or ray://HOST:PORT; local"
+    " starts a Ray on this machine.",
+)
+@click.option(
+    "--shards",
+    type=int,
+    metavar="N",
+    help="How many shards, and workers, for --ray; by default as many as the library has.",
+)
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -66,6 +86,8 @@ def command(
     watch: bool,
     interval: float,
     workers: int | None,
+    ray: str | None,
+    shards: int | None,
     as_json: bool,
     as_lines: bool,
 ) -> int:
@@ -82,6 +104,10 @@ def command(
     With --workers several documents are read at once, which is faster for many small files. This
     process writes them in their order, so the library is the same as without.
 
+    With --ray each worker writes its own shard, an ordinary library in the folder LIBRARY.shards,
+    and --library LIBRARY asks all of them as one. Workers must see paths and library as this
+    process does. The extra "cluster" installs Ray.
+
     \b
     Example: drt ingest reports/ manual.pdf
     """
@@ -89,25 +115,69 @@ def command(
         raise click.UsageError("--json prints one object in the end; use --jsonl.")
     if watch and workers is not None:
         raise click.UsageError("--watch reads one file at a time; leave out --workers.")
+    if ray is None and shards is not None:
+        raise click.UsageError("--shards is for --ray ADDRESS; --ray local uses this machine.")
+    if ray is not None and (watch or workers is not None):
+        raise click.UsageError("--ray has workers of its own; leave out --workers and --watch.")
     with settings.assistant() as assistant:
         if watch:
             events = partial(assistant.watch, interval=interval, tags=tags)
             _watch(events, paths, settings, as_lines=as_lines)
+        reading = _Reading(assistant, paths, tags, workers=workers, ray=ray, shards=shards)
         if as_lines:
-            options: dict[str, Any] = {"tags": tags, "workers": workers}
-            return _print_lines(assistant, paths, settings, options=options)
-        show = None if as_json else _print_read
+            return _print_lines(reading, settings)
         try:
-            result = read_paths(assistant, paths, settings, tags=tags, workers=workers, show=show)
+            with reading.opened(settings) as (results, progress):
+                show = None if as_json else _print_read
+                result = collect(results, settings, progress=progress, show=show)
         except Interrupted as interrupted:
             if as_json:
                 print_json(interrupted.report.to_dict())
             raise
+        if ray is not None and result.documents:
+            note(settings, f"drt --library {assistant.library.path} asks all shards.")
     if as_json:
         print_json(result.to_dict())
     else:
         _print_remarks(result, settings)
     return _code(len(result.documents), len(result.failures))
+
+
+@dataclass(frozen=True)
+class _Reading:
+    """What is to be read, and by whom."""
+
+    assistant: Assistant
+    paths: tuple[str, ...]
+    tags: tuple[str, ...]
+    workers: int | None
+    ray: str | None
+    shards: int | None
+
+    @contextmanager
+    def opened(self, settings: Settings) -> Iterator[tuple[Iterator[IngestResult], Bar | None]]:
+        """Yield the results as they come, and the bar that shows progress on a terminal.
+
+        Leaving ends the reading, wherever it is.
+        """
+        with ExitStack() as stack:
+            results: Iterator[IngestResult]
+            bar: Bar | None
+            if self.ray is None:
+                bar = stack.enter_context(progress_bar(settings))
+                results = self.assistant.ingest_each(
+                    self.paths, tags=self.tags, workers=self.workers, progress=bar
+                )
+            else:
+                allow(_RAY_SECONDS)
+                stack.callback(allow, PATIENCE)
+                bar = stack.enter_context(shards_bar(settings))
+                results = self.assistant.ingest_shards(
+                    self.paths, ray=self.ray, shards=self.shards, tags=self.tags, progress=bar
+                )
+            if isinstance(results, Generator):
+                stack.callback(results.close)
+            yield results, bar
 
 
 def _code(documents: int, failures: int) -> int:
@@ -133,14 +203,12 @@ def _print_document(state: str, document: DocumentInfo) -> None:
     sys.stdout.flush()
 
 
-def _print_lines(
-    assistant: Assistant, paths: tuple[str, ...], settings: Settings, *, options: dict[str, Any]
-) -> int:
+def _print_lines(reading: _Reading, settings: Settings) -> int:
     """Print each document, or its failure, as soon as it is known."""
     documents = failures = 0
     try:
-        with progress_bar(settings) as progress:
-            for result in assistant.ingest_each(paths, progress=progress, **options):
+        with reading.opened(settings) as (results, _):
+            for result in results:
                 print_line(result.to_dict())
                 documents += result.document is not None
                 failures += result.error is not None

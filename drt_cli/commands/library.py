@@ -5,14 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._options import Settings, document_options, json_option, with_global_options
-from drt_cli._output import note, print_fields, print_json, print_table, progress_bar, say
+from drt_cli._output import (
+    note,
+    note_unread_libraries,
+    print_fields,
+    print_json,
+    print_table,
+    progress_bar,
+    say,
+    step_bar,
+)
 from drt_cli._text import one_line, printable
+
+if TYPE_CHECKING:
+    from drt import IndexRecall
+
+
+NO_INDEX = "There is no approximate index; drt library index --approximate makes one."
 
 
 @with_global_options()
@@ -30,6 +45,7 @@ def list_documents(settings: Settings, /, as_json: bool, **filters: Any) -> None
     """List the documents."""
     library = settings.open_library()
     documents = library.documents(**filters)
+    note_unread_libraries(library)
     if as_json:
         rows = [document.to_dict() for document in documents]
         print_json({"library": str(library.path), "documents": rows})
@@ -70,6 +86,7 @@ def show(
         click.echo(printable(text) if shown else text, nl=shown)
         return
     info = library.show(document)
+    note_unread_libraries(library)
     if as_json:
         print_json(info.to_dict())
         return
@@ -154,7 +171,9 @@ def check(settings: Settings, /, repair: bool, as_json: bool) -> int:
 @click.pass_obj
 def stats(settings: Settings, /, as_json: bool) -> None:
     """Count documents, tokens and bytes."""
-    values = settings.open_library().stats()
+    library = settings.open_library()
+    values = library.stats()
+    note_unread_libraries(library)
     if as_json:
         print_json(values)
         return
@@ -226,6 +245,96 @@ def federate(settings: Settings, /, file: str, libraries: tuple[str, ...]) -> No
 
     Library.federate(file, libraries, lock_timeout=settings.lock_timeout)
     note(settings, f"drt --library {file} asks all of them.")
+
+
+@with_global_options()
+@command.command("index")
+@click.option("--approximate", "make", is_flag=True, help="Make it, or make it again.")
+@click.option("--remove", is_flag=True, help="Remove it.")
+@click.option(
+    "--check",
+    "measure",
+    is_flag=True,
+    help="Ask sentences of the library and compare with exact scans, at several numbers of lists.",
+)
+@click.option(
+    "--lists",
+    type=click.IntRange(1, 65_536),
+    help="Groups of chunks.  [default: twice the root of the chunks]",
+)
+@click.option(
+    "--probes",
+    type=click.IntRange(1, 65_536),
+    help="Lists that a question scans; can be changed without making the index again.  [default:"
+    " a 16th of them, at least 32]",
+)
+@json_option
+@click.pass_obj
+def index(
+    settings: Settings,
+    /,
+    make: bool,
+    remove: bool,
+    measure: bool,
+    lists: int | None,
+    probes: int | None,
+    as_json: bool,
+) -> None:
+    """Make or show the approximate index, for libraries of many millions of tokens.
+
+    With it, ask, search and the others scan a part of the landmarks where --approximate is set,
+    and their results say so. It groups the chunks by their landmarks. Chunks that are read later
+    are scanned in full until it is made again. Making it needs pip install
+    "drt-assistant[faiss]"; using it does not.
+
+    \b
+    Example: drt library index --approximate
+    """
+    if remove and (make or measure or lists or probes):
+        raise click.UsageError("--remove takes no other option.")
+    if lists and not make:
+        raise click.UsageError("--lists is decided when the index is made; add --approximate.")
+    library = settings.open_library()
+    if remove:
+        note(settings, "removed" if library.remove_index() else NO_INDEX)
+        return
+    if make:
+        with step_bar(settings) as progress:
+            library.make_index(
+                lists=lists, probes=probes, threads=settings.threads, progress=progress
+            )
+    elif probes is not None:
+        library.set_index_probes(probes)
+    if measure:
+        _print_recall(library.index_recall(**settings.runtime()), as_json=as_json)
+        return
+    info = library.index()
+    if as_json:
+        print_json({"index": None if info is None else info.to_dict()})
+    elif info is None:
+        note(settings, NO_INDEX)
+    else:
+        print_fields(info.to_dict())
+
+
+def _print_recall(rows: Sequence[IndexRecall], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"recall": [row.to_dict() for row in rows]})
+        return
+    print_table(
+        [("lists", "of", f"recall@{rows[0].count}", "ms", "exact ms")]
+        + [
+            (
+                f"{row.probes:,}",
+                f"{row.lists:,}",
+                f"{row.recall:.3f}",
+                f"{row.milliseconds:.1f}",
+                f"{row.exact_milliseconds:.1f}",
+            )
+            for row in rows
+        ],
+        right=[0, 1, 2, 3, 4],
+    )
 
 
 @with_global_options()

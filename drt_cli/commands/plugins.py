@@ -24,11 +24,11 @@ def command(settings: Settings, /, as_json: bool) -> None:
     from drt import plugins
     from drt_cli.main import COMMANDS
 
-    found = plugins(commands=COMMANDS)
+    infos = plugins(commands=COMMANDS)
     if as_json:
-        print_json({"plugins": [plugin.to_dict() for plugin in found]})
+        print_json({"plugins": [plugin.to_dict() for plugin in infos]})
         return
-    if not found:
+    if not infos:
         note(settings, "There are no plug-ins; docs/plugins.md of drt tells how to write one.")
     print_table(
         [
@@ -38,6 +38,6 @@ def command(settings: Settings, /, as_json: bool) -> None:
                 one_line(f"{plugin.package} {plugin.version}"),
                 plugin.state + (f": {one_line(plugin.problem)}" if plugin.problem else ""),
             )
-            for plugin in found
+            for plugin in infos
         ]
     )

@@ -21,6 +21,7 @@ from drt_cli._output import (
     place,
     print_json,
     print_line,
+    print_scan,
     read_paths,
     say,
 )
@@ -90,6 +91,7 @@ def command(
             print_line(hit.to_dict())
     else:
         _print(result.hits)
+        print_scan(result.scan)
         if not result.hits:
             note(settings, "No passage has a word of the query; other words may find one.")
     return PARTLY if reading is not None and reading.failures else DONE

@@ -71,6 +71,19 @@ MIB = 1 << 20
     help="Questions that may wait; more are refused.",
 )
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Look up in each library in an actor of a Ray cluster (extra cluster): local starts one on"
+    " this machine, auto joins its own, else HOST:PORT or ray://HOST:PORT.",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    metavar="SECONDS",
+    help="With --ray, how long an actor may take; without its answer the library is left out and"
+    " named, or with --require-all it is an error.  [default: 10]",
+)
 @writer_options
 @click.pass_obj
 def command(
@@ -85,6 +98,8 @@ def command(
     timeout: float,
     queue: int,
     read_only: bool,
+    ray: str | None,
+    deadline: float | None,
     writer: str | None,
     writer_model: str | None,
     writer_timeout: float,
@@ -113,7 +128,7 @@ def command(
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )
-    with settings.assistant() as assistant:
+    with settings.assistant(ray=ray, deadline=deadline) as assistant:
         serve(
             assistant,
             options,

@@ -21,6 +21,7 @@ from drt_cli._output import (
     stored_text,
 )
 from drt_cli._text import one_line, printable
+from drt_cli._writing import print_stored, written_markdown
 
 
 @with_global_options()
@@ -60,6 +61,9 @@ def show(settings: Settings, /, name: str, as_json: bool) -> None:
         return
     for turn in turns:
         say(f"> {printable(turn.question)}", bold=True)
+        if turn.writing is not None:
+            print_stored(turn.writing)
+            click.echo("Quotes:")
         say(printable(stored_text(turn.answer, turn.state, turn.citations)))
         for citation in turn.citations:
             say(f"  {place(citation)}")
@@ -101,6 +105,7 @@ def export(settings: Settings, /, name: str, output: str | None) -> None:
     lines = [f"# {one_line(name)}", ""]
     for turn in library.session_turns(name):
         lines += [f"## {one_line(turn.question)}", ""]
+        lines += written_markdown(turn.writing)
         lines += [one_line(stored_text(turn.answer, turn.state, turn.citations)), ""]
         lines += [f"- {place(citation)}" for citation in turn.citations]
         lines += [""] if turn.citations else []

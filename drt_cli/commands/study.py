@@ -16,8 +16,20 @@ from drt_cli._text import printable
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.argument("overrides", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option("--only", multiple=True, metavar="RUN", help="Only this run; may be given again.")
+@click.option(
+    "--results",
+    type=click.Path(dir_okay=False),
+    help="A JSON file that results are added to, with their settings; those in it are not measured "
+    "again, so that rows gather over several machines.",
+)
 @json_option
-def command(file: str, overrides: tuple[str, ...], only: tuple[str, ...], as_json: bool) -> None:
+def command(
+    file: str,
+    overrides: tuple[str, ...],
+    only: tuple[str, ...],
+    results: str | None,
+    as_json: bool,
+) -> None:
     """Train and measure several models, and compare them in a table.
 
     FILE is a TOML file that lists runs, seeds and evaluations, as those in examples/paper;
@@ -33,7 +45,7 @@ def command(file: str, overrides: tuple[str, ...], only: tuple[str, ...], as_jso
     for override in overrides:
         if "=" not in override:
             raise click.UsageError(f"{override!r} changes no setting; write KEY=VALUE.")
-    result = study(file, overrides, only=only)
+    result = study(file, overrides, only=only, results=results)
     if as_json:
         print_json(result)
     else:

@@ -28,9 +28,9 @@ def command() -> None:
     """Train a model from a config file, or a tokenizer.
 
     CONFIG is a TOML file; KEY=VALUE changes one of its settings, as in optim.lr=1e-4. A FOLDER of
-    TOML files is trained stage by stage, in the order of their names. An interrupted run resumes
-    from its last checkpoint. Several processes share the work when started by torchrun:
-    torchrun --nproc-per-node 2 -m drt_cli train CONFIG optim.accumulate=2
+    TOML files is trained stage by stage, in the order of their names (10 is after 9). An
+    interrupted run resumes from its last checkpoint. Several processes share the work when started
+    by torchrun: torchrun --nproc-per-node 2 -m drt_cli train CONFIG optim.accumulate=2
     """
 
 

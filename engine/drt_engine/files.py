@@ -12,10 +12,11 @@ import threading
 from pathlib import Path
 from typing import IO, Any
 
+fcntl: Any
 try:
-    import fcntl
+    fcntl = importlib.import_module("fcntl")
 except ImportError:  # Windows, whose locks are those of portalocker, which is installed there
-    fcntl = None  # type: ignore[assignment]
+    fcntl = None
 
 # Windows opens files as text unless told not to, and has no other flag of these.
 BINARY = getattr(os, "O_BINARY", 0)
@@ -94,7 +95,8 @@ def flush_path(path: Path) -> None:
 def read_at(descriptor: int, size: int, offset: int) -> bytes:
     """Return at most ``size`` bytes from ``offset``, from any thread."""
     if hasattr(os, "pread"):
-        return os.pread(descriptor, size, offset)
+        data: bytes = os.pread(descriptor, size, offset)
+        return data
     with _positions:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.read(descriptor, size)
@@ -103,7 +105,8 @@ def read_at(descriptor: int, size: int, offset: int) -> bytes:
 def write_at(descriptor: int, data: bytes | memoryview, offset: int) -> int:
     """Write at ``offset``, from any thread; return how many bytes were written."""
     if hasattr(os, "pwrite"):
-        return os.pwrite(descriptor, data, offset)
+        count: int = os.pwrite(descriptor, data, offset)
+        return count
     with _positions:
         os.lseek(descriptor, offset, os.SEEK_SET)
         return os.write(descriptor, data)

@@ -37,6 +37,26 @@ class IngestProgress:
 
 
 @dataclass(frozen=True)
+class ShardsProgress:
+    """How far the files for all shards of a library have been read.
+
+    ``documents`` are those that are open now, by the number of their shards, None where none is.
+    ``tokens`` were read in ``seconds`` since all models were loaded.
+    """
+
+    files: int
+    total_files: int
+    tokens: int
+    seconds: float
+    documents: tuple[IngestProgress | None, ...]
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens read per second by all shards together."""
+        return self.tokens / self.seconds if self.seconds > 0 else 0.0
+
+
+@dataclass(frozen=True)
 class UnreadLibrary:
     """One of several libraries that a result was made without, and why."""
 
@@ -45,6 +65,66 @@ class UnreadLibrary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the library as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class ScanInfo:
+    """What of the landmarks was scanned for a result that might use the approximate index.
+
+    ``probed_lists`` of ``lists`` lists were, and chunks that were read later; none where all
+    landmarks were scanned, for which ``notes`` give the reasons.
+    """
+
+    probed_lists: int
+    lists: int
+    notes: tuple[str, ...] = ()
+
+    @property
+    def approximate(self) -> bool:
+        """Whether there are landmarks that were not scanned."""
+        return self.probed_lists < self.lists
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"approximate": self.approximate, **asdict(self), "notes": list(self.notes)}
+
+
+@dataclass(frozen=True)
+class IndexInfo:
+    """A library's approximate index: its file, and the ``chunks`` that it holds in ``lists`` lists.
+
+    A question scans ``probes`` lists, and in full the ``chunks_since`` that were read later.
+    """
+
+    file: str
+    bytes: int
+    chunks: int
+    chunks_since: int
+    lists: int
+    probes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the index as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class IndexRecall:
+    """What part of the ``count`` best chunks of an exact scan ``probes`` of the lists hold.
+
+    ``recall`` is a mean over questions; milliseconds of a scan are of the processor, medians.
+    """
+
+    probes: int
+    lists: int
+    count: int
+    recall: float
+    milliseconds: float
+    exact_milliseconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the row as plain values."""
         return asdict(self)
 
 

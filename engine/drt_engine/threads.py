@@ -75,7 +75,8 @@ def worker(name: str) -> ThreadPoolExecutor:
 def allowed_processors() -> set[int]:
     """Return the numbers of the processors that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
-        return os.sched_getaffinity(0)
+        processors: set[int] = os.sched_getaffinity(0)
+        return processors
     return set(range(os.cpu_count() or 1))
 
 

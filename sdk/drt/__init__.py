@@ -51,16 +51,20 @@ from ._types import (
     Finding,
     FormatInfo,
     FoundTurn,
+    IndexInfo,
+    IndexRecall,
     IngestProgress,
     IngestReport,
     IngestResult,
     ModelInfo,
     PartOptions,
     Passage,
+    ScanInfo,
     SearchHit,
     SearchOptions,
     SearchResult,
     SessionInfo,
+    ShardsProgress,
     Summary,
     Trace,
     TraceCandidate,
@@ -71,6 +75,8 @@ from ._types import (
     Turn,
     UnreadLibrary,
     WatchEvent,
+    WrittenSentence,
+    WrittenText,
 )
 from ._version import __version__
 from ._watch import Watch
@@ -81,7 +87,7 @@ if typing.TYPE_CHECKING:
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
     from ._serving import asgi_app, mcp_server, serve
-    from ._writer.results import WriterOptions, WrittenAnswer, WrittenSentence
+    from ._writer.results import WriterOptions, WrittenAnswer
     from ._writer.write import Writing
     from ._writing import write
 
@@ -110,6 +116,8 @@ __all__ = [
     "Finding",
     "FormatInfo",
     "FoundTurn",
+    "IndexInfo",
+    "IndexRecall",
     "IngestProgress",
     "IngestReport",
     "IngestResult",
@@ -128,6 +136,7 @@ __all__ = [
     "PluginInfo",
     "QuestionError",
     "QuestionLog",
+    "ScanInfo",
     "SearchHit",
     "SearchOptions",
     "SearchResult",
@@ -136,6 +145,7 @@ __all__ = [
     "SessionError",
     "SessionInfo",
     "SessionNotSavedError",
+    "ShardsProgress",
     "StorageFullError",
     "Summary",
     "Trace",
@@ -154,6 +164,7 @@ __all__ = [
     "Writing",
     "WrittenAnswer",
     "WrittenSentence",
+    "WrittenText",
     "__version__",
     "asgi_app",
     "bench",
@@ -191,7 +202,6 @@ _LATE = {
     "WriterOptions": "_writer.results",
     "Writing": "_writer.write",
     "WrittenAnswer": "_writer.results",
-    "WrittenSentence": "_writer.results",
     "asgi_app": "_serving",
     "mcp_server": "_serving",
     "plugins": "_plugins",

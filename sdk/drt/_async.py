@@ -15,9 +15,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, ParamSpec, Self, TypeVar, Unpack
 
-from ._assistant import Assistant, Progress, StrPath, _listed
+from ._assistant import Assistant
 from ._errors import LibraryError
 from ._library import Library
+from ._opened.ingestion import checked_tags
+from ._paths import StrPath, listed_paths
 from ._session import Session
 from ._stream import AnswerStream
 from ._types import (
@@ -30,8 +32,10 @@ from ._types import (
     IngestReport,
     IngestResult,
     PartOptions,
+    Progress,
     SearchOptions,
     SearchResult,
+    ShardsProgress,
     Summary,
     SummaryLength,
     SummaryMode,
@@ -42,7 +46,8 @@ from ._types import (
 from ._watch import Watch
 
 if TYPE_CHECKING:
-    from ._writer.results import WriterOptions, WrittenAnswer, WrittenSentence
+    from ._types import WrittenSentence
+    from ._writer.results import WriterOptions, WrittenAnswer
     from ._writer.write import Writing
 
 Parameters = ParamSpec("Parameters")
@@ -211,6 +216,9 @@ class AsyncAssistant:
         lock_timeout: float = 10.0,
         log: StrPath | None = None,
         require_all: bool = False,
+        approximate: bool = False,
+        ray: str | None = None,
+        deadline: float | None = None,
     ) -> None:
         self._assistant = Assistant(
             library,
@@ -221,6 +229,9 @@ class AsyncAssistant:
             lock_timeout=lock_timeout,
             log=log,
             require_all=require_all,
+            approximate=approximate,
+            ray=ray,
+            deadline=deadline,
         )
         self._worker = _Worker()
 
@@ -286,6 +297,20 @@ class AsyncAssistant:
         results = work(paths, tags=tags, workers=workers, progress=_in_loop(progress))
         return self._worker.iterate(results)
 
+    def ingest_shards(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        ray: str = "local",
+        shards: int | None = None,
+        tags: str | Iterable[str] = (),
+        progress: Callable[[ShardsProgress], None] | None = None,
+    ) -> AsyncIterator[IngestResult]:
+        """Do as ``Assistant.ingest_shards``; iterate with ``async for``."""
+        work = self._assistant.ingest_shards
+        results = work(paths, ray=ray, shards=shards, tags=tags, progress=_in_loop(progress))
+        return self._worker.iterate(results)
+
     async def watch(
         self,
         folders: StrPath | Iterable[StrPath],
@@ -295,8 +320,8 @@ class AsyncAssistant:
         progress: Progress | None = None,
     ) -> AsyncIterator[WatchEvent]:
         """Do as ``Assistant.watch``; other calls are done between two looks."""
-        paths = [Path(folder) for folder in _listed(folders)]
-        checked = self._assistant._tags(tags)  # noqa: SLF001  before it looks at anything
+        paths = [Path(folder) for folder in listed_paths(folders)]
+        checked = checked_tags(tags)  # before it looks at anything
         watch = Watch(self._assistant, paths, tags=checked, progress=_in_loop(progress))
         while True:
             async for event in self._worker.iterate(watch.poll()):

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
-from ._types import AllAnswers, Answer, Citation, DocumentInfo, Summary, Trace, Turn
+from ._types import (
+    AllAnswers,
+    Answer,
+    Citation,
+    DocumentInfo,
+    Summary,
+    Trace,
+    Turn,
+    WrittenSentence,
+    WrittenText,
+)
 
 if TYPE_CHECKING:
     from drt_engine import results
@@ -56,6 +66,7 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         passage=result.passage,
         verdict=result.verdict,
         hint=result.hint,
+        scan=result.scan,
     )
 
 
@@ -68,6 +79,7 @@ def all_answers(result: PlacesResult, *, question: str, seconds: float, model: s
         tokens_read=result.tokens_read,
         seconds=seconds,
         model=model,
+        scan=result.scan,
     )
 
 
@@ -87,6 +99,41 @@ def turns(transcript: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
             confidence=turn["confidence"],
             mode=turn["mode"],
             citations=tuple(Citation(**citation) for citation in turn["citations"]),
+            writing=_writing(turn.get("writing")),
         )
         for turn in transcript
     )
+
+
+def stored_writing(writing: WrittenText) -> dict[str, Any]:
+    """Return what a writer wrote as a turn keeps it."""
+    return {
+        "state": writing.state,
+        "sentences": [
+            vars(sentence) | {"sources": list(sentence.sources)} for sentence in writing.sentences
+        ],
+        "sources": [
+            {"number": number, "citation": _plain(citation)}
+            for number, citation in sorted(writing.sources.items())
+        ],
+        "host": writing.host,
+        "model": writing.model,
+        "seconds": writing.seconds,
+        "problem": writing.problem,
+    }
+
+
+def _plain(citation: Citation) -> dict[str, Any]:
+    """Return a citation as a turn keeps it: its library may be elsewhere next time."""
+    return {name: value for name, value in vars(citation).items() if name != "library"}
+
+
+def _writing(stored: Mapping[str, Any] | None) -> WrittenText | None:
+    if stored is None:
+        return None
+    sentences = tuple(
+        WrittenSentence(entry["text"], tuple(entry["sources"]), entry["problem"])
+        for entry in stored["sentences"]
+    )
+    sources = {entry["number"]: Citation(**entry["citation"]) for entry in stored["sources"]}
+    return WrittenText(**{**stored, "sentences": sentences, "sources": sources})

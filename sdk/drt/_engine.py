@@ -23,9 +23,15 @@ if TYPE_CHECKING:
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
     from drt_engine.bench.run import bench as bench
+    from drt_engine.cluster.ingest import ingest_shards as ingest_shards
+    from drt_engine.cluster.ingest import model_setting as model_setting
+    from drt_engine.cluster.shard_reader import ModelSettings as ModelSettings
+    from drt_engine.cluster.sharded_reading import ReadingOptions as ReadingOptions
+    from drt_engine.cluster.shards import ShardedLibrary as ShardedLibrary
     from drt_engine.diagnosis import diagnose as diagnose
     from drt_engine.documents import Format as Format
     from drt_engine.documents import expand_paths as expand_paths
+    from drt_engine.documents import holds_library as holds_library
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.evaluate.run import evaluate as evaluate
@@ -37,18 +43,23 @@ if TYPE_CHECKING:
     from drt_engine.progress import silenced as silenced
     from drt_engine.retrieval.filters import Filters as Filters
     from drt_engine.retrieval.filters import resolve_scope as resolve_scope
+    from drt_engine.retrieval.index import IndexOptions as IndexOptions
+    from drt_engine.retrieval.index import make_index as make_index
     from drt_engine.runtime import Runtime
+    from drt_engine.search.recall import index_recall as index_recall
     from drt_engine.search.search import SearchRequest as SearchRequest
     from drt_engine.search.search import search as search
     from drt_engine.store import Store
     from drt_engine.store.federation import FederatedStore
     from drt_engine.store.federation import is_list as is_list
+    from drt_engine.store.federation import library_folders as library_folders
     from drt_engine.store.federation import write_list as write_list
     from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.store.view import LibraryView
     from drt_engine.study.run import study as study
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
+    from drt_engine.threads import set_threads as set_threads
     from drt_engine.trace.page import trace_page as trace_page
     from drt_engine.trace.stream import stream_page as stream_page
     from drt_engine.trace.stream import stream_text as stream_text
@@ -61,8 +72,12 @@ _FORWARDED = {
     "AskOptions": "answer.ask",
     "Format": "documents",
     "Filters": "retrieval.filters",
+    "IndexOptions": "retrieval.index",
+    "ModelSettings": "cluster.shard_reader",
+    "ReadingOptions": "cluster.sharded_reading",
     "SearchRequest": "search.search",
     "SessionState": "answer.session",
+    "ShardedLibrary": "cluster.shards",
     "Workers": "ingest.parallel",
     "ask": "answer.ask",
     "ask_all": "answer.places",
@@ -72,9 +87,15 @@ _FORWARDED = {
     "diagnose": "diagnosis",
     "evaluate": "evaluate.run",
     "expand_paths": "documents",
+    "holds_library": "documents",
     "in_context": "answer.follow_up",
+    "index_recall": "search.recall",
     "ingest_source": "ingest.pipeline",
+    "ingest_shards": "cluster.ingest",
     "is_list": "store.federation",
+    "library_folders": "store.federation",
+    "make_index": "retrieval.index",
+    "model_setting": "cluster.ingest",
     "place_in_source": "documents.source_map",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
@@ -83,6 +104,7 @@ _FORWARDED = {
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
     "silenced": "progress",
+    "set_threads": "threads",
     "sentence_spans": "text.sentences",
     "stream": "answer.ask",
     "study": "study.run",
@@ -166,6 +188,39 @@ def open_federation(
 
     folders = library_folders(paths)
     return FederatedStore.open(library, folders, open_one, require_all=require_all)
+
+
+def open_cluster(
+    library: Path,
+    paths: Sequence[Path],
+    runtime: Runtime,
+    ray: str,
+    *,
+    deadline: float | None,
+    lock_timeout: float,
+    require_all: bool,
+) -> FederatedStore:
+    """Open libraries, or one, for a model, with an actor of the Ray at an address beside each."""
+    from drt_engine.cluster.connection import connect
+    from drt_engine.cluster.messages import ShardSettings
+    from drt_engine.cluster.shard_actors import DEADLINE, MOST_ACTORS, ShardActors
+    from drt_engine.cluster.store import ClusterStore
+    from drt_engine.store import Store
+    from drt_engine.store.federation import library_folders
+
+    folders = library_folders(paths)
+    vocabulary = runtime.config.vocab
+    bound = {"fingerprint": runtime.fingerprint, "layout": runtime.layout, "vocabulary": vocabulary}
+
+    def open_one(path: Path) -> Store:
+        return Store.open(path, lock_timeout=lock_timeout, **bound)  # type: ignore[arg-type]
+
+    settings = ShardSettings(
+        "", runtime.fingerprint, runtime.layout, vocabulary, lock_timeout=lock_timeout
+    )
+    connection = connect(ray, cpus=MOST_ACTORS * len(folders))
+    actors = ShardActors(connection, settings, deadline=DEADLINE if deadline is None else deadline)
+    return ClusterStore.connect(library, folders, open_one, actors, require_all=require_all)
 
 
 def make_library(path: Path, *, lock_timeout: float) -> Store:

@@ -31,7 +31,8 @@ def evaluate(
     pairs of qa and docs; files takes questions, folder, file, limit, retriever, lexical and reread;
     needle takes corpus, lengths, needles, hops, seed, retriever and reread; passkey takes lengths,
     cases, answer, hops, noise, seed and folder; ppl takes corpus, length, limit, lengths and
-    memory; summary takes data, limit, source, mode and both. qa, retrieval and needle take records,
+    memory; summary takes data, limit, source, mode and both, and summary-lm data, limit, source,
+    chunks, longest and write. qa, retrieval and needle take records,
     "int8" or "bf16": how chunk memory is kept while they run. A terminal on stderr sees a bar
     unless ``quiet``. The task may be an evaluator of a plug-in, too, with its own options.
     """
@@ -59,8 +60,9 @@ def bench(
     Options: repetitions, tokens of made-up text, or file, a document to read, and question; shape,
     "small" or "128m", of what kernels, decode, train and models time; compile, for one more row of
     train; pages, of the PDF files that pdf makes; files, the number of small ones that library
-    reads again; clients and seconds of serve, which also takes a file with its question, and needs
-    the extra serve.
+    reads again; results, a file that keeps the rows of models, which then goes on where it was, and
+    the minutes that it may take; clients and seconds of serve, which also takes a file with its
+    question, and needs the extra serve.
     """
     shared: dict[str, object] = {
         "model": _named(model),

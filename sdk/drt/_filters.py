@@ -27,19 +27,21 @@ def listed(names: str | Iterable[str] | None) -> tuple[str, ...]:
 
 def filters_of(options: Mapping[str, Any]) -> Filters | None:
     """Return the filters among options; None without any; ``ConfigError`` for a wrong one."""
-    given = {name: options[name] for name in NAMES if options.get(name)}
-    if not given:
+    values = {name: options[name] for name in NAMES if options.get(name)}
+    if not values:
         return None
     for name in ("types", "tags"):
-        given[name] = listed(given.get(name))
-    for text in (given.get("section", ""), *given["types"], *given["tags"]):
+        values[name] = listed(values.get(name))
+    for text in (values.get("section", ""), *values["types"], *values["tags"]):
         expect_text("the filter", text, QuestionError)
-    if len(given.get("pages", (1, 1))) != 2:
-        raise ConfigError(f"pages are {given['pages']}, expected two numbers: the first, the last.")
-    if isinstance(given.get("since"), datetime.date):
-        given["since"] = given["since"].isoformat()[:10]
+    if len(values.get("pages", (1, 1))) != 2:
+        raise ConfigError(
+            f"pages are {values['pages']}, expected two numbers: the first, the last."
+        )
+    if isinstance(values.get("since"), datetime.date):
+        values["since"] = values["since"].isoformat()[:10]
     with engine_errors():
-        return _engine.Filters(**given)
+        return _engine.Filters(**values)
 
 
 def since_day_or_file(
@@ -63,10 +65,7 @@ def day_of(since: str | datetime.date | None) -> datetime.date | None:
         return since or None
     filters_of({"since": since})
     year, month, day = [*map(int, since.split("-")), 1, 1][:3]
-    try:
-        return datetime.date(year, month, day)
-    except ValueError as error:  # such as 30 February
-        raise ConfigError(f"since is {since!r}, which is no date of the calendar.") from error
+    return datetime.date(year, month, day)
 
 
 def without_filters(options: Mapping[str, Any]) -> dict[str, Any]:

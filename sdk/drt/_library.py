@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from . import _convert, _engine
 from ._errors import (
@@ -29,9 +29,12 @@ from ._types import (
     DocumentInfo,
     Finding,
     FoundTurn,
+    IndexInfo,
+    IndexRecall,
     IngestProgress,
     SessionInfo,
     Turn,
+    UnreadLibrary,
 )
 
 if TYPE_CHECKING:
@@ -39,6 +42,8 @@ if TYPE_CHECKING:
     from drt_engine.runtime import Runtime
     from drt_engine.store import Store
     from drt_engine.store.federation import FederatedStore
+
+    from ._writer.results import WrittenAnswer
 
 
 class Library:
@@ -63,9 +68,9 @@ class Library:
         if path is None:
             self.paths = named_libraries(os.fspath(default_library()))
         elif isinstance(path, str | os.PathLike):
-            self.paths = (Path(path),)
+            self.paths = _named([path])
         else:
-            self.paths = tuple(map(Path, path))
+            self.paths = _named(path)
         if not self.paths:
             raise ConfigError("the list of libraries is empty; name one or more.")
         self.path = self.paths[0]
@@ -102,6 +107,12 @@ class Library:
         return len(self.paths) > 1 or _engine.is_list(self.path)
 
     @property
+    def folders(self) -> list[Path]:
+        """The folders of the libraries that are read, those that a list names included."""
+        with engine_errors():
+            return _engine.library_folders(self.paths)
+
+    @property
     def location(self) -> str:
         """The folder, or all folders with the system's separator of paths between them."""
         return os.pathsep.join(map(str, self.paths))
@@ -121,6 +132,13 @@ class Library:
         if self.path.is_dir():
             return any(self.path.iterdir())
         return self.path.exists()
+
+    def unread_libraries(self) -> tuple[UnreadLibrary, ...]:
+        """Return which of several libraries cannot be read, and why; none where it is one."""
+        if not self.several:
+            return ()
+        with self._reading() as store:
+            return cast("FederatedStore", store).unread
 
     def documents(
         self,
@@ -270,6 +288,62 @@ class Library:
             )
         return [_convert.document(row, new=True) for row in rows]
 
+    def make_index(
+        self,
+        *,
+        lists: int | None = None,
+        probes: int | None = None,
+        threads: int | None = None,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> IndexInfo:
+        """Make the approximate index, for libraries so large that scanning all takes too long.
+
+        It groups the chunks into ``lists``, of which a question with ``approximate`` scans
+        ``probes``; both follow from the library's size by default. Documents read later are
+        scanned in full until the index is made again. ``progress`` is told the step, how many
+        chunks are done, and of how many. Raises ``ConfigError`` without FAISS.
+        """
+        with self._open() as store:
+            _engine.set_threads(threads)
+            return _engine.make_index(store, _engine.IndexOptions(lists, probes), progress=progress)
+
+    def set_index_probes(self, probes: int) -> None:
+        """Set how many lists of the approximate index a question scans, without making it again.
+
+        Raises ``NotFoundError`` where there is none.
+        """
+        with self._open() as store:
+            store.set_index_probes(_engine.IndexOptions(probes=probes).probes or 1)
+
+    def index(self) -> IndexInfo | None:
+        """Return what the approximate index is; ``None`` without one."""
+        with self._open() as store:
+            return store.index.info()
+
+    def remove_index(self) -> bool:
+        """Remove the approximate index; return whether there was one."""
+        with self._open() as store:
+            return store.drop_index()
+
+    def index_recall(
+        self,
+        *,
+        questions: int = 32,
+        probes: Sequence[int] = (),
+        model: str | os.PathLike[str] = "drt-small-en",
+        device: str = "auto",
+        threads: int | None = None,
+        dtype: str = "auto",
+    ) -> list[IndexRecall]:
+        """Compare the approximate index with exact scans, asking sentences of the library.
+
+        One row for each number of ``probes``, by default 1, 2, 4 and so on up to all lists.
+        """
+        self._expect()
+        runtime = self._runtime(model, device, threads, dtype)
+        with engine_errors(), self._store(runtime) as store:
+            return _engine.index_recall(runtime, store, questions=questions, probes=probes)
+
     def stats(self) -> dict[str, Any]:
         """Return counts and sizes of the library, by name."""
         with self._reading() as store:
@@ -301,6 +375,12 @@ class Library:
         _expect_name(new_name)
         with self._reading() as store:
             store.rename_session(name, new_name)
+
+    def _add_writing(self, name: str, number: int, result: WrittenAnswer) -> None:
+        """Keep what a writer wrote in turn ``number`` of a stored session."""
+        writing = _convert.stored_writing(result.writing)
+        with self._reading() as store:
+            store.add_writing(name, number, question=result.answer.question, writing=writing)
 
     def delete_session(self, name: str) -> None:
         """Delete a stored session for good."""
@@ -364,6 +444,14 @@ class Library:
             _engine.open_catalogue(self.path, lock_timeout=self.lock_timeout) as store,
         ):
             yield store
+
+
+def _named(paths: Iterable[str | os.PathLike[str]]) -> tuple[Path, ...]:
+    """Return paths that name something: "" would be the current folder, which nobody named."""
+    names = [os.fspath(path) for path in paths]
+    if "" in names:
+        raise ConfigError("the path of a library is empty; name its folder.")
+    return tuple(map(Path, names))
 
 
 def _expect_name(name: str) -> None:

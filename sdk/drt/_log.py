@@ -188,6 +188,8 @@ def _full_handle(citation: Citation) -> str:
 def _entry(row: Sequence[Any]) -> LogEntry:
     *values, documents, citations = row
     lists = (json.loads(documents), json.loads(citations))
-    if not all(isinstance(one, list) and all(isinstance(s, str) for s in one) for one in lists):
+    if not all(
+        isinstance(names, list) and all(isinstance(s, str) for s in names) for names in lists
+    ):
         raise ValueError("it holds an entry that no drt writes")
     return LogEntry(*values, *map(tuple, lists))

@@ -1,9 +1,12 @@
-"""Where the default library is; creates nothing."""
+"""Paths as they are named, and where the default library is; creates nothing."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
+
+StrPath = str | os.PathLike[str]
 
 
 def named_libraries(text: str) -> tuple[Path, ...]:
@@ -21,3 +24,8 @@ def default_library() -> Path:
     from platformdirs import user_data_dir
 
     return Path(user_data_dir("drt", appauthor=False)) / "library"
+
+
+def listed_paths(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:
+    """Return several paths, or one, as a list."""
+    return [paths] if isinstance(paths, str | os.PathLike) else list(paths)

@@ -48,19 +48,19 @@ def plugins(*, commands: Collection[str] = ()) -> list[PluginInfo]:
 
     ``commands`` are the names of built-in commands, which a plug-in's must not shadow.
     """
-    taken = {
+    names_in_use = {
         (kind, name)
         for kind, names in (("command", commands), ("evaluator", get_args(EvaluationTask)))
         for name in names
     }
-    found: list[PluginInfo] = []
+    infos: list[PluginInfo] = []
     for kind in get_args(PluginKind):
         for point in _points(kind):
-            state, problem = _checked(kind, point, shadowed=(kind, point.name) in taken)
-            taken.add((kind, point.name))
+            state, problem = _checked(kind, point, shadowed=(kind, point.name) in names_in_use)
+            names_in_use.add((kind, point.name))
             version = "" if point.dist is None else point.dist.version
-            found.append(PluginInfo(kind, point.name, _package(point), version, state, problem))
-    return found
+            infos.append(PluginInfo(kind, point.name, _package(point), version, state, problem))
+    return infos
 
 
 def plugin_names(kind: PluginKind) -> list[str]:

@@ -64,8 +64,8 @@ def _emphasised(
 ) -> str:
     """Return the text around a quote, or the quote where it is longer, with the span in bold."""
     text = around if quote in around else quote
-    before, found, after = text.partition(span if span in text and span else quote)
-    return escape(before) + (bold(escape(found)) if found else "") + escape(after)
+    before, emphasis, after = text.partition(span if span in text and span else quote)
+    return escape(before) + (bold(escape(emphasis)) if emphasis else "") + escape(after)
 
 
 def _place(citation: Citation) -> str:

@@ -211,6 +211,25 @@ def _measured(name: str) -> Schema:
     return _object({**counted, "metrics": free, "baselines": free, **shared})
 
 
+def _library_stats() -> Schema:
+    """Return the schema of counts and sizes; without a model where nothing was read."""
+    text, integer = _of(str | None), {"type": "integer", "minimum": 0}
+    counts = ("documents", "partial", "characters", "tokens", "chunks", "segments", "sessions")
+    layout = {
+        **dict.fromkeys(("chunk_tokens", "kv_heads", "head_size", "landmark_size"), integer),
+        "encoding": _of(str),
+    }
+    return _object(
+        {
+            "path": _of(str),
+            **dict.fromkeys((*counts, "catalog_bytes", "segment_bytes"), integer),
+            "bytes_per_token": _of(float | None),
+            **dict.fromkeys(("fingerprint", "model", "created"), text),
+            "layout": {"anyOf": [_object(layout), {"type": "null"}]},
+        }
+    )
+
+
 def _ask_line() -> Schema:
     piece = _object({"type": {"const": "piece"}, "text": {"type": "string"}})
     every_place = _with(_fields(_types.AllAnswers), type={"const": "answers"})
@@ -221,30 +240,29 @@ def _ask_line() -> Schema:
 
 
 def _sentence() -> Schema:
-    from ._writer.results import WrittenSentence
+    return _with(_fields(_types.WrittenSentence), supported={"type": "boolean"})
 
-    return _with(_fields(WrittenSentence), supported={"type": "boolean"})
+
+def _writing() -> Schema:
+    """Return the schema of what a writer wrote."""
+    source = _with(_citation(), number={"type": "integer", "minimum": 1})
+    fields = _fields(_types.WrittenText, sources={"type": "array", "items": source})
+    return _with(fields, text={"type": "string"})
 
 
 def _ask_written() -> Schema:
     """Return the schema of ``ask --writer``: an answer, and what the writer made of it."""
-    from ._writer import results as written
-
-    source = _with(_citation(), number={"type": "integer", "minimum": 1})
-    writing = _fields(
-        written.WrittenAnswer,
-        "answer",
-        sentences={"type": "array", "items": _sentence()},
-        sources={"type": "array", "items": source},
-    )
-    return _with(_answer(), writing=_with(writing, text={"type": "string"}))
+    return _with(_answer(), writing=_writing())
 
 
 _SPECIAL: dict[Any, Callable[[], Schema]] = {
     _types.Citation: _citation,
     _types.Answer: _answer,
     _types.ModelInfo: _model,
+    _types.ScanInfo: lambda: _with(_fields(_types.ScanInfo), approximate={"type": "boolean"}),
     _types.SearchHit: _hit,
+    _types.WrittenSentence: _sentence,
+    _types.WrittenText: _writing,
     _types.TraceEntry: lambda: _chunk(_types.TraceEntry),
     _types.TraceCandidate: lambda: _chunk(_types.TraceCandidate),
 }
@@ -301,16 +319,22 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask-written": _ask_written,
     "bench": lambda: _measured("bench"),
     "chat-line": _answer,
+    "config-list": lambda: {"type": "object"},
     "doctor": lambda: _object({"ok": {"type": "boolean"}, "checks": _array(_types.DoctorCheck)}),
     "eval": lambda: _measured("eval"),
+    "formats": lambda: _object({"formats": _array(_types.FormatInfo)}),
     "ingest": _report,
     "ingest-line": _result,
     "library-check": lambda: _object({"findings": _array(_types.Finding)}),
+    "library-index": lambda: _object({"index": _of(_types.IndexInfo | None)}),
+    "library-index-recall": lambda: _object({"recall": _array(_types.IndexRecall)}),
     "library-list": lambda: _object(
         {"library": {"type": "string"}, "documents": _array(_types.DocumentInfo)}
     ),
     "library-show": lambda: _of(_types.DocumentInfo),
+    "library-stats": _library_stats,
     "log": lambda: _object({"log": {"type": "string"}, "entries": _array(LogEntry)}),
+    "model-info": _model,
     "model-list": lambda: _object({"models": _array(_types.ModelInfo)}),
     "model-verify": _model,
     "plugins": lambda: _object({"plugins": _array(PluginInfo)}),

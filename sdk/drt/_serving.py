@@ -75,10 +75,10 @@ def bench_server(runtime: dict[str, object], options: dict[str, Any]) -> dict[st
         from ._server.load import LoadOptions, bench_serve
     except ImportError as error:
         raise _missing("serve", error) from error
-    known = [field.name for field in fields(LoadOptions)]
+    option_names = [field.name for field in fields(LoadOptions)]
     for name in options:
-        if name not in known:
-            raise ConfigError(f"serve has no option {name!r}; it has {', '.join(known)}.")
+        if name not in option_names:
+            raise ConfigError(f"serve has no option {name!r}; it has {', '.join(option_names)}.")
     return bench_serve(LoadOptions(**options), **runtime)
 
 

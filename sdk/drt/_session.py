@@ -6,6 +6,8 @@ assistant's lock.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Unpack
 
 from . import _convert, _engine
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.session import SessionState
 
     from ._assistant import Assistant
-    from ._writer.results import WriterOptions
+    from ._writer.results import WriterOptions, WrittenAnswer
     from ._writer.write import Writing
 
 
@@ -29,11 +31,12 @@ class Session:
     ``autosave=False`` only ``save`` stores it.
     """
 
-    # SLF001: it uses private methods of its assistant, which has the lock, model and store.
     def __init__(
         self, assistant: Assistant, state: SessionState, *, name: str | None, autosave: bool = True
     ) -> None:
+        # SLF001: it works with what its assistant has open, under the same lock.
         self._assistant = assistant
+        self._questions = assistant._questions  # noqa: SLF001
         self._state = state
         self._name = name
         self._autosaves = autosave
@@ -60,7 +63,7 @@ class Session:
         """
         answer = self._summary(question, options)
         if answer is None:
-            answer = self._assistant._ask(question, options, session=self._state)  # noqa: SLF001
+            answer = self._questions.answer(question, options, session=self._state)
         self._autosave(answer)
         return answer
 
@@ -72,7 +75,7 @@ class Session:
             return AnswerStream(
                 pieces, question=question, model=summary.model, finished=self._autosave
             )
-        return self._assistant._stream(  # noqa: SLF001
+        return self._questions.stream(
             question, options, session=self._state, finished=self._autosave
         )
 
@@ -81,13 +84,33 @@ class Session:
     ) -> Writing:
         """Let a writer answer as ``drt.write`` does; a follow-up with words of what was asked.
 
-        ``answer`` is the last one. The conversation keeps drt's own answer.
+        ``answer`` is the last one. Once the last sentence was read, its turn keeps what was written
+        beside drt's own answer, and is saved as after ``ask``.
         """
-        from ._writing import write
+        turns = self._state.turns
+        is_last = bool(turns) and turns[-1]["question"] == answer.question
+        record = partial(self._record, len(turns)) if is_last else None
+        return self._writing(answer, writer, filters, finished=record)
 
-        earlier = self._state.turns[:-1]
-        question = _engine.in_context(answer.question, earlier)
-        return write(self._assistant, answer, writer, question=question, **filters)
+    def _writing(
+        self,
+        answer: Answer,
+        writer: WriterOptions,
+        filters: FilterOptions,
+        *,
+        finished: Callable[[WrittenAnswer], None] | None,
+    ) -> Writing:
+        from ._writing import start_writing
+
+        question = _engine.in_context(answer.question, self._state.turns[:-1])
+        return start_writing(
+            self._assistant, answer, writer, filters, question=question, finished=finished
+        )
+
+    def _record(self, number: int, result: WrittenAnswer) -> None:
+        """Keep what was written in turn ``number``."""
+        self._state.record_writing(number, _convert.stored_writing(result.writing))
+        self._autosave(result.answer)
 
     def save(self) -> None:
         """Store the conversation in the library; raises ``SessionError`` if it has no name."""
@@ -105,11 +128,11 @@ class Session:
 
     def _summary(self, question: str, options: AskOptions) -> Answer | None:
         """Return the summary that is asked for, recorded as a turn, or None."""
-        self._assistant._expect_question(question, options)  # noqa: SLF001
+        self._questions.expect(question, options)
         answer = requested_summary(self._assistant, question, options, self.turns)
         if answer is not None:
             self._state.record_summary(question, answer.text, answer.citations)
-            self._assistant._note(answer)  # noqa: SLF001
+            self._questions.note(answer)
         return answer
 
     def _autosave(self, answer: Answer) -> None:

@@ -32,7 +32,7 @@ def requested_summary(
         return None
     began = time.perf_counter()
     filters = {key: options[key] for key in NAMES if options.get(key)}  # type: ignore[literal-required]
-    documents = _named(assistant, name) if name else _meant(assistant, options, turns)
+    documents = _named(assistant, name) if name else _implied_documents(assistant, options, turns)
     if documents is None and (name or not filters):
         return None
     if "since" in filters:  # which a summary may take for the name of a file
@@ -50,6 +50,7 @@ def requested_summary(
         question=question,
         state="answer",
         quote_probability=1.0,
+        unread_libraries=summary.unread_libraries,
     )
 
 
@@ -61,13 +62,13 @@ def _named(assistant: Assistant, name: str) -> list[str | DocumentInfo] | None:
         return None
 
 
-def _meant(
+def _implied_documents(
     assistant: Assistant, options: AskOptions, turns: Sequence[Turn]
 ) -> list[str | DocumentInfo] | None:
     """Return the documents that "it" means: those asked, the one quoted last, or the only one."""
-    asked = options.get("documents")
-    if asked:
-        return [asked] if isinstance(asked, str | DocumentInfo) else list(asked)
+    selected = options.get("documents")
+    if selected:
+        return [selected] if isinstance(selected, str | DocumentInfo) else list(selected)
     documents = {document.id: document for document in assistant.library.documents()}
     for turn in reversed(turns):
         if turn.state != "none" and turn.citations and turn.citations[0].document in documents:

@@ -5,8 +5,26 @@ from __future__ import annotations
 from typing import Literal
 
 EvaluationTask = Literal[
-    "qa", "files", "retrieval", "needle", "passkey", "ppl", "summary", "calibrate"
+    "qa",
+    "files",
+    "retrieval",
+    "needle",
+    "passkey",
+    "ppl",
+    "summary",
+    "summary-lm",
+    "calibrate",
 ]
 BenchName = Literal[
-    "ingest", "ask", "retrieve", "library", "decode", "kernels", "train", "models", "pdf", "serve"
+    "ingest",
+    "ask",
+    "retrieve",
+    "library",
+    "decode",
+    "kernels",
+    "train",
+    "models",
+    "pdf",
+    "index",
+    "serve",
 ]

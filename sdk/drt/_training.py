@@ -16,8 +16,8 @@ def train(
 ) -> Path:
     """Train by a TOML config with "key=value" overrides; return the run folder.
 
-    The configs of a folder are trained one after the other, in the order of their names. Progress
-    is printed on stderr unless ``quiet``.
+    The configs of a folder are trained one after the other, in the order of their names
+    (``10`` is after ``9``). Progress is printed on stderr unless ``quiet``.
     """
     with engine_errors(), _engine.silenced(quiet):
         return _engine.train(Path(config), overrides)
@@ -37,12 +37,19 @@ def train_tokenizer(
 
 
 def study(
-    file: str | os.PathLike[str], overrides: Sequence[str] = (), *, only: Iterable[str] = ()
+    file: str | os.PathLike[str],
+    overrides: Sequence[str] = (),
+    *,
+    only: Iterable[str] = (),
+    results: str | os.PathLike[str] | None = None,
 ) -> dict[str, Any]:
     """Train and measure the models of a study, a TOML file; return its table as a dict.
 
     What was interrupted goes on where it was. ``only`` names runs; the table, which is also in the
-    study's folder as Markdown, JSON and CSV, has all that were measured so far.
+    study's folder as Markdown, JSON and CSV, has all that were measured so far. ``results`` is a
+    JSON file that results are added to, with their settings; those in it are not measured again, so
+    that rows gather over several machines.
     """
+    path = None if results is None else Path(results)
     with engine_errors():
-        return _engine.study(Path(file), overrides, only=tuple(only))
+        return _engine.study(Path(file), overrides, only=tuple(only), results=path)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from . import _engine
 from ._errors import DocumentError, UnsupportedFormatError
 from ._types import IngestProgress, WatchEvent
 
@@ -77,8 +78,11 @@ class Watch:
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Stamp]]:
-    """Yield the files below a folder with time and size; hidden ones are left out."""
+    """Yield the files below a folder with time and size; hidden ones and libraries are left out."""
     for root, folders, names in os.walk(folder):
+        if _engine.holds_library([*folders, *names]):
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = Path(root, name)

@@ -5,6 +5,7 @@ Imports the package of the extra ``writer`` on first use.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Unpack
 
 from ._errors import ConfigError
@@ -12,7 +13,7 @@ from ._errors import ConfigError
 if TYPE_CHECKING:
     from ._assistant import Assistant
     from ._types import Answer, FilterOptions
-    from ._writer.results import WriterOptions
+    from ._writer.results import WriterOptions, WrittenAnswer
     from ._writer.write import Writing
 
 
@@ -32,6 +33,19 @@ def write(
     ``question`` is sent and searched for in the place of the answer's: ``Session.write`` adds what
     was asked before. Raises ``ConfigError`` where the extra ``writer`` is not installed.
     """
+    return start_writing(assistant, answer, writer, filters, question=question or answer.question)
+
+
+def start_writing(
+    assistant: Assistant,
+    answer: Answer,
+    writer: WriterOptions,
+    filters: FilterOptions,
+    *,
+    question: str,
+    finished: Callable[[WrittenAnswer], None] | None = None,
+) -> Writing:
+    """Do as ``write``; ``finished`` is called with the result after the last sentence."""
     if not writer.plugin:
         try:
             from ._writer import endpoint  # noqa: F401  whether its package is there
@@ -42,4 +56,4 @@ def write(
             ) from error
     from ._writer.write import Writing
 
-    return Writing(assistant, answer, writer, filters, question=question or answer.question)
+    return Writing(assistant, answer, writer, filters, question=question, finished=finished)

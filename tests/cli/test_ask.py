@@ -73,7 +73,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
     keys += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
-    assert list(result.json) == [*keys, "seconds", "model", "unread_libraries"]
+    assert list(result.json) == [*keys, "seconds", "model", "unread_libraries", "scan"]
     assert list(result.json["citations"][0]) == [
         "document",
         "title",
@@ -168,6 +168,14 @@ def test_one_bad_path_of_several_is_partly_done(drt: Drt, handbook: Path) -> Non
     assert '"period"' in result.out
     only = drt("ask", "Which period?", missing)
     assert (only.code, only.out) == (1, "")
+
+
+def test_a_conversation_of_no_name_is_refused(drt: Drt, handbook: Path) -> None:
+    for command in ("ask", "chat"):
+        arguments = ["Which period?", handbook] if command == "ask" else []
+        result = drt(command, *arguments, "--session", "")
+        assert result.code == 1 and "cannot name a session" in result.err
+    assert drt("session", "list").out == ""
 
 
 def test_text_cannot_drive_the_terminal(drt: Drt, engine: FakeEngine, handbook: Path) -> None:

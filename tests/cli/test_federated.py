@@ -73,6 +73,9 @@ def test_a_library_that_is_missing_is_named(drt: Drt, libraries: list[str], tmp_
     assert answer.err.startswith(f"drt: without the library at {tmp_path / 'gone'}: there is no")
     assert "without the library" in drt("search", "period", *named).err
     assert "without the library" in drt("summarize", "handbook.txt", *named).err
+    for words in (["list"], ["show", "handbook.txt"], ["stats"]):
+        result = drt("library", *words, *named, "--json")
+        assert result.code == 0 and result.err.startswith("drt: without the library at ")
     refused = drt("ask", "Which period?", *named, "--require-all")
     assert refused.code == 1 and refused.out == "" and refused.err.count("\n") == 1
 
@@ -113,3 +116,34 @@ def test_lists_that_are_none_are_one_sentence(
         result = drt(*words)
         assert result.code == 1 and result.err.count("\n") == 1, result.err
     assert not (tmp_path / "new.json").exists()
+
+
+def test_a_quote_names_its_library_by_the_shortest_name(
+    drt: Drt, libraries: list[str], tmp_path: Path
+) -> None:
+    named = [word for path in libraries for word in ("--library", path)]
+    assert "handbook.txt (first), page 3" in drt("ask", "Which period?", *named).out
+    assert "(first)" in drt("search", "notice period", *named).out
+    assert "(first)" not in drt("ask", "Which period?", "--library", libraries[0]).out
+    twin = Path(libraries[1]).with_name("other") / "first"
+    twin.parent.mkdir()
+    Path(libraries[1]).rename(twin)
+    file = str(tmp_path / "all.json")
+    assert drt("library", "federate", file, libraries[0], twin).code == 0
+    parent = Path(libraries[0]).parent.name
+    assert (
+        f"handbook.txt ({Path(parent, 'first')})"
+        in drt("ask", "Which period?", "--library", file).out
+    )
+
+
+def test_a_document_of_a_missing_library_is_one_sentence(
+    drt: Drt, libraries: list[str], tmp_path: Path
+) -> None:
+    gone = str(tmp_path / "gone")
+    named = ("--library", libraries[0], "--library", gone)
+    for command in (("ask", "Which period?", "--doc", "other.txt"), ("summarize", "other.txt")):
+        result = drt(*command, *named)
+        assert result.code != 0 and result.out == "" and result.err.count("\n") == 1
+        assert "no document 'other.txt'" in result.err
+        assert f"not looked for in {gone}, which cannot be read" in result.err

@@ -151,7 +151,7 @@ def test_a_table() -> None:
     for payload in PAYLOADS:
         cell = csv_cell(payload)
         assert harmless(cell) and cell.lstrip()[:1] not in tuple("=+-@|%"), payload
-        said: list[Any] = [(payload, answer(payload))]
+        said: list[Any] = [(payload, answer(payload), None)]
         rows = list(csv.reader(io.StringIO(_as_csv(said), newline="")))
         assert len(rows) == 2 and {len(row) for row in rows} == {7}
         assert not any(value.lstrip()[:1] in tuple("=+-@|%") for value in rows[1])
@@ -163,7 +163,7 @@ def test_markdown() -> None:
         assert harmless(line) and "\n" not in line
         assert not re.search(r"(?<!\\)[`*_\[\]()<>#|]", line.replace("\\\\", "")), payload
         assert not re.match(r"[-+=#>]|\d+[.)]", line)
-        text = _as_markdown([(payload, answer(payload))])
+        text = _as_markdown([(payload, answer(payload), None)])
         assert text.count("\n## ") + text.startswith("## ") == 1
 
 

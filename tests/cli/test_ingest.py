@@ -12,9 +12,13 @@ from typing import Any
 import jsonschema
 import pytest
 
-from drt import IngestProgress, _engine, schema
+from drt import IngestProgress, ShardsProgress, _engine, schema
 from drt_cli._options import Settings
 from drt_cli._output import MOST_REMARKS, note_skipped, progress_bar
+from drt_cli._shards_bar import shards_bar
+from drt_engine.cluster.shard_reader import DocumentResult
+from drt_engine.errors import EmptyDocument
+from drt_engine.store import DocumentRow
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -306,3 +310,74 @@ def test_workers_are_not_for_watching(drt: Drt, tmp_path: Path) -> None:
 def test_workers_are_one_at_least(drt: Drt, handbook: Path) -> None:
     result = drt("ingest", handbook, "--workers", "0")
     assert result.code == 2 and "0 is not in the range x>=1" in result.err
+
+
+def test_shards_are_for_ray(drt: Drt, handbook: Path) -> None:
+    result = drt("ingest", handbook, "--shards", "2")
+    assert result.code == 2 and "--shards is for --ray ADDRESS" in result.err
+    for words in (["--watch"], ["--workers", "2"]):
+        result = drt("ingest", handbook.parent, "--ray", "local", *words)
+        assert result.code == 2 and "--ray has workers of its own; leave out" in result.err
+
+
+def test_ray_without_its_extra(drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    library = handbook.with_name("papers")
+    result = drt("--library", library, "ingest", handbook, "--ray", "local", "--shards", "2")
+    assert result.code == 1 and not library.exists()
+    assert result.err.endswith('pip install "drt-assistant[cluster]" installs it\n'), result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--ray", "nowhere", "--shards", "2"], "'nowhere' is no address of a Ray cluster"),
+        (["--ray", "local", "--shards", "0"], "shards is 0, expected 1 to 4096"),
+        (["--ray", "local"], "it is not said how many it is to have: say it with --shards"),
+    ],
+)
+def test_no_shards(drt: Drt, handbook: Path, words: list[str], sentence: str) -> None:
+    result = drt("--library", handbook.with_name("papers"), "ingest", handbook, *words)
+    assert result.code == 1 and sentence in result.err and result.err.count("\n") == 1
+
+
+def test_shards_are_reported_like_documents(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[Any] = []
+
+    def read(library: Any, paths: Any, *, address: str, options: Any, progress: Any) -> Any:
+        assert (library.count, address, options.tags) == (2, "auto", ("new",))
+        steps.append(progress)
+        row = DocumentRow("ab", "Handbook", str(handbook), "text/plain", 9, 3, 1, "")
+        yield DocumentResult(str(handbook), row, is_new=True, seconds=0.5, tokens=3)
+        yield DocumentResult("bad.txt", error=EmptyDocument("bad.txt is empty; leave it out"))
+        yield DocumentResult(
+            "a.zip", skipped=("x.bin (no reader knows its type)",), skipped_files=1
+        )
+
+    monkeypatch.setattr(_engine, "ingest_shards", read)
+    words = ["ingest", handbook, "--ray", "auto", "--shards", "2", "--tag", "new"]
+    result = drt("--library", handbook.with_name("papers"), *words)
+    assert result.code == 3 and result.out == "read  ab  Handbook  (3 tokens)\n"
+    assert "bad.txt is empty" in result.err and "x.bin" in result.err
+    assert f"drt --library {handbook.with_name('papers')} asks all shards." in result.err
+    lines = drt("--library", handbook.with_name("papers"), *words, "--jsonl").out.splitlines()
+    assert [json.loads(line)["source"] for line in lines] == [str(handbook), "bad.txt", "a.zip"]
+    assert steps == [None, None]
+
+
+def test_a_bar_of_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    screen = io.StringIO()
+    monkeypatch.setattr(screen, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", screen)
+    with shards_bar(Settings()) as bar:
+        assert bar is not None
+        book = IngestProgress("/books/long.txt", 50, 100, 500, 2.0)
+        bar(ShardsProgress(3, 10, 4000, 2.0, (book, None)))
+        bar.clear()
+    assert "3 of 10 files" in screen.getvalue()
+    assert "2,000 tokens/s, long.txt 50%" in screen.getvalue()
+    with shards_bar(Settings(quiet=True)) as none:
+        assert none is None

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Drt
+from tests.forks import Forks
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="POSIX signals")
 
@@ -104,15 +105,14 @@ def test_an_interruption_that_is_swallowed_ends_the_process_too(tmp_path: Path) 
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=str)
 def test_an_answer_is_printed_before_its_conversation_waits_to_be_saved(
-    drt: Drt, handbook: Path, tmp_path: Path, options: tuple[str, ...]
+    drt: Drt, handbook: Path, tmp_path: Path, options: tuple[str, ...], forks: Forks
 ) -> None:
     assert drt("ingest", handbook).code == 0
     library = tmp_path / "library"
     writer = sqlite3.connect(library / "catalog.db", isolation_level=None)
     writer.execute("BEGIN IMMEDIATE")
     words = ("ask", "--session", "review", *options, "Which period?")
-    process = start(FAKE, *words, library=library)
-    assert process.stdout is not None
+    process = forks.start(FAKE, *words, variables={"DRT_LIBRARY": str(library)})
     printed = iter(process.stdout.readline, "")
     out = "".join(_until(printed, "}" if options else "confidence"))
     time.sleep(0.2)  # it waits for the writer now

@@ -10,6 +10,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -86,6 +87,44 @@ def test_schemas_are_printed(drt: Drt) -> None:
         assert drt("schema", name).json["title"] == f"drt {name.replace('-', ' ')}"
     unknown = drt("schema", "nothing")
     assert unknown.code == 1 and "summarize" in unknown.err
+
+
+def test_every_command_with_json_has_a_schema(drt: Drt) -> None:
+    def with_json(group: click.Group, path: tuple[str, ...]) -> Iterator[str]:
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            names = {parameter.name for parameter in command.params}
+            if isinstance(command, click.Group):
+                yield from with_json(command, (*path, name))
+            elif path == ("eval",):  # all of one shape
+                yield "eval"
+            else:
+                words = "-".join((*path, name))
+                yield from [words] * ("as_json" in names)
+                yield from [f"{words}-line"] * ("as_lines" in names)
+
+    assert set(with_json(cli, ())) <= set(drt("schema").out.split())
+
+
+def test_json_on_a_terminal_cannot_drive_it(drt: Drt, handbook: Path) -> None:
+    text = "Before \x9b31mperiod\x9b0m and \u202eafter the period.\x7f"
+    handbook.write_text(text)
+    drt("ingest", handbook)
+    for option in ("--json", "--jsonl"):
+        result = drt("search", "period", option)
+        assert not set("\x7f\x9b\u202e").intersection(result.out)
+        value = json.loads(result.out)
+        assert value.get("hits", [value])[0]["text"] == text
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_standard_streams_are_no_mistake_of_the_program(closed: str) -> None:
+    command = f'exec "{sys.executable}" -m drt_cli formats {closed}'
+    ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert ("Markdown" in ended.stdout) is (closed in ("<&-", "2>&-"))
 
 
 def complete(line: str, shell: str = "bash") -> list[str]:

@@ -56,6 +56,9 @@ def test_eval_options_reach_the_engine(drt: Drt, engine: FakeEngine, data: Path)
     assert engine.calls[-1][2]["lengths"] == [2048, 16384]
     drt("eval", "summary", data, "--limit", 2)
     assert engine.calls[-1] == ("evaluate", "summary", {"data": str(data), "limit": 2})
+    drt("eval", "summary-lm", data, "--chunks", 8, "--longest", 99, "--write")
+    given = {"data": str(data), "chunks": 8, "longest": 99, "write": True}
+    assert engine.calls[-1] == ("evaluate", "summary-lm", given)
 
 
 def test_eval_prints_a_table_or_the_documented_json(drt: Drt, data: Path) -> None:
@@ -152,7 +155,9 @@ def test_a_study_prints_its_table_or_the_documented_json(
     drt: Drt, engine: FakeEngine, data: Path
 ) -> None:
     assert "| DRT |" in drt("study", data, "train.optim.steps=3", "--only", "DRT").out
-    assert engine.calls[-1] == ("study", data, ("train.optim.steps=3",), ("DRT",))
+    assert engine.calls[-1] == ("study", data, ("train.optim.steps=3",), ("DRT",), None)
+    drt("study", data, "--results", data.parent / "rows.json")
+    assert engine.calls[-1][-1] == data.parent / "rows.json"
     jsonschema.validate(drt("study", data, "--json").json, schema("study"))
     wrong = drt("study", data, "steps")
     assert (wrong.code, "'steps' changes no setting" in wrong.err) == (2, True)

@@ -23,7 +23,7 @@ def test_a_passage_with_its_place_and_its_best_sentence(drt: Drt, handbook: Path
 
 def test_json_and_lines_have_the_documented_shape(drt: Drt, handbook: Path) -> None:
     result = drt("search", "annex", handbook, "--json").json
-    assert list(result) == ["query", "hits", "seconds", "model", "unread_libraries"]
+    assert list(result) == ["query", "hits", "seconds", "model", "unread_libraries", "scan"]
     (hit,) = result["hits"]
     assert hit["sentence"] == "See the annex." and hit["handle"].endswith(":62-76")
     (line,) = drt("search", "annex", "--jsonl").out.splitlines()

@@ -81,3 +81,22 @@ def test_without_the_extra_it_is_a_sentence(drt: Drt, monkeypatch: pytest.Monkey
         ended = drt(*words)
         assert ended.code == 1
         assert ended.err.endswith('pip install "drt-assistant[serve]" installs it.\n'), ended.err
+
+
+def test_a_ray_is_handed_over(drt: Drt, monkeypatch: pytest.MonkeyPatch) -> None:
+    rays: list[Any] = []
+
+    def serve(assistant: Any, options: Any, *, ready: Any) -> None:  # noqa: ARG001
+        rays.append(assistant._opened._ray)
+
+    monkeypatch.setattr(sdk, "serve", serve)
+    assert drt("serve", "--ray", "head:6379", "--deadline", 2.5).code == 0
+    assert drt("serve", "--ray", "local").code == drt("serve").code == 0
+    assert [(ray.address, ray.deadline) for ray in rays[:2]] == [
+        ("head:6379", 2.5),
+        ("local", None),
+    ]
+    assert rays[2] is None
+    for words in (["--deadline", 2], ["--ray", "local", "--deadline", 0]):
+        ended = drt("serve", *words)
+        assert ended.code != 0 and "deadline" in ended.err and "Traceback" not in ended.err

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,7 @@ import pytest
 from tests.cli.conftest import Drt
 from tests.sdk.writer.endpoint import Script, served
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="no openai")
 QUESTION = "Which period?"
 
 
@@ -63,3 +65,28 @@ def test_a_conversation_is_written_and_goes_on_where_the_writer_fails(
             assert failed.code == 0 and problem in failed.err and '"period"' in failed.out
     turns = drt("session", "show", "--json", "talk").json["turns"]
     assert [turn["answer"] for turn in turns][-1] == "period"
+    states = [turn["writing"] and turn["writing"]["state"] for turn in turns]
+    assert states == ["partly", None, "failed", "failed", "failed"]
+
+
+def test_what_was_written_is_shown_and_exported(drt: Drt, handbook: Path, tmp_path: Path) -> None:
+    drt("ingest", handbook)
+    text = "The notice period is thirty days [1]. Whales *sing* [1]."
+    with served(Script(text=text)) as script:
+        words = ["chat", "--session", "talk", "--writer-model", "m", "--writer", script.url]
+        saved = [tmp_path / "talk.md", tmp_path / "talk.json"]
+        lines = "".join(f"/save {file}\n" for file in saved)
+        assert drt(*words, stdin=f"Which period?\n{lines}").code == 0
+    shown = drt("session", "show", "talk").out.splitlines()
+    assert shown[:2] == [
+        "> Which period?",
+        f"Written by m at {script.url[7:-3]}: some sentences are supported.",
+    ]
+    assert "[unsupported: its sources do not say it]" in " ".join(shown)
+    assert shown[-3:-1] == ["Quotes:", "period"]
+    exported = drt("session", "export", "talk").out
+    assert "some sentences are supported" in exported and "Whales \\*sing\\*" in exported
+    assert "- [1] handbook" in exported and "thirty days." in exported
+    assert "Whales \\*sing\\*" in saved[0].read_text()
+    assert json.loads(saved[1].read_text())[0]["writing"]["state"] == "partly"
+    assert "talk, turn 1" in drt("session", "search", "whales").out

@@ -13,7 +13,7 @@ from tests.e2e.conftest import Drt
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
 KEYS += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read", "seconds", "model"]
-KEYS += ["unread_libraries"]
+KEYS += ["unread_libraries", "scan"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
 CITATION += ["source_start", "source_end", "span_start", "span_end", "probability", "metadata"]
 CITATION += ["library", "sentence", "handle"]

@@ -16,7 +16,6 @@ import torch
 from safetensors.torch import load_file
 
 from drt_engine.train.metrics import read_metrics
-from drt_engine.train.stored_shards import read_whole
 from tests.e2e.test_train import STAGE
 from tests.engine.train.corpora import ARTICLE, write_corpus, write_questions
 from tests.fakes import byte_tokenizer
@@ -81,6 +80,8 @@ def expect_equal_models(first: Path, second: Path) -> None:
 
 def expect_near_models(first: Path, second: Path) -> None:
     """Compare the tensors of two checkpoints, of which either may be in shards, to 1e-6."""
+    from drt_engine.train.stored_shards import read_whole  # imports half of torch.distributed
+
     states = [read_whole(stage.parent / "run" / "state") for stage in (first, second)]
     assert states[0].keys() == states[1].keys()
     for name, tensor in states[0].items():
@@ -147,6 +148,28 @@ def test_shards_are_resumed_on_another_number_of_processes(tmp_path: Path) -> No
         state = json.loads((shared.parent / "run" / "state" / "state.json").read_text())
         assert state["step"] == stop
     expect_near_models(alone, shared)
+
+
+def test_killed_processes_with_shards_go_on_from_the_last_checkpoint(tmp_path: Path) -> None:
+    alone, shared = (stage_file(tmp_path / name) for name in ("alone", "shared"))
+    finish(start(alone, 8), alone)
+    process = start(shared, 8, *TORCHRUN, "--max-restarts=5", settings=[SHARDS])
+    state = shared.parent / "run" / "state" / "state.json"
+    for kill, least in enumerate((1, 4)):
+        # With a checkpoint at every step, one is nearly always being written.
+        deadline = time.monotonic() + 120
+        while steps_saved(state) < least and time.monotonic() < deadline:
+            time.sleep(0.01)
+        os.kill(worker_of(process.pid, rank=kill % 2), signal.SIGKILL)
+    finish(process, shared)
+    expect_near_models(alone, shared)
+
+
+def steps_saved(state: Path) -> int:
+    try:
+        return int(json.loads(state.read_text())["step"])
+    except FileNotFoundError:  # none yet, or between two names
+        return 0
 
 
 def test_shards_without_torchrun_and_refusals_of_rank_0_are_sentences(tmp_path: Path) -> None:

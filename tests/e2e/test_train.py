@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 from tests.e2e.conftest import Drt
 from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
+from tests.forks import Forks
 
 STAGE = """
 [model]
@@ -30,13 +29,15 @@ log_every = 1
 """
 
 
-def test_training_reports_on_stderr_and_refuses_another_run(tmp_path: Path, drt: Drt) -> None:
+def test_training_reports_on_stderr_and_refuses_another_run(
+    tmp_path: Path, drt: Drt, forks: Forks
+) -> None:
     byte_tokenizer().save(tmp_path / "tokenizer.json")
     corpus = write_corpus(tmp_path, ARTICLE)
     stage = tmp_path / "stage.toml"
     stage.write_text(STAGE.format(folder=tmp_path, corpus=corpus), encoding="utf-8")
-    command = [sys.executable, "-m", "drt_cli", "train", str(stage)]
-    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    main = "from drt_cli.__main__ import main; main()"
+    first = forks.run(main, "train", stage, taken_apart=True)
     assert (first.returncode, first.stdout) == (0, f"{tmp_path / 'run'}\n")
     # Progress and nothing else: Triton's objects were once reported as leaked here.
     tokenising, step = first.stderr.splitlines()

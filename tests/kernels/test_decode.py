@@ -21,7 +21,10 @@ FORMS = [
     pytest.param("triton", marks=NEEDS_TRITON),
 ]
 EVERY_FORM = pytest.mark.parametrize("backend", FORMS)
-SOFTMAXES = pytest.mark.parametrize("off_by_one", [True, False], ids=["off-by-one", "plain"])
+# test_shapes has both.
+SOFTMAXES = pytest.mark.parametrize(
+    "off_by_one", sampled([True, False], {0}), ids=["off-by-one", "plain"]
+)
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,7 @@ def make_case(
             (3, 1, 2, (1, 1), 32),
             (1, 130, 2, (4, 1), 64),
         ],
-        {1, 2, 4},
+        {1, 2},
         unpack=True,
     ),
     ids=str,
@@ -217,7 +220,7 @@ def test_it_is_the_whole_sequence_form_for_one_chunk(backend: str) -> None:
 
 
 @NEEDS_TRITON
-@pytest.mark.parametrize("units", [1, 7, 1000])
+@pytest.mark.parametrize("units", sampled([1, 7, 1000], {0, 1}))
 def test_any_split_gives_the_same(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
     from drt_kernels.decode import kernel as decode_kernel
 

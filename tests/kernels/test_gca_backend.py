@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +12,7 @@ import torch
 from drt_kernels import backend, explain_backend
 from drt_kernels.gca.attention import BACKENDS
 from drt_kernels.shapes import triton_limit
+from tests.forks import Forks
 from tests.kernels.gca_cases import make_case
 
 
@@ -96,10 +95,7 @@ assert "torch._dynamo" not in sys.modules, "a question must not wait for the com
 """
 
 
-def test_triton_is_imported_when_wanted_and_the_compiler_never() -> None:
+def test_triton_is_imported_when_wanted_and_the_compiler_never(forks: Forks) -> None:
     pytest.importorskip("triton")
-    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-        [sys.executable, "-c", LAZY], capture_output=True, text=True, env=environment
-    )
+    done = forks.run(LAZY, variables={"TRITON_INTERPRET": "1"})
     assert done.returncode == 0, done.stderr

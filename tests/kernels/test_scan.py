@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from importlib.util import find_spec
 
 import pytest
@@ -19,6 +19,7 @@ from drt_kernels.scan.landmarks import CodedQuery
 from drt_kernels.scan.noise import gumbel, philox
 from drt_kernels.scan.order import NOTHING, pack, unpack
 from drt_kernels.testing import assert_close
+from tests.sampling import sampled
 
 NEEDS_TRITON = pytest.mark.skipif(find_spec("triton") is None, reason="no Triton")
 TRITON = pytest.param("triton", marks=NEEDS_TRITON)
@@ -31,11 +32,15 @@ SHAPES = [  # queries, landmarks, size, k, type
     (5, 100, 24, 1, torch.bfloat16),
     (17, 65, 48, 3, torch.float16),
 ]
-EVERY_SHAPE = pytest.mark.parametrize(
-    ("queries", "landmarks"),
-    [((q, k), (n, e, dtype)) for q, n, e, k, dtype in SHAPES],
-    ids=["-".join(map(str, shape)) for shape in SHAPES],
-)
+
+
+def shapes(quick: Container[int]) -> pytest.MarkDecorator:
+    """Every shape, slow but for those at the positions ``quick``."""
+    return pytest.mark.parametrize(
+        ("queries", "landmarks"),
+        sampled([((q, k), (n, e, dtype)) for q, n, e, k, dtype in SHAPES], quick, unpack=True),
+        ids=["-".join(map(str, shape)) for shape in SHAPES],
+    )
 
 
 def numbers(count: int, size: int, dtype: torch.dtype = torch.float32) -> Tensor:
@@ -46,7 +51,7 @@ def same(one: TopK, other: TopK) -> bool:
     return torch.equal(one.index, other.index) and torch.equal(one.scores, other.scores)
 
 
-@EVERY_SHAPE
+@shapes(range(len(SHAPES)))
 @pytest.mark.parametrize("seed", [None, 7], ids=["clean", "noisy"])
 @pytest.mark.parametrize("bounded", [False, True], ids=["free", "bounded"])
 def test_blocks_choose_what_the_definition_chooses(
@@ -66,7 +71,7 @@ def test_blocks_choose_what_the_definition_chooses(
 
 
 @NEEDS_TRITON
-@EVERY_SHAPE
+@shapes({0, 2, 3, 4})
 def test_the_kernel_chooses_what_the_definition_chooses(
     queries: tuple[int, int], landmarks: tuple[int, int, torch.dtype]
 ) -> None:

@@ -22,6 +22,7 @@ from drt_engine.results import (
     Change,
     Citation,
     IngestProgress,
+    ScanInfo,
     SearchHit,
     Trace,
     TraceCandidate,
@@ -64,6 +65,7 @@ class FakeAnswer:
     passage: str = ""
     verdict: str | None = None
     hint: str = ""
+    scan: ScanInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -96,6 +98,9 @@ class FakeSession:
         cited = [asdict(one) for one in sentences]
         turn = {"question": request, "answer": text, "found": True, "state": "answer"}
         self.turns.append(turn | {"confidence": 1.0, "mode": "summary", "citations": cited})
+
+    def record_writing(self, number: int, writing: dict[str, Any]) -> None:
+        self.turns[number - 1]["writing"] = writing
 
     def save(self) -> None:
         self.store.save_session(self.name, transcript=self.turns, meta={}, state=b"")
@@ -238,7 +243,9 @@ class FakeEngine:
         groups = tuple(AnswerGroup(one.quote, 0.75, (one,)) for one in cited[:1])
         if len(cited) > 1:
             groups = (AnswerGroup(cited[0].quote, 0.75, cited),)
-        return SimpleNamespace(groups=groups, passages_read=4, tokens_read=answer.tokens_read)
+        return SimpleNamespace(
+            groups=groups, passages_read=4, tokens_read=answer.tokens_read, scan=None
+        )
 
     def search(
         self, runtime: Any, store: Store, query: str, request: SearchRequest
@@ -266,9 +273,11 @@ class FakeEngine:
         omitted = 0 if options["length"] is None and options["words"] is None else 4
         return FakeSummary(text, "changes", sentences, tokens, changes, changes_omitted=omitted)
 
-    def study(self, file: Path, overrides: Sequence[str], *, only: Sequence[str]) -> dict[str, Any]:
+    def study(
+        self, file: Path, overrides: Sequence[str], *, only: Sequence[str], results: Path | None
+    ) -> dict[str, Any]:
         self._enter("study")
-        self.calls.append(("study", file, tuple(overrides), only))
+        self.calls.append(("study", file, tuple(overrides), only, results))
         folder = file.parent / "results"
         folder.mkdir(exist_ok=True)
         (folder / "table.md").write_text("# Passkeys\n\n| run |\n| --- |\n| DRT |\n")

@@ -212,10 +212,11 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "seconds": answer.seconds,
         "model": "fake",
         "unread_libraries": [],
+        "scan": None,
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
     order += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
-    assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries"]
+    assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries", "scan"]
 
 
 @pytest.mark.parametrize("named", ["id", "title", "source", "info"])

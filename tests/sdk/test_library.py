@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drt import Assistant, Library, LibraryCorruptError, LibraryError, NotFoundError
+from drt import Assistant, ConfigError, Library, LibraryCorruptError, LibraryError, NotFoundError
 from tests.sdk.conftest import HANDBOOK
 from tests.sdk.fakes import FakeEngine
 
@@ -20,6 +20,12 @@ def test_where_there_is_nothing_there_are_no_documents(tmp_path: Path) -> None:
     for use in (library.check, library.stats, lambda: library.show("x")):
         with pytest.raises(LibraryError, match="there is no library"):
             use()
+
+
+def test_a_path_of_no_name_is_refused() -> None:
+    for path in ("", ["a", ""]):
+        with pytest.raises(ConfigError, match="path of a library is empty"):
+            Library(path)
 
 
 def test_what_is_not_a_library_is_refused(tmp_path: Path) -> None:

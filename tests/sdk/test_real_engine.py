@@ -16,6 +16,7 @@ from drt import (
     Assistant,
     AsyncAssistant,
     ConfigError,
+    LibraryError,
     QuestionError,
     bench,
     evaluate,
@@ -152,3 +153,35 @@ def test_between_the_pieces_of_a_stream_torch_is_the_callers(
         for _ in assistant.stream("Who signs the log?", threshold=0.0):
             assert not torch.is_inference_mode_enabled()
             assert not torch.is_autocast_enabled("cpu")
+
+
+def test_results_of_an_approximate_index_say_so(model: Path, text: Path, tmp_path: Path) -> None:
+    from tests.engine.store.test_index import plan
+
+    library = tmp_path / "library"
+    with Assistant(library, model=model, threads=1, approximate=True) as assistant:
+        assistant.ingest(text)
+        exact = assistant.search("the keeper of the lamp")
+        assert exact.scan is not None and "no approximate index" in exact.scan.notes[0]
+        with assistant._opened.working() as (_, store), store.snapshot() as view:
+            store.make_index(view, plan(view), probes=2)
+        answer = assistant.ask("Who signs the log?")
+        assert answer.scan is not None and answer.to_dict()["scan"] == {
+            "approximate": True,
+            "probed_lists": 2,
+            "lists": 5,
+            "notes": [],
+        }
+        every = assistant.ask_all("Who signs the log?")
+        assert every.scan is not None and every.scan.approximate
+        named = assistant.ask("Who signs the log?", documents="rules.txt")
+        assert named.scan is not None and "were named" in named.scan.notes[0]
+        rows = assistant.library.index_recall(model=model, threads=1, questions=3, probes=[5])
+        assert [row.recall for row in rows] == [1.0]
+        assistant.library.set_index_probes(5)
+        assert assistant.search("the keeper of the lamp").hits == exact.hits
+    with Assistant(library, model=model, threads=1) as assistant:
+        assert assistant.search("the keeper of the lamp").scan is None
+        assistant.library.remove("rules.txt")
+        with pytest.raises(LibraryError, match="no sentence to measure the index with"):
+            assistant.library.index_recall(model=model, threads=1)

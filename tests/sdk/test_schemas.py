@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from drt import Assistant, NotFoundError, models, passage, schema, schemas
+from drt import Assistant, NotFoundError, formats, models, passage, schema, schemas
 
 
 @pytest.fixture
@@ -24,11 +24,14 @@ def results(assistant: Assistant, handbook: Path) -> dict[str, Any]:
         "ask-all": assistant.ask_all("Which period?").to_dict(),
         "ask-line": {"type": "answer", **answer.to_dict()},
         "chat-line": assistant.ask("Which zeppelin?").to_dict(),
+        "formats": {"formats": [entry.to_dict() for entry in formats()]},
         "ingest": report.to_dict(),
         "ingest-line": next(assistant.ingest_each("missing.txt")).to_dict(),
         "library-check": {"findings": [one.to_dict() for one in assistant.library.check()]},
         "library-list": {"library": "here", "documents": [document.to_dict()]},
         "library-show": document.to_dict(),
+        "library-stats": assistant.library.stats(),
+        "model-info": models()[0].to_dict(),
         "model-list": {"models": [model.to_dict() for model in models()]},
         "search": assistant.search("Which period?").to_dict(),
         "search-line": assistant.search("Which period?").hits[0].to_dict(),

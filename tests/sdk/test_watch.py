@@ -39,6 +39,13 @@ def told(watch: Watch) -> list[tuple[str, str]]:
     return [(event.kind, Path(event.source).name) for event in watch.poll()]
 
 
+def test_a_library_in_the_folder_is_left_alone(folder: Path, engine: FakeEngine) -> None:
+    with Assistant(folder / "library") as assistant:
+        watch = Watch(assistant, [folder])
+        assert told(watch) == [("read", "a.txt"), ("read", "b.txt")]
+        assert told(watch) == []
+
+
 def test_new_changed_and_lost_files(assistant: Assistant, folder: Path) -> None:
     watch = Watch(assistant, [folder])
     assert told(watch) == [("read", "a.txt"), ("read", "b.txt")]

@@ -39,6 +39,7 @@ class AskOptions:
     ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for).
     ``reread`` reads them with the question. ``record`` makes the answer's trace a full one, which
     changes nothing else. ``filters`` restrict the documents, and the parts of them.
+    ``approximate`` is as in ``SearchOptions``.
     """
 
     documents: tuple[str, ...] | None = None
@@ -50,6 +51,7 @@ class AskOptions:
     max_tokens: int = 96
     record: bool = False
     filters: Filters = NO_FILTERS
+    approximate: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in ("quote", "free"):
@@ -63,7 +65,12 @@ class AskOptions:
     def search_options(self) -> SearchOptions:
         """Return the part of the options that retrieval needs."""
         return SearchOptions(
-            self.documents, self.top_k, self.retriever, self.reread, filters=self.filters
+            self.documents,
+            self.top_k,
+            self.retriever,
+            self.reread,
+            filters=self.filters,
+            approximate=self.approximate,
         )
 
 
@@ -159,6 +166,7 @@ def _steps(
             hint=hint(view, question, draft, options.search_options(), threshold=options.threshold),
             answer_type=answer_type(judgement.types),
             verdict_score=judgement.verdict,
+            scan=run.source.query.scan_info,
         )
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)

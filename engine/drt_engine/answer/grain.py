@@ -25,6 +25,16 @@ _LONGEST_LIST = 2000
 _ITEM = re.compile(
     r"\s*(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+\S"
 )
+# "Which values can ..", "What are the ..", "Which two ..", but not "Which status is ..".
+_AUXILIARY = (
+    r"(?:are|were|do|did|does|have|had|has|is|was|can|could|may|might|must|should|shall|will|would)"
+)
+_SEVERAL = re.compile(
+    rf"(?i)\W*(?:(?:in|at|on|for|to|from|of|by|with|under) )?(?:which|what) (?:"
+    rf"(?:(?!{_AUXILIARY}\b)\w+ ){{0,2}}?[a-z]*[^\Wsui]s(?= (?!is|was|has|does){_AUXILIARY}\b)"
+    rf"|(?:are|were)\b|(?:two|three|four|five|six|seven|eight|nine|ten)\b)"
+    rf"|\W*(?:list|name) (?:all|the)\b"
+)
 _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
 
 
@@ -45,13 +55,19 @@ def answer_type(types: Mapping[str, float]) -> str:
     return max(types, key=lambda name: types[name], default="")
 
 
+def expected_type(types: Mapping[str, float], question: str) -> str:
+    """Return the type of the expected answer: a list, too, where the question asks for several."""
+    expected = answer_type(types)
+    return "list" if expected not in OPEN_TYPES and _SEVERAL.match(question) else expected
+
+
 def grown_span(
     view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
 ) -> tuple[int, int]:
     """Return the characters of what answers a question of the type ``expected`` around a span.
 
-    That is the span's sentence, or the list it belongs to, with its lead-in. A span whose sentence
-    is endless stays as it is.
+    That is the span's sentence, or the list it belongs to, with its lead-in. A sentence that ends
+    in a colon goes on with the list behind it. A span whose sentence is endless stays as it is.
     """
     if expected in ("list", "how"):
         block = list_around(view, document, span, steps=expected == "how")
@@ -60,7 +76,17 @@ def grown_span(
     sentences = sentences_at(view, document, *span)
     if not sentences or sentences[-1][1] - sentences[0][0] > _LONGEST_SENTENCE:
         return span
-    return min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
+    start, end = min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
+    if view.text(document.id, end - 1, end) == ":":
+        block = list_around(view, document, (end - 1, end))
+        if block is not None:
+            return min(start, block[0]), max(end, block[1])
+    return start, end
+
+
+def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:
+    """Return whether a span has parts of several sentences, so that its words say nothing whole."""
+    return len(sentences_at(view, document, *span)) > 1
 
 
 def list_around(

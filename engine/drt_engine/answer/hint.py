@@ -112,7 +112,7 @@ def _absence(view: LibraryView, question: str, search: SearchOptions) -> str:
     absent = [
         word
         for word in dict.fromkeys(content_words(question))
-        if not view.search_text(word, documents=search.document_ids, limit=1)
+        if not view.holds_words(word, documents=search.document_ids)
     ]
     restricted = search.document_ids is not None or search.filters.any
     where = "the documents that were asked" if restricted else "the library"

@@ -22,7 +22,7 @@ from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.model.calibration import Calibration, Signals
-from drt_engine.results import AnswerGroup, Citation
+from drt_engine.results import AnswerGroup, Citation, ScanInfo
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.retrieval.sources import Retrieval
 from drt_engine.runtime import Runtime
@@ -39,11 +39,15 @@ _ARTICLES = frozenset({"a", "an", "the"})
 
 @dataclass(frozen=True)
 class PlacesResult:
-    """The answers, best first; ``passages_read`` is how many were looked at."""
+    """The answers, best first; ``passages_read`` is how many were looked at.
+
+    ``scan`` is what was scanned, where it might have been approximate.
+    """
 
     groups: tuple[AnswerGroup, ...]
     passages_read: int
     tokens_read: int
+    scan: ScanInfo | None = None
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,7 @@ def ask_all(
             groups,
             len(retrieval.passages),
             run.prompt_tokens + run.source.tokens_read,
+            run.source.query.scan_info,
         )
 
 

@@ -22,6 +22,7 @@ LONGEST_QUOTE = 72  # tokens; clauses of contracts and definitions are long
 _RUNNER_UP = 0.1  # of the best quote's probability: what a further one must have
 _VOTERS = 60  # spans that vote; the rest hardly weigh
 _VOTE = 0.7  # power of a vote's probability: the head is surer of one place than it should be
+_LEAST_PROBABILITY = 1e-12
 _ARTICLES = frozenset({"a", "an", "the"})
 
 
@@ -41,7 +42,7 @@ class Quotes:
     """The best spans, best first, their log-odds against the null, and the null logit.
 
     ``vote_share`` is the first span's part of all votes, ``runner_up`` that of the best span with
-    other words.
+    other words. ``by_passage`` are the best spans of passages that have none among these.
     """
 
     spans: tuple[QuoteSpan, ...]
@@ -49,6 +50,16 @@ class Quotes:
     null: float = 0.0
     vote_share: float = 0.0
     runner_up: float = 0.0
+    by_passage: tuple[QuoteSpan, ...] = ()
+
+    def votes_of(self, span: QuoteSpan) -> tuple[float, float]:
+        """Return the part of all votes that a span has, and that of the best other words."""
+        if span is self.spans[0]:
+            return self.vote_share, self.runner_up
+        if span in self.spans:  # it takes the place of the best one and has lost against it
+            return self.runner_up, self.vote_share
+        lead = max(span.probability, _LEAST_PROBABILITY) / self.spans[0].probability
+        return self.vote_share * min(1.0, lead) ** _VOTE, self.vote_share
 
 
 NO_QUOTES = Quotes((), float("-inf"))
@@ -96,7 +107,28 @@ def best_quotes(
         if len(spans) == limit:
             break
     null_score = float(_null_share(logits.start[0], null) + _null_share(logits.end[0], end_null))
-    return Quotes(tuple(spans), (best_score - null_score) / 2, float(null.detach()), *shares)
+    return Quotes(
+        tuple(spans),
+        (best_score - null_score) / 2,
+        float(null.detach()),
+        *shares,
+        by_passage=_by_passage(scored, spans),
+    )
+
+
+def _by_passage(
+    scored: Sequence[tuple[float, QuoteSpan]], spans: Sequence[QuoteSpan]
+) -> tuple[QuoteSpan, ...]:
+    """Return the best span of each passage that has none in ``spans``; scored ones best first."""
+    best: dict[int, QuoteSpan] = {}
+    passages_of_spans = {span.passage.row.id for span in spans}
+    for _, span in scored:
+        chunk = span.passage.row.id
+        if chunk not in passages_of_spans and chunk not in best:
+            best[chunk] = span
+    return tuple(
+        span for span in best.values() if not any(_overlap(span, better) for better in spans)
+    )
 
 
 def _by_votes(

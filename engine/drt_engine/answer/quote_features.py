@@ -39,10 +39,7 @@ def quote_features(
     at = next((n for n, p in enumerate(passages) if p.row.id == span.passage.row.id), 0)
     evidence = judgement.evidence[at] if judgement.evidence else 0.0
     others = [value for n, value in enumerate(judgement.evidence) if n != at]
-    # A span that takes the place of the best one has lost against it.
-    share, runner_up = quotes.vote_share, quotes.runner_up
-    if span is not quotes.spans[0]:
-        share, runner_up = runner_up, share
+    share, runner_up = quotes.votes_of(span)
     question_words, quote_words = set(content_words(question)), set(content_words(citation.quote))
     return QuoteFeatures(
         span=judgement.signals.span,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drt_engine.model.calibration import NO_EVIDENCE, QuoteFeatures, Signals
-from drt_engine.results import AnswerState, Citation, Trace
+from drt_engine.results import AnswerState, Citation, ScanInfo, Trace
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,8 @@ class AnswerResult:
     question asks for it and the model is sure; ``hint`` is a sentence about why nothing was found
     or what else to ask. For calibration: ``candidates`` are the quotes that
     might have been shown, ``answer_type`` is what the reader took the question for, and
-    ``verdict_score`` the log-odds of yes.
+    ``verdict_score`` the log-odds of yes. ``scan`` is what was scanned, where it might have been
+    approximate.
     """
 
     text: str
@@ -45,6 +46,7 @@ class AnswerResult:
     hint: str = ""
     answer_type: str = ""
     verdict_score: float = 0.0
+    scan: ScanInfo | None = None
 
     @property
     def state(self) -> AnswerState:

@@ -29,6 +29,7 @@ from drt_engine.store.turns import expect_turns
 
 _LONGEST_NAME = 200
 SUMMARY = "summary"  # the mode of a turn that is a summary, which no decoder wrote
+VERSION = 2  # of what is stored; 1 had no version, and turns without a writer's text
 
 
 @dataclass
@@ -59,6 +60,12 @@ class SessionState:
     def restore(cls, runtime: Runtime, store: Store | FederatedStore, name: str) -> SessionState:
         """Return a saved conversation as it was; raises ``NotFound`` or ``SessionError``."""
         row = store.load_session(name)
+        version = row.meta.get("version", 1)
+        if version not in range(1, VERSION + 1):
+            raise SessionError(
+                f"session {name!r} is of version {version!r:.20}, expected 1 to {VERSION}: a newer"
+                " drt stored it; use that one, or start a new session"
+            )
         made_with, this = row.meta.get("fingerprint"), model_fingerprint(runtime)
         if made_with != this:
             raise SessionError(
@@ -172,6 +179,10 @@ class SessionState:
             }
         )
 
+    def record_writing(self, number: int, writing: dict[str, Any]) -> None:
+        """Add what a writer wrote to turn ``number``, from 1; the decoder reads nothing of it."""
+        self.turns[number - 1]["writing"] = writing
+
     def save(self) -> None:
         """Write the conversation to the library, replacing its older state."""
         if not self.name:
@@ -181,6 +192,7 @@ class SessionState:
         meta = {
             "fingerprint": model_fingerprint(self.runtime),
             "model": self.runtime.name,
+            "version": VERSION,
         }
         self.store.save_session(self.name, transcript=self.turns, meta=meta, state=save(tensors))
 

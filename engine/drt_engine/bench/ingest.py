@@ -17,6 +17,7 @@ from drt_engine.bench.parts import (
     MemoryCopy,
     run_process,
 )
+from drt_engine.bench.workers import bench_workers
 from drt_engine.config.model import ModelConfig
 from drt_engine.documents import Source
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
@@ -31,8 +32,11 @@ def bench_ingest(runtime: Runtime, options: BenchOptions) -> BenchReport:
     """Read the same document into a new library again and again, in turns with matrix products.
 
     The share of the matrix-product rate counts the operations that one pass of lower stack,
-    encoder and memory map needs; the warm-up of a segment's window is time, not work.
+    encoder and memory map needs; the warm-up of a segment's window is time, not work. With
+    ``workers`` several processes read small files instead.
     """
+    if options.workers is not None or options.ray is not None:
+        return bench_workers(runtime, options)
     started = time.monotonic()
     matmul, copy = Matmul(runtime), MemoryCopy(1 << 26)
     seconds, tokens = [], 0

@@ -24,8 +24,10 @@ from drt_engine.bench.made_up import MadeUp, make_document, make_library
 from drt_engine.bench.parts import MEGA, BenchOptions, run_process
 from drt_engine.bench.questions import asking
 from drt_engine.bench.shards import simulated_shards
+from drt_engine.bench.timing import load_average
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.ingest.temporary import open_library
+from drt_engine.retrieval.clustering import required_faiss
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 
@@ -39,11 +41,13 @@ CHECK, CRC = "check records", "crc32 of the same bytes"
 
 def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
     """Make one large document of ``tokens`` tokens, and a small one per 1,600, 10,000 at most."""
+    if options.approximate:
+        required_faiss()  # before hours go into making a library
     started = time.monotonic()
     tokens, files = options.tokens or TOKENS, options.files or again.FILES
     documents = max(SMALL_DOCUMENTS, min(10_000, tokens // 1_600))
     rows: list[BenchRow] = []
-    load = os.getloadavg()[0]
+    load = load_average()
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="drt-bench-")))
         libraries = folder if options.folder is None else options.folder
@@ -71,7 +75,7 @@ def bench_library(runtime: Runtime, options: BenchOptions) -> BenchReport:
             "bytes_per_token": stats["bytes_per_token"],
             "threads": torch.get_num_threads(),
             "load_before": load,
-            "load_after": os.getloadavg()[0],
+            "load_after": load_average(),
         },
     )
 

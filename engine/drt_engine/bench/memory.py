@@ -36,6 +36,11 @@ class PeakMemory(TorchDispatchMode):
                 self._follow(tensor.untyped_storage())
         return out
 
+    @property
+    def alive(self) -> int:
+        """The bytes of tensors that were made and are still there."""
+        return self._bytes
+
     def _follow(self, storage: torch.UntypedStorage) -> None:
         size, place = storage.nbytes(), storage.data_ptr()
         self._alive.add(place)

@@ -45,7 +45,10 @@ class BenchOptions:
     ``shape`` is that of the tensors and models which need no text; ``compile`` adds a row that
     compiles first. ``pages`` are those of the PDF files that are made, ``files`` the small files
     that are read again. ``folder`` keeps the large libraries of made-up records, and ``shards`` is
-    how many of them are simulated.
+    how many of them are simulated. ``lists`` are those of an approximate index, and ``approximate``
+    adds questions that use one. ``plan`` names a preset whose training on ``ranks`` is planned,
+    each of which multiplies matrices at ``flops`` operations a second. ``workers`` read small
+    files; where ``ray`` is local they are those of a Ray.
     """
 
     model: str = DEFAULT_MODEL
@@ -62,6 +65,15 @@ class BenchOptions:
     files: int | None = None
     folder: Path | None = None
     shards: int | None = None
+    lists: int | None = None
+    approximate: bool = False
+    plan: str | None = None
+    ranks: int | None = None
+    flops: float | None = None
+    minutes: float | None = None
+    results: Path | None = None
+    workers: int | None = None
+    ray: str | None = None
 
     @property
     def config(self) -> ModelConfig:
@@ -89,6 +101,16 @@ class BenchOptions:
             raise ConfigError(f"files is {self.files}, expected 1 or more")
         if self.shards is not None and self.shards < 1:
             raise ConfigError(f"shards is {self.shards}, expected 1 or more")
+        if self.minutes is not None and self.minutes <= 0:
+            raise ConfigError(f"minutes is {self.minutes}, expected above 0")
+        if self.lists is not None and self.lists < 1:
+            raise ConfigError(f"lists is {self.lists}, expected 1 or more")
+        if self.ranks is not None and self.ranks < 1:
+            raise ConfigError(f"ranks is {self.ranks}, expected 1 or more")
+        if self.flops is not None and not 0 < self.flops < float("inf"):
+            raise ConfigError(f"flops is {self.flops}, expected a number above 0")
+        if self.plan is None and (self.ranks or self.flops):
+            raise ConfigError("ranks and flops are of a plan: name the model with --plan")
         if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
             raise ConfigError(f"{self.folder} is a file, expected a folder for libraries")
         if self.file is not None and not self.file.is_file():

@@ -17,6 +17,7 @@ from drt_engine.bench.parts import MEGA, BenchOptions
 from drt_engine.bench.phases import PHASES, Seconds, Stopwatch
 from drt_engine.evaluate.report import BenchRow, bench_row
 from drt_engine.ingest.temporary import open_library
+from drt_engine.retrieval.index import IndexOptions, make_index
 from drt_engine.runtime import Runtime
 from drt_engine.search.search import SearchRequest, search
 from drt_engine.store import Store
@@ -24,6 +25,7 @@ from drt_kernels.scan.coder import CODED_ROWS
 
 ASK, SEARCH = "ask", "search"
 SMALL = "over 4k tokens"
+APPROXIMATE = "by {} of {} lists"
 _STATUS = Path("/proc/self/status")
 
 
@@ -38,8 +40,12 @@ def asking(runtime: Runtime, small: Path, large: Path, options: BenchOptions) ->
         for _ in range(2 + -(-large_store.stats()["chunks"] // CODED_ROWS)):
             for _ in large_store.scan_coded_landmarks():  # each scan makes codes for some more
                 pass
+        asked = [(SMALL, small_store), ("", large_store)]
+        if options.approximate:
+            index = make_index(large_store, IndexOptions(options.lists))
+            asked.append((APPROXIMATE.format(index.probes, index.lists), large_store))
         for number in range(-2, options.repetitions):
-            for name, store in ((SMALL, small_store), ("", large_store)):
+            for name, store in asked:
                 samples.take(name, store, counts=number >= 0)
         memory = _memory_rows()
         for _ in range(options.repetitions):
@@ -70,11 +76,12 @@ class _Samples:
 
     def take(self, library: str, store: Store, *, counts: bool) -> None:
         """Ask and search once over a library."""
+        approximate = library not in ("", SMALL)
         stopwatch, start = Stopwatch(), Seconds.now()
         with stopwatch.watching():
-            ask(self._runtime, store, self._question, AskOptions())
+            ask(self._runtime, store, self._question, AskOptions(approximate=approximate))
         asked, start = Seconds.now() - start, Seconds.now()
-        search(self._runtime, store, self._question, SearchRequest())
+        search(self._runtime, store, self._question, SearchRequest(approximate=approximate))
         if not counts:
             return
         self.whole.setdefault((ASK, library), []).append(asked)
@@ -85,17 +92,27 @@ class _Samples:
 
     def rows(self) -> list[BenchRow]:
         """Return everything over the large library beside the same over the small one."""
-        rows = []
+        rows: list[BenchRow] = []
+        libraries = dict.fromkeys(library for _, library in self.whole)
+        for library in (name for name in libraries if name != SMALL):
+            rows += self._compared_with_small(library)
+        # The small library's rows are the same beside each.
+        return list({row.name: row for row in rows}.values())
+
+    def _compared_with_small(self, library: str) -> list[BenchRow]:
+        rows: list[BenchRow] = []
+        words = f" {library}" if library else ""
         for work in (ASK, SEARCH):
             for clock, suffix in (("wall", ""), ("cpu", ", processor")):
                 large, small = (
-                    [1000 * getattr(taken, clock) for taken in self.whole[work, library]]
-                    for library in ("", SMALL)
+                    [1000 * getattr(taken, clock) for taken in self.whole[work, name]]
+                    for name in (library, SMALL)
                 )
-                rows += _compared(f"{work}{suffix}", f"{work} {SMALL}{suffix}", large, small)
+                names = (f"{work}{words}{suffix}", f"{work} {SMALL}{suffix}")
+                rows += _compared(*names, large, small)
         for phase in PHASES:
-            large, small = self._phases[phase, ""], self._phases[phase, SMALL]
-            rows += _compared(f"ask: {phase}", f"ask {SMALL}: {phase}", large, small)
+            large, small = self._phases[phase, library], self._phases[phase, SMALL]
+            rows += _compared(f"ask{words}: {phase}", f"ask {SMALL}: {phase}", large, small)
         return rows
 
 

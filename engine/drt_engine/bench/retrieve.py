@@ -28,7 +28,7 @@ from drt_engine.bench.parts import (
 from drt_engine.bench.timing import Clock, Work, in_turns
 from drt_engine.evaluate.report import BenchReport, bench_row, median_iqr
 from drt_engine.model.selection import select
-from drt_engine.retrieval.candidates import find_candidates
+from drt_engine.retrieval.candidates import LandmarkScan, find_candidates
 from drt_engine.runtime import Runtime
 from drt_engine.store.segments.reader import SCAN_ROWS
 from drt_engine.text.lexical import LexicalIndex
@@ -149,7 +149,7 @@ def _scan(runtime: Runtime, landmarks: _Landmarks, query: Tensor) -> None:
     scorer, count = runtime.model.scorer, runtime.config.retrieved
     if scorer.late is not None:
         count = max(count, runtime.config.late_candidates)
-    parts = landmarks.scan_coded_landmarks()
+    parts = LandmarkScan(landmarks.scan_coded_landmarks())
     scores = find_candidates(query.float().cpu(), scorer, parts, {}, count=count).scores.total
     allowed = torch.ones(1, len(scores), dtype=torch.bool)
     select(scores[None], allowed, runtime.config.retrieved)

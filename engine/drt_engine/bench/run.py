@@ -12,12 +12,14 @@ from typing import Any
 
 from drt_engine.bench.ask import bench_ask
 from drt_engine.bench.decode import bench_decode
+from drt_engine.bench.index import bench_index
 from drt_engine.bench.ingest import bench_ingest
 from drt_engine.bench.kernels import bench_kernels
 from drt_engine.bench.library import bench_library
 from drt_engine.bench.models import bench_models
 from drt_engine.bench.parts import BenchOptions
 from drt_engine.bench.pdf import bench_pdf
+from drt_engine.bench.plan import bench_plan
 from drt_engine.bench.retrieve import bench_retrieve
 from drt_engine.bench.train import bench_train
 from drt_engine.config.load import build
@@ -38,6 +40,7 @@ OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
     "train": bench_train,
     "models": bench_models,
     "pdf": bench_pdf,
+    "index": bench_index,
 }
 
 
@@ -51,6 +54,10 @@ def bench(name: str, options: dict[str, object]) -> dict[str, Any]:
         raise ConfigError(f"no benchmark is called {name!r}; there are {', '.join(names)}")
     plain = {key: str(v) if isinstance(v, Path) else v for key, v in options.items()}
     bench_options = build(BenchOptions, plain, f"{name}.")
+    if bench_options.plan is not None:
+        if name != "train":
+            raise ConfigError(f"{name} has no plan, expected the benchmark train")
+        return bench_plan(bench_options).to_dict()
     if name in OWN_MODEL:
         return OWN_MODEL[name](bench_options).to_dict()
     runtime = bench_options.runtime()

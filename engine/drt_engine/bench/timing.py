@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import random
+import sys
 import time
 from collections.abc import Callable, Collection, Mapping
 from functools import lru_cache
@@ -21,6 +23,13 @@ _FLUSH = 1 << 29  # bytes: more than any GPU's L2, and as long as a launch takes
 _GPU_SHARE = 0.9  # of a GPU's memory: what needs more is left out, and nobody else's work suffers
 
 Work = Callable[[], object]
+
+
+def load_average() -> float | None:
+    """Return how many processes wanted to run in the last minute; None on Windows."""
+    if sys.platform == "win32":
+        return None
+    return os.getloadavg()[0]
 
 
 class Clock:

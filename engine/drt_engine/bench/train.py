@@ -44,7 +44,7 @@ def bench_train(options: BenchOptions) -> BenchReport:
     machine, config = options.machine(), options.config
     tokens = options.tokens or TOKENS[machine.device.type]
     calibration, clock = Calibration(machine), Clock(machine.device)
-    trained = {g: _Trained(config, machine, groups=g, tokens=tokens) for g in (1, 2)}
+    trained = {g: TrainedModel(config, machine, groups=g, tokens=tokens) for g in (1, 2)}
     works = _works(trained, options)
     ours = _named(1)
     timed = in_turns(
@@ -73,7 +73,7 @@ def _named(groups: int, form: str = "") -> str:
     return f"DRT, {groups} group{'s' * (groups > 1)}" + (f", {form}" if form else "")
 
 
-def _works(trained: dict[int, _Trained], options: BenchOptions) -> dict[str, Work]:
+def _works(trained: dict[int, TrainedModel], options: BenchOptions) -> dict[str, Work]:
     works: dict[str, Work] = {
         _named(groups): trained_model.step for groups, trained_model in trained.items()
     }
@@ -107,7 +107,7 @@ def train_flops(config: ModelConfig) -> float:
     return _TRAINING * (read_flops(config) + upper + logits)
 
 
-class _Trained:
+class TrainedModel:
     """A model, its optimiser and one batch of streams."""
 
     def __init__(self, config: ModelConfig, machine: Machine, *, groups: int, tokens: int) -> None:
@@ -188,7 +188,7 @@ class _Trained:
                 layer.compute = compute
 
 
-def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow]:
+def _rows(timed: dict[str, list[float]], trained: TrainedModel) -> Iterator[BenchRow]:
     """Milliseconds of a step; a ratio to what has no GCA is how much longer a step takes."""
     milliseconds = {name: [1000 * s for s in seconds] for name, seconds in timed.items()}
     for name, values in milliseconds.items():
@@ -208,7 +208,7 @@ def _rows(timed: dict[str, list[float]], trained: _Trained) -> Iterator[BenchRow
         yield bench_row(f"{name}, rate", rates, unit="tokens/s", against=BARE, against_values=bare)
 
 
-def _memory(trained: _Trained) -> Iterator[BenchRow]:
+def _memory(trained: TrainedModel) -> Iterator[BenchRow]:
     """Yield the most memory that a step needs, and the losses alone, in one go and in pieces."""
     steps: dict[str, Recompute] = {
         _named(1): "nothing",
@@ -235,7 +235,9 @@ def _compared(peaks: dict[str, int]) -> Iterator[BenchRow]:
             yield bench_row(name, size, unit="MiB", against=first, against_values=sizes[first])
 
 
-def _share(seconds: list[float], trained: _Trained, calibration: Calibration) -> Iterator[BenchRow]:
+def _share(
+    seconds: list[float], trained: TrainedModel, calibration: Calibration
+) -> Iterator[BenchRow]:
     work = train_flops(trained.config) * trained.tokens
     yield bench_row(
         f"{_named(1)}, operations",

@@ -191,9 +191,10 @@ class PasskeyConfig:
     """Passkeys in token space: ``batch`` contexts, of as many chunks as one of ``chunks`` says.
 
     ``symbols``: token ids, where ``start`` names no tokenizer; ``answer``: symbols of a passkey;
-    ``two_hops``: share of contexts whose question leads to the passkey over a link; ``noise``:
-    passkeys that are not asked for; ``lm_loss``: weight of the loss on all other tokens;
-    ``offset``: where in their chunks statements begin, anywhere if not named.
+    ``two_hops``: share of contexts whose question leads to the passkey over a link; ``links``:
+    share of the others that ask for a link; ``noise``: passkeys that are not asked for;
+    ``lm_loss``: weight of the loss on all other tokens; ``offset``: where in their chunks
+    statements begin, anywhere if not named.
     """
 
     share: float = 0.0
@@ -202,6 +203,7 @@ class PasskeyConfig:
     chunks: tuple[int, ...] = (6, 8, 12, 16)
     batch: int = 16
     two_hops: float = 0.0
+    links: float = 0.0
     noise: int = 0
     lm_loss: float = 0.0
     offset: int | None = None
@@ -212,8 +214,33 @@ class PasskeyConfig:
                 f"passkey.chunks is {list(self.chunks)} and passkey.batch {self.batch}, expected "
                 "numbers of 1 or more"
             )
-        if not 0 <= self.two_hops <= 1:
-            raise ConfigError(f"passkey.two_hops is {self.two_hops}, expected a share in 0..1")
+        if not 0 <= self.two_hops <= 1 or not 0 <= self.links <= 1:
+            raise ConfigError(
+                f"passkey.two_hops is {self.two_hops} and passkey.links {self.links}, expected "
+                "shares in 0..1"
+            )
+
+
+@dataclass(frozen=True)
+class SummariesConfig:
+    """Summaries that came with the documents of ``data``, ``batch`` at a time.
+
+    A document is cut to ``chunks`` chunks, a summary to the ``longest`` number of tokens; the loss
+    is on the summary alone.
+    """
+
+    share: float = 0.0
+    data: tuple[Path, ...] = ()
+    chunks: int = 64
+    longest: int = 256
+    batch: int = 4
+
+    def __post_init__(self) -> None:
+        if min(self.chunks, self.batch) < 1 or self.longest < 2:
+            raise ConfigError(
+                f"summaries.chunks is {self.chunks}, summaries.batch {self.batch} and "
+                f"summaries.longest {self.longest}, expected at least 1, 1 and 2"
+            )
 
 
 @dataclass(frozen=True)
@@ -261,13 +288,17 @@ class TrainConfig:
     passages: PassagesConfig = field(default_factory=PassagesConfig)
     stream: StreamConfig = field(default_factory=StreamConfig)
     passkey: PasskeyConfig = field(default_factory=PasskeyConfig)
+    summaries: SummariesConfig = field(default_factory=SummariesConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
-        tasks = (self.questions, self.needles, self.cloze, self.passages, self.stream, self.passkey)
+        tasks = (
+            *(self.questions, self.needles, self.cloze, self.passages),
+            *(self.stream, self.passkey, self.summaries),
+        )
         shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
                 "at least one of questions.share, needles.share, cloze.share, passages.share, "
-                "stream.share, passkey.share must be above 0"
+                "stream.share, passkey.share, summaries.share must be above 0"
             )

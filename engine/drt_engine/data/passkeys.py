@@ -34,9 +34,10 @@ class PasskeyLayout:
     """How contexts are laid out: ``vocab`` token ids, ``chunk`` tokens a chunk.
 
     A passkey has ``answer`` symbols. With ``noise`` other passkeys, or two hops, each passkey has a
-    name and the question asks for one; with two hops the question has the name of a link that leads
-    to the passkey's name, and is asked in two chunks, as each retrieves once. Statements begin at
-    ``offset`` in their chunks, or anywhere.
+    name behind it and the question asks for one, repeated to fill its chunk; with two hops the
+    question has the name of a link that leads to the passkey's name, and is asked in two chunks, as
+    each retrieves once. Statements begin at ``offset`` in their chunks, or anywhere. With ``links``
+    a single hop is the first of two: what is asked for are links, not passkeys.
     """
 
     vocab: int
@@ -45,10 +46,13 @@ class PasskeyLayout:
     hops: int = 1
     noise: int = 0
     offset: int | None = None
+    links: bool = False
 
     def __post_init__(self) -> None:
         if self.hops not in (1, 2):
             raise ConfigError(f"passkey hops is {self.hops}, expected 1 or 2")
+        if self.links and self.hops == 2:
+            raise ConfigError("passkey links are asked for over one hop, and hops is 2")
         if self.answer < 1 or self.noise < 0:
             raise ConfigError(
                 f"passkey answer is {self.answer} and noise {self.noise}, expected at least 1 and 0"
@@ -74,6 +78,11 @@ class PasskeyLayout:
     def is_named(self) -> bool:
         """Whether passkeys have names."""
         return self.hops == 2 or self.noise > 0
+
+    @property
+    def marker(self) -> int:
+        """What comes before the answer."""
+        return LINK if self.links else KEY
 
     @property
     def num_symbols(self) -> int:
@@ -141,9 +150,10 @@ class PasskeyContext:
         for number in range(layout.noise + 1):
             value = self.answer if not number else self._symbols(rng, layout.answer)
             name = (names[2 * number],) if layout.is_named else ()
-            statements.append((KEY, *name, *value))
+            # The name comes last, so that passkeys with and without one are copied alike.
+            statements.append((layout.marker, *value, *name))
             if layout.hops == 2:
-                statements.append((LINK, names[2 * number + 1], *name))
+                statements.append((LINK, *name, names[2 * number + 1]))
         # Every statement in a chunk of its own; the first is the passkey that is asked for.
         room = self.chunks - 1 - layout.question_chunks - _GAP
         places = rng.sample(range(room), len(statements))
@@ -156,10 +166,14 @@ class PasskeyContext:
             place: (self._offset(rng, len(tokens)), tokens)
             for place, tokens in zip(places, statements, strict=True)
         }
-        asked = (QUESTION, names[layout.hops - 1]) if layout.is_named else (QUESTION,)
+        asked: tuple[int, ...] = (QUESTION,)
+        if layout.is_named:
+            # A lower stack of one layer does not know where in the window a name is: filler beside
+            # it would blur what the landmark asks for. The paper pads the question's chunk.
+            asked = (QUESTION, *[names[layout.hops - 1]] * (layout.chunk - 1))
         for back in range(layout.question_chunks):
             planted[self.chunks - 2 - back] = (layout.chunk - len(asked), asked)
-        planted[self.chunks - 1] = (0, (KEY, *self.answer))
+        planted[self.chunks - 1] = (0, (layout.marker, *self.answer))
         return planted
 
     def tokens(self, start: int, stop: int) -> Tensor:

@@ -34,6 +34,8 @@ EXTRAS = {
     "serve": ("starlette", "drt serve: HTTP, a page, chat completions"),
     "mcp": ("mcp", "drt mcp: tools for assistants and editors"),
     "writer": ("openai", "ask --writer: a language model of yours"),
+    "faiss": ("faiss", "library index --approximate"),
+    "cluster": ("ray", "ingest --ray: several machines"),
 }
 # Variables of other programs that change what is computed, or how fast.
 VARIABLES = (
@@ -109,6 +111,8 @@ def processor(processors: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]
 
 def memory() -> str:
     """Return how much memory the machine has, in words."""
+    if sys.platform == "win32":
+        return "memory unknown"
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (OSError, ValueError, AttributeError):

@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from drt_engine.documents.base import Block, OpenDocument, Reader, Source
 from drt_engine.documents.formats import Format, all_formats, plugins
-from drt_engine.documents.inputs.paths import PathExpansion, expand_paths
+from drt_engine.documents.inputs.paths import (
+    PathExpansion,
+    expand_files,
+    expand_paths,
+    holds_library,
+    is_archive,
+)
 from drt_engine.documents.registry import find_format, open_document
 
 __all__ = [
@@ -18,8 +24,11 @@ __all__ = [
     "Reader",
     "Source",
     "all_formats",
+    "expand_files",
     "expand_paths",
     "find_format",
+    "holds_library",
+    "is_archive",
     "open_document",
     "plugins",
 ]

@@ -5,6 +5,7 @@ Shared by the formats that are zip files underneath; writes nothing to disk.
 
 from __future__ import annotations
 
+import errno
 import lzma
 import zipfile
 import zlib
@@ -16,6 +17,7 @@ from drt_engine.documents.limits import PART_BYTES, ZIP_MEMBER_BYTES, ZIP_MEMBER
 from drt_engine.errors import UnreadableDocument
 
 _READ_BYTES = 1 << 16
+_BROKEN = "its directory or its packed data is broken"
 
 # What zipfile was seen to raise for files that are broken or lie about themselves.
 DAMAGE = (
@@ -35,7 +37,13 @@ class SafeZip:
             self.entries = self._zip.infolist()
         except DAMAGE as error:
             self._file.close()
-            raise self._damaged(str(error)) from error
+            raise self._damaged(_cause(error)) from error
+        except OSError as error:
+            self._file.close()
+            if error.errno != errno.EINVAL:
+                raise
+            # A directory that claims to begin before the file does.
+            raise self._damaged(_BROKEN) from error
         if len(self.entries) > ZIP_MEMBERS:
             self.close()
             raise self._damaged(f"it lists {len(self.entries):,} members")
@@ -96,7 +104,11 @@ class SafeZip:
                         raise self._damaged(f"{name} unpacks to far too much")
                     yield data
         except DAMAGE as error:
-            raise self._damaged(f"{name}: {error}") from error
+            raise self._damaged(f"{name}: {_cause(error)}") from error
+        except OSError as error:
+            if error.errno != errno.EINVAL:
+                raise
+            raise self._damaged(f"{name}: {_BROKEN}") from error
 
     def read(self, name: str, limit: int = PART_BYTES) -> bytes:
         """Return an existing member whole; raise UnreadableDocument beyond ``limit`` bytes."""
@@ -112,3 +124,16 @@ class SafeZip:
             f"{self._name} is not a whole {self._kind} file "
             f"({one_line(reason).rstrip('.').lower()}); get or export it again."
         )
+
+
+def _cause(error: Exception) -> str:
+    """Return what is wrong with a file in words for people; zipfile's are for programmers."""
+    if isinstance(error, zipfile.BadZipFile):
+        if "not a zip file" in str(error):
+            return "its directory is missing, so its end is cut off or it is of another format"
+        if "CRC" in str(error):
+            return "its bytes are not those that were packed"
+        return _BROKEN
+    if isinstance(error, NotImplementedError):
+        return f"it is packed in a way that is not known here: {error}"
+    return _BROKEN

@@ -90,5 +90,5 @@ def _metrics(sums: Tensor, numbers: Tensor) -> Metrics:
         for i in range(_QUARTERS)
         if numbers[i]
     }
-    whole = math.exp(min(float(sums.sum() / numbers.sum()), 700.0))
-    return {"perplexity": whole, **quarters, "n": int(numbers.sum())}
+    perplexity = math.exp(min(float(sums.sum() / numbers.sum()), 700.0))
+    return {"perplexity": perplexity, **quarters, "n": int(numbers.sum())}

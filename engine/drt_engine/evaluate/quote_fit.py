@@ -61,12 +61,12 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
     """Fit the probability that a quote is right; ``None`` where all are alike."""
     typed = [question for question in questions if question.typed]
     questions = typed if len(typed) >= LEAST_TYPED else questions
-    whole = _fit(questions)
-    if whole is None:
+    full_fit = _fit(questions)
+    if full_fit is None:
         return None
     parts = [zlib.crc32(question.document.encode()) % _PARTS for question in questions]
     fits = [
-        _fit([q for q, part in zip(questions, parts, strict=True) if part != left_out]) or whole
+        _fit([q for q, part in zip(questions, parts, strict=True) if part != left_out]) or full_fit
         for left_out in range(_PARTS)
     ]
     shown = [_shown(fits[part], question) for question, part in zip(questions, parts, strict=True)]
@@ -83,7 +83,7 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
         precision=VERDICT_PRECISION,
     )
     calibration = QuoteCalibration(
-        whole.weights, whole.shift, 1.0 if threshold is None else threshold, PRECISION
+        full_fit.weights, full_fit.shift, 1.0 if threshold is None else threshold, PRECISION
     )
     return QuoteFit(calibration, probabilities, right, verdict)
 

@@ -19,6 +19,7 @@ from drt_engine.evaluate.qa import QAOptions, evaluate_qa
 from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
 from drt_engine.evaluate.summaries import SummaryEvaluation, evaluate_summary
+from drt_engine.evaluate.written_summaries import WrittenSummaries, evaluate_written_summaries
 from drt_engine.lm.runtime import LanguageRuntime
 from drt_engine.runtime import Runtime
 from drt_engine.store.types import ENCODINGS, Encoding
@@ -43,6 +44,7 @@ TASKS: dict[str, _Task] = {
     "ppl": _Task(PerplexityOptions, evaluate_perplexity, streams=True),
     "passkey": _Task(PasskeyEvaluation, evaluate_passkey, streams=True),
     "summary": _Task(SummaryEvaluation, evaluate_summary),
+    "summary-lm": _Task(WrittenSummaries, evaluate_written_summaries, streams=True),
     "calibrate": _Task(CalibrateOptions, evaluate_calibrate),
 }
 

@@ -129,7 +129,8 @@ def _costs(source: Source) -> dict[str, Any]:
 def main() -> None:
     """Load the model, say so, and serve; a failure is a frame."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the writer decides what Ctrl-C ends
-    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    if hasattr(signal, "SIGPIPE"):  # not on Windows
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     output = os.dup(1)
     os.dup2(sys.stderr.fileno(), 1)  # where no library can print between the frames
     settings = json.loads(sys.argv[1])

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.model.scorer import ChunkScores, LandmarkScorer
+from drt_engine.results import ScanInfo
 from drt_engine.retrieval.filters import Scope
 from drt_engine.store import ChunkBatch
 from drt_engine.store.view import LibraryView
@@ -68,13 +69,38 @@ def lexical_scores(
     return LexicalScores(matches, with_neighbours(matches, neighbours, neighbour_weight))
 
 
-def scan_scope(store: LibraryView, scope: Scope) -> LandmarkParts:
+@dataclass(frozen=True)
+class LandmarkScan:
+    """What is scanned for one query: ``parts``, and of which library they are a part.
+
+    ``library`` is ``None`` where the parts are all that may be retrieved. Otherwise chunks of the
+    parts may be gone, and other chunks have their landmarks in the library.
+    """
+
+    parts: LandmarkParts
+    library: LibraryView | None = None
+
+    def present(self, chunk_ids: Collection[int]) -> Collection[int]:
+        """Return which of the scanned chunks may be retrieved."""
+        return chunk_ids if self.library is None else self.library.index.present([*chunk_ids])
+
+
+def scan_scope(store: LibraryView, scope: Scope) -> LandmarkScan:
     """Scan the landmarks of what may be retrieved, with their codes where they have some."""
-    parts = store.scan_coded_landmarks(scope.document_ids)
-    return parts if scope.chunk_ids is None else _restricted(parts, scope.chunk_ids)
+    parts: LandmarkParts = store.scan_coded_landmarks(scope.document_ids)
+    if scope.chunk_ids is not None:
+        parts = restricted_parts(parts, scope.chunk_ids)
+    return LandmarkScan(parts)
 
 
-def _restricted(parts: LandmarkParts, chunk_ids: Collection[int]) -> LandmarkParts:
+def scan_index(store: LibraryView, query: Tensor) -> tuple[LandmarkScan, ScanInfo]:
+    """Scan what the approximate index has near a query [E], or everything without an index."""
+    probed = store.index.probe(query)
+    library = store if probed.info.lists else None
+    return LandmarkScan(probed.parts, library), probed.info
+
+
+def restricted_parts(parts: LandmarkParts, chunk_ids: Collection[int]) -> LandmarkParts:
     """Yield only the landmarks of some chunks; these are gathered, so they come without codes."""
     for ids, landmarks in parts:
         if isinstance(ids, range):  # not looked through: it may be of millions
@@ -90,7 +116,7 @@ def _restricted(parts: LandmarkParts, chunk_ids: Collection[int]) -> LandmarkPar
 def find_candidates(
     query: Tensor,
     scorer: LandmarkScorer,
-    parts: LandmarkParts,
+    landmarks: LandmarkScan,
     bm25: Mapping[int, float],
     *,
     count: int,
@@ -104,7 +130,7 @@ def find_candidates(
     weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
     if scorer.lexical is None:
         bm25 = {}
-    scan = _Scan(parts, allowed_chunk_ids or bm25)
+    scan = ScannedLandmarks(landmarks, allowed_chunk_ids or bm25)
     landmark_scores: dict[int, float] = {}
     if allowed_chunk_ids:
         for _ in scan:  # only to keep the rows of the allowed chunks
@@ -113,14 +139,11 @@ def find_candidates(
         # A positive BM25 score lifts chunks that are scored below anyway: what is not among the
         # best by landmark is not among the best of all without it. Only a penalty makes room.
         penalised = len(bm25) if weight < 0 else 0
-        top = landmark_topk(query[None], scan, count + penalised)
-        real = top.scores[0] > float("-inf")
-        chunk_ids = map(scan.chunk_id, top.index[0][real].tolist())
-        landmark_scores = dict(zip(chunk_ids, top.scores[0][real].tolist(), strict=True))
+        landmark_scores = scan.best(query, count + penalised)
     # Chunks with words, or allowed ones, that the scan has not scored.
-    unscored = sorted(chunk_id for chunk_id in scan.rows if chunk_id not in landmark_scores)
+    unscored = scan.other_rows(landmark_scores)
     if unscored:
-        rows = torch.stack([scan.rows[chunk_id] for chunk_id in unscored])  # fp16, as scanned
+        rows = torch.stack(list(unscored.values()))  # fp16, as scanned
         landmark_scores.update(zip(unscored, exact_scores(query, rows).tolist(), strict=True))
     ordered = sorted(landmark_scores)
     landmark = torch.tensor([landmark_scores[chunk_id] for chunk_id in ordered])  # [P], fp32
@@ -131,29 +154,70 @@ def find_candidates(
     return Candidates(ordered, scorer.compose(landmark, lexical))
 
 
-class _Scan:
+def landmarks_needed(scorer: LandmarkScorer, count: int) -> int:
+    """Return how many of the best landmarks ``find_candidates`` needs for ``count`` candidates.
+
+    Each match and its two neighbours may be penalised.
+    """
+    weight = 0.0 if scorer.lexical is None else scorer.lexical.item()
+    return count + (3 * LEXICAL_CANDIDATES if weight < 0 else 0)
+
+
+class ScannedLandmarks:
     """Landmarks of a library on their way through the scan.
 
-    Notes which chunks they are of, and keeps the landmarks of some ``chunk_ids`` in ``rows``.
+    Notes which chunks they are of, and keeps the landmarks of some ``chunk_ids`` in ``rows``, and
+    their ``numbers`` in the scan.
     """
 
-    def __init__(self, parts: LandmarkParts, chunk_ids: Iterable[int]) -> None:
-        self._parts = parts
+    def __init__(self, landmarks: LandmarkScan, chunk_ids: Iterable[int]) -> None:
+        self._landmarks = landmarks
         self._kept_ids = sorted(set(chunk_ids))
         self._starts = [0]
         self._ids: list[Sequence[int]] = []
         self.rows: dict[int, Tensor] = {}
+        self.numbers: dict[int, int] = {}
 
     def __iter__(self) -> Iterator[Landmarks]:
-        for ids, landmarks in self._parts:
+        self._starts, self._ids = [0], []
+        for ids, landmarks in self._landmarks.parts:
+            start = self._starts[-1]
             self._ids.append(ids)
-            self._starts.append(self._starts[-1] + len(ids))
+            self._starts.append(start + len(ids))
             if self._kept_ids:
                 places = list(self._places(ids))
                 index = torch.tensor([place for _, place in places], dtype=torch.long)
                 rows = landmarks.rows[index].unbind()
                 self.rows.update(zip([chunk_id for chunk_id, _ in places], rows, strict=True))
+                self.numbers.update((chunk_id, start + place) for chunk_id, place in places)
             yield landmarks
+
+    def best(self, query: Tensor, count: int) -> dict[int, float]:
+        """Return the ``count`` best chunks for a query [E] with their scores, best first.
+
+        Where some of the best are gone, as many more are looked for.
+        """
+        gone = 0
+        while True:
+            top = landmark_topk(query[None], self, count + gone)
+            real = top.scores[0] > float("-inf")
+            chunk_ids = [self._chunk_id(number) for number in top.index[0][real].tolist()]
+            scores = dict(zip(chunk_ids, top.scores[0][real].tolist(), strict=True))
+            present = self._landmarks.present(scores.keys())
+            missing = len(scores) - len(present)
+            if missing <= gone or len(scores) < count + gone:
+                return dict([pair for pair in scores.items() if pair[0] in present][:count])
+            gone = 2 * missing
+
+    def other_rows(self, scored: Collection[int]) -> dict[int, Tensor]:
+        """Return the landmarks [E] of the kept chunks that have no score, by chunk id."""
+        unscored = sorted(chunk_id for chunk_id in self.rows if chunk_id not in scored)
+        rows = {chunk_id: self.rows[chunk_id] for chunk_id in unscored}
+        library = self._landmarks.library
+        others = [chunk_id for chunk_id in self._kept_ids if chunk_id not in self.rows]
+        if library is not None and others:
+            rows.update(zip(others, library.index.landmarks(others).unbind(), strict=True))
+        return rows
 
     def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield which of the kept chunks are among these, and their places."""
@@ -165,7 +229,7 @@ class _Scan:
             for chunk_id in set(self._kept_ids).intersection(ids):
                 yield chunk_id, ids.index(chunk_id)
 
-    def chunk_id(self, number: int) -> int:
+    def _chunk_id(self, number: int) -> int:
         """Return the id of the chunk whose landmark has this number in the scan."""
         part = bisect_right(self._starts, number) - 1
         return self._ids[part][number - self._starts[part]]

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from pathlib import PurePath
 
 from drt_engine.documents import Format, all_formats
@@ -66,7 +67,7 @@ class Filters:
                 f"pages are {self.pages[0]}-{self.pages[1]}, expected the first and the last, from"
                 " 1 up"
             )
-        if self.since is not None and not _SINCE.match(self.since):
+        if self.since is not None and not _is_date(self.since):
             raise ConfigError(f"since is {self.since!r}, expected YYYY, YYYY-MM or YYYY-MM-DD")
 
     @property
@@ -96,10 +97,10 @@ def resolve_scope(view: LibraryView, document_ids: Sequence[str] | None, filters
 
     Raises ``NotFound`` where nothing is left, with what there is.
     """
-    chosen = None if document_ids is None else tuple(document_ids)
+    scope_ids = None if document_ids is None else tuple(document_ids)
     if not filters.any:
-        return Scope(chosen)
-    rows = _filtered_documents(view, chosen, filters)
+        return Scope(scope_ids)
+    rows = _filtered_documents(view, scope_ids, filters)
     ids = tuple(row.id for row in rows)
     if filters.section is None and filters.pages is None:
         return Scope(ids)
@@ -125,9 +126,9 @@ def section_matches(path: str | None, name: str) -> bool:
 
 def document_type(row: DocumentRow) -> str:
     """Return the name of a document's format, by its suffix or else by what its reader gave."""
-    found = by_suffix(PurePath(row.source).name)
-    if found is not None and not found.archive:
-        return found.name
+    format_of_suffix = by_suffix(PurePath(row.source).name)
+    if format_of_suffix is not None and not format_of_suffix.archive:
+        return format_of_suffix.name
     return _FORMATS.get(row.media_type.partition(";")[0], "text")
 
 
@@ -142,15 +143,17 @@ def _filtered_documents(
     rows = view.documents() if document_ids is None else view.documents_by_id(document_ids)
     if filters.types:
         named = [_type_test(name) for name in filters.types]
-        left = [row for row in rows if any(test(row) for test in named)]
-        rows = _expected(left, f"no document is of type {_either(filters.types)}", rows, _types)
+        matches = [row for row in rows if any(test(row) for test in named)]
+        rows = _expected(
+            matches, f"no document is of type {_alternatives(filters.types)}", rows, _types
+        )
     for tag in filters.tags:
-        left = [row for row in rows if tag in row.tags]
-        rows = _expected(left, f"no document has the tag {tag!r}", rows, _tags)
+        matches = [row for row in rows if tag in row.tags]
+        rows = _expected(matches, f"no document has the tag {tag!r}", rows, _tags)
     if filters.since is not None:
         first_day = _first_day(filters.since)
-        left = [row for row in rows if document_day(row) >= first_day]
-        rows = _expected(left, f"no document is of {first_day} or later", rows, _days)
+        matches = [row for row in rows if document_day(row) >= first_day]
+        rows = _expected(matches, f"no document is of {first_day} or later", rows, _days)
     return rows
 
 
@@ -170,7 +173,7 @@ def _type_test(name: str) -> Callable[[DocumentRow], bool]:
 
 
 def _expected(
-    left: list[DocumentRow],
+    matches: list[DocumentRow],
     problem: str,
     rows: Sequence[DocumentRow],
     describe: Callable[[Sequence[DocumentRow]], str],
@@ -179,8 +182,8 @@ def _expected(
 
     ``rows`` are those before this filter.
     """
-    if left or not rows:  # a library without documents is reported by who asks it
-        return left
+    if matches or not rows:  # a library without documents is reported by who asks it
+        return matches
     raise NotFound(f"{problem}: {describe(rows)}")
 
 
@@ -199,12 +202,20 @@ def _days(rows: Sequence[DocumentRow]) -> str:
     return f"the newest is {newest.title!r:.80} of {document_day(newest)} ({origin})"
 
 
+def _is_date(since: str) -> bool:
+    """Return whether it is a year, a month or a day of the calendar."""
+    try:
+        return bool(_SINCE.match(since)) and bool(date.fromisoformat(_first_day(since)))
+    except ValueError:  # such as 30 February, or the year 0
+        return False
+
+
 def _first_day(since: str) -> str:
     year, month, day = since.partition("-")[0], since[5:7] or "01", since[8:10] or "01"
     return f"{year}-{month}-{day}"
 
 
-def _either(names: Sequence[str]) -> str:
+def _alternatives(names: Sequence[str]) -> str:
     return " or ".join(map(repr, names))
 
 
@@ -250,5 +261,5 @@ def _nothing_there(filters: Filters, names: Sequence[str], pages: Sequence[int])
     assert filters.pages is not None
     where = "" if filters.section is None else f"of section {filters.section!r} "
     first, last = filters.pages
-    there = f"they have pages {pages[0]} to {pages[-1]}" if pages else "they have no pages"
-    return f"nothing {where}is on pages {first} to {last} of these documents: {there}"
+    page_range = f"they have pages {pages[0]} to {pages[-1]}" if pages else "they have no pages"
+    return f"nothing {where}is on pages {first} to {last} of these documents: {page_range}"

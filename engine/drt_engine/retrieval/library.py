@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple
 
 import torch
@@ -14,12 +14,17 @@ from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
+from drt_engine.results import ScanInfo
 from drt_engine.retrieval.candidates import (
+    LEXICAL_CANDIDATES,
     Candidates,
+    LandmarkScan,
     LexicalScores,
     RetrieverName,
     find_candidates,
+    landmarks_needed,
     lexical_scores,
+    scan_index,
     scan_scope,
 )
 from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
@@ -29,9 +34,11 @@ from drt_engine.retrieval.rerank import memory_of_records, rerank
 from drt_engine.retrieval.sources import Retrieval, join_memories, merge_chunks
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch
+from drt_engine.store.lookup import Lookup
 from drt_engine.store.view import LibraryView
 
 MOST_CHUNKS = 64  # retrieved at a time
+RESTRICTED = "documents or parts of them were named, which are scanned in full"
 
 
 @dataclass(frozen=True)
@@ -40,7 +47,8 @@ class SearchOptions:
 
     ``filters`` restrict it further, to parts of documents, too.
     ``top_k`` ``None`` is the model's own number of retrieved chunks. ``reader_pass`` reads the
-    retrieved passages with the question, where the model can.
+    retrieved passages with the question, where the model can. ``approximate`` scans only what the
+    library's approximate index has near the query, where it has one and all of it is searched.
     """
 
     document_ids: Sequence[str] | None = None
@@ -48,6 +56,7 @@ class SearchOptions:
     retriever: RetrieverName = "hybrid"
     reader_pass: bool = True
     filters: Filters = NO_FILTERS
+    approximate: bool = False
 
     def __post_init__(self) -> None:
         if self.retriever not in ("hybrid", "landmark", "lexical"):
@@ -58,16 +67,31 @@ class SearchOptions:
             raise ConfigError(f"top_k is {self.top_k}, expected 1 to {MOST_CHUNKS}")
 
 
-@dataclass(frozen=True)
+@dataclass
 class LibraryQuery:
-    """A question of a library: what is the same for all landmarks of its prompt and answer."""
+    """A question of a library: what is the same for all landmarks of its prompt and answer.
+
+    ``lexical`` is ``None`` until the first landmark has searched the words of ``question``.
+    ``scans`` logs each scan that might use the approximate index.
+    """
 
     runtime: Runtime
     store: LibraryView
     question_ids: Sequence[int]
     options: SearchOptions
-    lexical: LexicalScores
+    lexical: LexicalScores | None = None
     scope: Scope = Scope()
+    question: str = ""
+    scans: list[ScanInfo] = field(default_factory=list, compare=False)
+
+    @property
+    def scan_info(self) -> ScanInfo | None:
+        """What the scans were that might have been approximate; ``None`` where none might."""
+        if not self.scans:
+            return None
+        notes = dict.fromkeys(note for scan in self.scans for note in scan.notes)
+        largest = max(self.scans, key=lambda scan: scan.lists)  # each landmark of a prompt scans
+        return replace(largest, notes=tuple(notes))
 
     @property
     def top_k(self) -> int:
@@ -88,18 +112,10 @@ def query_library(
     *,
     options: SearchOptions,
 ) -> LibraryQuery:
-    """Search the question's words, unless the retriever is landmarks alone.
-
-    Raises ``NotFound`` where the filters leave nothing.
-    """
+    """Return a question of what its filters leave of a library; ``NotFound`` for nothing."""
     scope = resolve_scope(store, options.document_ids, options.filters)
-    lexical = LexicalScores()
-    if options.retriever != "landmark":
-        weight = (
-            runtime.config.lexical_neighbours if runtime.model.scorer.lexical is not None else 0
-        )
-        lexical = lexical_scores(store, question, scope, neighbour_weight=weight)
-    return LibraryQuery(runtime, store, question_ids, options, lexical, scope)
+    lexical = LexicalScores() if options.retriever == "landmark" else None
+    return LibraryQuery(runtime, store, question_ids, options, lexical, scope, question)
 
 
 @dataclass
@@ -200,20 +216,27 @@ def library_candidates(
 ) -> Candidates:
     """Return the candidates of a library for a query vector [E] on the CPU.
 
-    They are reranked with late interaction where the model has it.
+    They are reranked with late interaction where the model has it. The first searches the
+    question's words for all.
     """
-    options, lexical = library.options, library.lexical
+    options, scope = library.options, library.scope
+    count = library.top_k
+    if scorer.late is not None:
+        count = max(count, library.runtime.config.late_candidates)
+    # Words and landmarks at once: several libraries may be on other machines.
+    view = library.store.looked_up(_lookup(library, query, scorer, count))
+    if library.lexical is None:
+        weight = 0.0 if scorer.lexical is None else library.runtime.config.lexical_neighbours
+        library.lexical = lexical_scores(view, library.question, scope, neighbour_weight=weight)
+    lexical = library.lexical
     allowed: list[int] = []
     if options.retriever == "lexical":  # the best by words alone, and all where none has any
         best = sorted(lexical.matches, key=lambda chunk_id: -lexical.matches[chunk_id])
         allowed = best[: library.top_k]
-    count = library.top_k
-    if scorer.late is not None:
-        count = max(count, library.runtime.config.late_candidates)
     candidates = find_candidates(
         query,
         scorer,
-        scan_scope(library.store, library.scope),
+        _scan(library, view, query),
         lexical.spread,
         count=count,
         allowed_chunk_ids=allowed,
@@ -221,6 +244,34 @@ def library_candidates(
     if scorer.late is None or options.retriever == "lexical":
         return candidates
     return rerank(candidates, scorer.late, question, library.store, count=count)
+
+
+def _scan(library: LibraryQuery, view: LibraryView, query: Tensor) -> LandmarkScan:
+    """Return the landmarks to scan; the approximate index counts where nothing is restricted.
+
+    It is read here where ``view`` is of libraries elsewhere.
+    """
+    scope = library.scope
+    if not library.options.approximate or library.options.retriever == "lexical":
+        return scan_scope(view, scope)
+    if scope.document_ids is not None or scope.chunk_ids is not None:
+        library.scans.append(ScanInfo(0, 0, (RESTRICTED,)))
+        return scan_scope(view, scope)
+    scan, info = scan_index(library.store, query)
+    library.scans.append(info)
+    return scan
+
+
+def _lookup(library: LibraryQuery, query: Tensor, scorer: LandmarkScorer, count: int) -> Lookup:
+    """Return what the candidates for a query [E] are found with."""
+    return Lookup(
+        library.question if library.lexical is None else None,
+        LEXICAL_CANDIDATES,
+        query,
+        landmarks_needed(scorer, count),
+        library.scope.document_ids,
+        library.scope.chunk_ids,
+    )
 
 
 def _choose(scores: Tensor, count: int, top_k: int) -> list[_Choice]:
@@ -269,6 +320,7 @@ def _values(part: Tensor | None, count: int) -> list[float]:
 
 
 def _matched_by(library: LibraryQuery, chunk_id: int) -> Literal["landmark", "lexical", "both"]:
+    assert library.lexical is not None
     if chunk_id not in library.lexical.matches:
         return "landmark"
     return "lexical" if library.options.retriever == "lexical" else "both"

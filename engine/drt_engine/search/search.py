@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.documents.source_map import place_in_source
 from drt_engine.errors import ConfigError, QuestionError
-from drt_engine.results import SearchHit
+from drt_engine.results import ScanInfo, SearchHit
 from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
 from drt_engine.search.chunks import FoundPassage, ScoredChunk, cut_passage, join_neighbours
 from drt_engine.store.view import LibraryView
@@ -31,13 +31,14 @@ class SearchRequest:
     """How a library is searched; ``documents`` are ids (``None``: all).
 
     ``top_k`` is the largest number of passages. ``lexical`` needs no model. ``filters`` restrict
-    the documents, and the parts of them.
+    the documents, and the parts of them. ``approximate`` is as in ``SearchOptions``.
     """
 
     documents: tuple[str, ...] | None = None
     top_k: int = TOP_K
     retriever: RetrieverName = "hybrid"
     filters: Filters = NO_FILTERS
+    approximate: bool = False
 
     def __post_init__(self) -> None:
         if self.retriever not in ("hybrid", "landmark", "lexical"):
@@ -49,14 +50,19 @@ class SearchRequest:
 
 
 def search(
-    runtime: Runtime | None, store: LibraryView, query: str, request: SearchRequest
+    runtime: Runtime | None,
+    store: LibraryView,
+    query: str,
+    request: SearchRequest,
+    *,
+    note_scan: Callable[[ScanInfo], None] | None = None,
 ) -> tuple[SearchHit, ...]:
     """Return the passages that fit a query best, best first.
 
-    ``runtime`` may be ``None`` where the retriever is ``lexical``. Reads a snapshot. Raises
-    ``QuestionError`` for a query without words or too long, or a library without documents,
-    ``NotFound`` for a document that is not there or filters that leave nothing, ``StoreError`` for
-    a damaged library.
+    ``note_scan`` is given what was scanned, where it might have been approximate. ``runtime`` may
+    be ``None`` where the retriever is ``lexical``. Reads a snapshot. Raises ``QuestionError`` for a
+    query without words or too long, or a library without documents, ``NotFound`` for a document
+    that is not there or filters that leave nothing, ``StoreError`` for a damaged library.
     """
     with store.snapshot() as view:
         documents = documents_to_ask(view, request.documents)
@@ -76,10 +82,14 @@ def search(
             request.retriever,
             reader_pass=False,
             filters=request.filters,
+            approximate=request.approximate,
         )
         with runtime.computing():
             by_model = search_by_model(runtime, view, query, options)
             scope = by_model.library.scope
+            scan = by_model.library.scan_info
+            if note_scan is not None and scan is not None:
+                note_scan(scan)
             chunks = by_model.chunks(_CHUNKS_PER_PASSAGE * request.top_k)
             passages = _passages(view, documents, chunks, scope, top_k=request.top_k)
             return _hits(view, query, passages, by_model)

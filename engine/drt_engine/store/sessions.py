@@ -38,6 +38,25 @@ class Sessions:
             row = (name, len(transcript), created, time, meta_json, turns_json, state)
             _put(connection, row)
 
+    def add_writing(
+        self, name: str, number: int, *, question: str, writing: dict[str, Any]
+    ) -> None:
+        """Add what a writer wrote to turn ``number``, from 1, and touch nothing else.
+
+        Raises NotFound where there is no such session any more, or another question in its turn.
+        """
+        with self._database.transaction() as connection:
+            row = self.load(name)
+            turn = row.transcript[number - 1] if 0 < number <= len(row.transcript) else {}
+            if turn.get("question") != question:
+                raise NotFound(f"session {name!r} has another turn {number} now")
+            turn["writing"] = writing
+            meta, turns = (
+                json.dumps(value, allow_nan=False) for value in (row.meta, row.transcript)
+            )
+            count = len(row.transcript)
+            _put(connection, (name, count, row.created, now(), meta, turns, row.state))
+
     def put(self, row: SessionRow) -> None:
         """Write a session of another library as it was, times included."""
         check_name(row.name)
@@ -77,9 +96,11 @@ class Sessions:
                 raise _damaged(name, "it does not hold turns")
             for number, turn in enumerate(transcript, start=1):
                 question, answer = str(turn.get("question", "")), str(turn.get("answer", ""))
-                turn_text = f"{question}\n{answer}".casefold()
-                if all(word in turn_text for word in folded_words):
-                    hits.append(FoundTurn(name, number, question, answer))
+                for reply in (answer, _written_text(turn)):  # a writer's only where drt's does not
+                    turn_text = f"{question}\n{reply}".casefold()
+                    if all(word in turn_text for word in folded_words):
+                        hits.append(FoundTurn(name, number, question, reply))
+                        break
         return hits
 
     def citing(self, documents: Collection[str]) -> list[str]:
@@ -146,6 +167,14 @@ def _parsed(name: str, text: Any) -> Any:
         return json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
         raise _damaged(name, str(error)) from error
+
+
+def _written_text(turn: dict[str, Any]) -> str:
+    """Return what a writer wrote in a turn; empty where it has none, or is damaged."""
+    try:
+        return " ".join(sentence["text"] for sentence in turn["writing"]["sentences"])
+    except (KeyError, TypeError):
+        return ""
 
 
 def _is_transcript(value: Any) -> bool:

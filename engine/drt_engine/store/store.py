@@ -21,6 +21,7 @@ from drt_engine.errors import (
     CorruptStore,
     FingerprintMismatch,
     LockTimeout,
+    NotFound,
     StoreError,
 )
 from drt_engine.results import Finding
@@ -30,6 +31,8 @@ from drt_engine.store.catalogue.row_values import now, put_setting
 from drt_engine.store.filesystem import library_folder
 from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk
 from drt_engine.store.filesystem.lock import WriterLock
+from drt_engine.store.index import upkeep
+from drt_engine.store.index.probe import NO_INDEX
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.types import DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
@@ -37,6 +40,7 @@ from drt_engine.store.view import LibraryView, Memory
 from drt_engine.store.write_session import WriteSession
 
 if TYPE_CHECKING:
+    from drt_engine.store.index.writer import IndexPlan
     from drt_engine.store.segments.writer import DocumentWriter
     from drt_engine.store.types import ChunkBatch
 
@@ -220,6 +224,7 @@ class Store(LibraryView):
         with self._writing():
             layout = self._required_layout()
             self._expect_bound_model()
+            upkeep.drop_index(self._catalog, self._folder)  # which repeats its landmarks
             return replaced_segment(
                 self._catalog, self._folder, row=row, batch=batch, layout=layout
             )
@@ -231,6 +236,12 @@ class Store(LibraryView):
     ) -> None:
         """Write or overwrite a session."""
         self._sessions.save(name, transcript=transcript, meta=meta, state=state)
+
+    def add_writing(
+        self, name: str, number: int, *, question: str, writing: dict[str, Any]
+    ) -> None:
+        """Add what a writer wrote to a session's turn, and touch nothing else; NotFound."""
+        self._sessions.add_writing(name, number, question=question, writing=writing)
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a session; NotFound, or SessionError when the new name is taken."""
@@ -269,6 +280,32 @@ class Store(LibraryView):
 
         with self._writing() as session:
             return archive_import.import_archive(session, Path(source))
+
+    def make_index(self, view: LibraryView, plan: IndexPlan, *, probes: int) -> None:
+        """Write the approximate index of a snapshot; a question scans ``probes`` of its lists.
+
+        Raises FingerprintMismatch, LockTimeout, StorageFull.
+        """
+        with self._writing():
+            upkeep.make_index(self._catalog, self._folder, view, plan, probes=probes)
+
+    def clear_leftovers(self) -> None:
+        """Delete the files that no row names; those that readers may need stay."""
+        with self._writing():  # which begins with that
+            pass
+
+    def set_index_probes(self, probes: int) -> None:
+        """Set how many lists of the approximate index a question scans; NotFound without one."""
+        with self._writing():
+            row = self._catalog.index_row()
+            if row is None:
+                raise NotFound(NO_INDEX)
+            self._catalog.set_index_row(dataclasses.replace(row, probes=probes))
+
+    def drop_index(self) -> bool:
+        """Remove the approximate index; return whether there was one."""
+        with self._writing():
+            return upkeep.drop_index(self._catalog, self._folder)
 
     def check(self) -> list[Finding]:
         """Return everything that is wrong, every chunk's checksum included.
@@ -331,6 +368,7 @@ class Store(LibraryView):
             self._memory.close()
             if not rebuild_swap.swap_in_rebuilt(self._catalog, self._folder):
                 return False
+            upkeep.drop_index(self._catalog, self._folder)
             landmark_files.consolidate_landmark_files(
                 self._catalog, self._folder, self._required_layout()
             )
@@ -426,6 +464,8 @@ def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
         _accept_new(path, create=create)
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         disk.sync_folder(path.parent)
+    elif not catalog.stat().st_size and not _size_of(catalog.with_name(f"{catalog.name}-wal")):
+        _expect_no_segments(path)  # as a crash or a full disk may leave it
     if not (path / library_folder.SEGMENTS_NAME).is_dir():
         try:
             (path / library_folder.SEGMENTS_NAME).mkdir(mode=0o700, exist_ok=True)
@@ -435,14 +475,23 @@ def _prepare_folder(path: Path, *, create: bool, disk: Disk) -> None:
                 raise
 
 
-def _accept_new(path: Path, *, create: bool) -> None:
-    names = set(os.listdir(path)) if path.exists() else set()
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _expect_no_segments(path: Path) -> None:
+    """Raise CorruptStore for segments without a catalogue: as of a new library all would go."""
     segments = path / library_folder.SEGMENTS_NAME
-    if library_folder.SEGMENTS_NAME in names and segments.is_dir() and any(segments.iterdir()):
+    if segments.is_dir() and any(segments.iterdir()):
         raise CorruptStore(
             f"the library at {path} has lost its {library_folder.CATALOG_NAME}: restore it"
             " from a copy, or read the documents into a new library"
         )
+
+
+def _accept_new(path: Path, *, create: bool) -> None:
+    names = set(os.listdir(path)) if path.exists() else set()
+    _expect_no_segments(path)
     if names - {
         library_folder.SEGMENTS_NAME,
         library_folder.LOCK_NAME,

@@ -22,12 +22,29 @@ def expect_turns(turns: Sequence[Mapping[str, Any]]) -> None:
             if not isinstance(citation, dict):
                 raise ValueError(f"turn {number} cites {citation!r:.40}")
             _expect(f"a citation of turn {number}", citation, _CITATION | _LATER)
-            if citation["end"] - citation["start"] != len(citation["quote"]):
-                raise ValueError(f"a citation of turn {number} is not as long as its quote")
+            _expect_length(f"a citation of turn {number}", citation)
+        if turn.get("writing") is not None:
+            _expect_writing(f"the writing of turn {number}", turn["writing"])
+
+
+def _expect_writing(part: str, writing: Mapping[str, Any]) -> None:
+    """Raise ``ValueError`` unless this is what a writer wrote: sentences, and numbered sources."""
+    _expect(part, writing, _WRITING)
+    for sentence in writing["sentences"]:
+        _expect(f"a sentence of {part}", sentence, _SENTENCE)
+    for source in writing["sources"]:
+        _expect(f"a source of {part}", source, _SOURCE)
+        _expect(f"a citation of {part}", source["citation"], _CITATION | _LATER)
+        _expect_length(f"a citation of {part}", source["citation"])
+
+
+def _expect_length(part: str, citation: Mapping[str, Any]) -> None:
+    if citation["end"] - citation["start"] != len(citation["quote"]):
+        raise ValueError(f"{part} is not as long as its quote")
 
 
 def _expect(part: str, values: Mapping[str, Any], kinds: Mapping[str, _Kind]) -> None:
-    needed = kinds.keys() - _LATER.keys() - {"state"}  # which older turns do not have
+    needed = kinds.keys() - _LATER.keys() - _NEWER_TURN  # which older turns do not have
     if not needed <= values.keys() <= kinds.keys():
         raise ValueError(f"{part} has {sorted(values)}, expected {sorted(kinds)}")
     for name, value in values.items():
@@ -54,6 +71,14 @@ def _is_share(value: Any) -> bool:
     return type(value) in (int, float) and math.isfinite(value) and 0 <= value <= _PROBABLE
 
 
+def _is_duration(value: Any) -> bool:
+    return type(value) in (int, float) and math.isfinite(value) and value >= 0
+
+
+def _are_objects(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
+
+
 def _or_none(kind: _Kind) -> _Kind:
     return lambda value: value is None or kind(value)
 
@@ -66,7 +91,9 @@ _TURN: dict[str, _Kind] = {
     "state": lambda value: value in ("answer", "likely", "none"),
     "mode": lambda value: value in ("quote", "free", "summary"),
     "citations": lambda value: isinstance(value, list),
+    "writing": lambda value: value is None or isinstance(value, dict),
 }
+_NEWER_TURN = {"state", "writing"}
 _CITATION: dict[str, _Kind] = {
     "document": _is_id,
     **dict.fromkeys(("title", "source", "quote", "context"), _is_text),
@@ -83,4 +110,19 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "span_start": _or_none(_is_count),
     "span_end": _or_none(_is_count),
     "library": _or_none(_is_text),
+}
+_WRITING: dict[str, _Kind] = {
+    "state": lambda value: value in ("written", "partly", "unsupported", "no answer", "failed"),
+    **dict.fromkeys(("sentences", "sources"), _are_objects),
+    **dict.fromkeys(("host", "model", "problem"), _is_text),
+    "seconds": _is_duration,
+}
+_SENTENCE: dict[str, _Kind] = {
+    "text": _is_text,
+    "sources": lambda value: isinstance(value, list) and all(map(_is_count, value)),
+    "problem": _is_text,
+}
+_SOURCE: dict[str, _Kind] = {
+    "number": _is_count,
+    "citation": lambda value: isinstance(value, dict),
 }

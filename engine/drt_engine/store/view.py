@@ -22,6 +22,8 @@ from drt_engine.store.catalogue.chunk_rows import Texts, missing_chunk
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.document_rows import VOCABULARY
 from drt_engine.store.filesystem import library_folder
+from drt_engine.store.index.probe import LandmarkIndex
+from drt_engine.store.lookup import Lookup
 from drt_engine.store.segments.format import SegmentHeader
 from drt_engine.store.segments.records import copied_segment
 from drt_engine.store.sessions import Sessions
@@ -244,6 +246,11 @@ class LibraryView:
             yield from reader.scan_landmark_file(landmark_file, code=code)
         yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
+    @property
+    def index(self) -> LandmarkIndex:
+        """The approximate index, which may be missing, and what a scan with it needs."""
+        return LandmarkIndex(self, self._opened_reader)
+
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
         """Return chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""
         places = self._segment_places(chunk_ids)
@@ -292,6 +299,14 @@ class LibraryView:
         return search.search_text(
             self._catalog, query, documents=documents, chunks=chunks, limit=limit
         )
+
+    def holds_words(self, query: str, *, documents: Sequence[str] | None = None) -> bool:
+        """Return whether a chunk, of some documents where they are given, has a query's words."""
+        return search.holds_words(self._catalog, query, documents)
+
+    def looked_up(self, lookup: Lookup) -> LibraryView:  # noqa: ARG002  only remote shards need it
+        """Return a view whose text search and landmark scan are those of one retrieval."""
+        return self
 
     # text
 

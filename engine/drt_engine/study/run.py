@@ -20,6 +20,7 @@ from drt_engine.study.check import check_study
 from drt_engine.study.compute import equal_steps
 from drt_engine.study.measures import MEASURES, measure
 from drt_engine.study.plot import draw_plots
+from drt_engine.study.results_file import ResultsFile
 from drt_engine.study.spec import (
     EvaluationSpec,
     RunSpec,
@@ -28,34 +29,57 @@ from drt_engine.study.spec import (
     load_study,
     slug,
 )
-from drt_engine.study.table import Table, make_table
+from drt_engine.study.table import Results, Table, make_table
 from drt_engine.train.run import train_stage
 
 _TRAINED = "trained"  # a file of this name says that the model of the folder is the final one
 
 
 def study(
-    path: Path, overrides: Sequence[str] = (), *, only: Collection[str] = ()
+    path: Path,
+    overrides: Sequence[str] = (),
+    *,
+    only: Collection[str] = (),
+    results: Path | None = None,
 ) -> dict[str, Any]:
     """Run the study of a TOML file; return the folder of its results and the table as JSON."""
     spec = load_study(path, overrides)
-    return {"folder": str(spec.out), **run_study(spec, only=only).to_dict()}
+    return {"folder": str(spec.out), **run_study(spec, only=only, results=results).to_dict()}
 
 
-def run_study(study: StudySpec, *, only: Collection[str] = ()) -> Table:
+def run_study(
+    study: StudySpec, *, only: Collection[str] = (), results: Path | None = None
+) -> Table:
     """Train and measure what has no result yet, and write the table; return it.
 
-    ``only`` names runs; the table has all that were measured so far. Raises ``ConfigError`` before
+    ``only`` names runs; the table has all that were measured so far. ``results`` is a file that
+    every result is added to, and whose runs are not trained again. Raises ``ConfigError`` before
     anything is trained where something cannot be measured.
     """
     expect_runs(study, only)
+    file = None if results is None else ResultsFile(results, study)
+    gathered = {} if file is None else file.read()
     check_study(study)
     jobs = [(run, seed) for run, seed in study.jobs() if not only or run.name in only]
     study.out.mkdir(parents=True, exist_ok=True)
+    _put_results(study, gathered)
     for number, (run, seed) in enumerate(jobs, start=1):
         _Job(study, run, seed, place=f"{number} of {len(jobs)}").finish()
         write_tables(study)
+        if file is not None:
+            file.write(read_results(study))
     return write_tables(study)
+
+
+def _put_results(study: StudySpec, results: Results) -> None:
+    """Write results of other sittings into the study's folder, where it has none of its own."""
+    for run, seed in study.jobs():
+        for evaluation in study.evaluations:
+            path = _result(study.folder(run, seed), evaluation)
+            result = results.get((run.name, seed, evaluation.label))
+            if result is not None and not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(path, json.dumps(result, indent=1) + "\n")
 
 
 def write_tables(study: StudySpec) -> Table:

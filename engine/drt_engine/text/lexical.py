@@ -58,6 +58,9 @@ class LexicalIndex:
         """Free the index."""
         self._db.close()
 
+    # Python 3.13 and later warn of connections that nobody closed, those in memory too.
+    __del__ = close
+
 
 def normalised_bm25(scores: dict[int, float]) -> dict[int, float]:
     """Return BM25 scores divided by the best: 0..1, so comparable between collections.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,16 +28,15 @@ from drt_engine.train.ranks import OneRank, Ranks, joined_ranks, rank_device
 
 
 def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
-    """Train the stage of a TOML file, or the stages of a folder in the order of the files' names.
+    """Train the stage of a TOML file, or the stages of a folder.
 
+    The files of a folder are in the order of their names, numbers by value (``10`` is after ``9``).
     Returns the run folder of the last. Under ``torchrun`` the processes share every step, and each
     must see the same files. A stage resumes what its run folder holds, and is passed
     over where that is finished. Raises ``ConfigError`` for any file of the folder before the first
     stage begins.
     """
-    paths = sorted(config_path.glob("*.toml")) if config_path.is_dir() else [config_path]
-    if not paths:
-        raise ConfigError(f"{config_path} holds no .toml file, expected one for each stage")
+    paths = stage_paths(config_path)
     stages = [load_config(TrainConfig, path, overrides) for path in paths]
     sharded = any(stage.run.parallel == "fsdp" for stage in stages)
     with joined_ranks(device(stages[0].run), sharded=sharded) as ranks:
@@ -44,6 +44,22 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
             if len(stages) == 1 or not _finished(stage):
                 train_stage(stage, ranks)
     return stages[-1].run.out
+
+
+def stage_paths(config_path: Path) -> list[Path]:
+    """Return the files of the stages of a file or folder; ``ConfigError`` where it has none."""
+    if not config_path.is_dir():
+        return [config_path]
+    paths = sorted(config_path.glob("*.toml"), key=lambda path: _name_order(path.name))
+    if not paths:
+        raise ConfigError(f"{config_path} holds no .toml file, expected one for each stage")
+    return paths
+
+
+def _name_order(name: str) -> list[tuple[int, str]]:
+    """Return what names sort by: each run of digits as a number, what is between as text."""
+    parts = re.split(r"(\d+)", name)
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 def _finished(config: TrainConfig) -> bool:

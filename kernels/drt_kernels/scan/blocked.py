@@ -19,6 +19,7 @@ from drt_kernels.scan.order import NOTHING, Bounds, exact_scores, pack, unpack
 
 _ROWS = 1024  # in double precision they still fit the processor's second or third cache
 _WINDOW = 1 << 17  # scored roughly before any is scored exactly; of small documents a copy, 100 MB
+_CODED_WINDOW = 1 << 20  # with those that have codes, which are of mapped files and no copy
 _EXACT = 16384  # scored exactly at once, where nearly all are equals
 _GROUP = 32  # scores of which the best stands for all
 _MAX_ROUGH = 2  # queries; from three on, one conversion of the landmarks serves them all
@@ -87,13 +88,14 @@ def _scan_roughly(
 def _windows(parts: Iterable[Landmarks]) -> Iterator[list[tuple[int, Landmarks]]]:
     """Yield parts with the number of their first, together at least a window of landmarks."""
     window: list[tuple[int, Landmarks]] = []
-    start = window_start = 0
+    start = window_start = uncoded = 0
     for part in parts:
         window.append((start, part))
         start += len(part)
-        if start - window_start >= _WINDOW:
+        uncoded += len(part) if part.codes is None else 0
+        if uncoded >= _WINDOW or start - window_start >= _CODED_WINDOW:
             yield window
-            window, window_start = [], start
+            window, window_start, uncoded = [], start, 0
     if window:
         yield window
 

@@ -34,6 +34,8 @@ INSTRUCTIONS = (
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
 WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 CHARACTERS = 20_000  # around a passage
+QUESTION_CHARACTERS = 20_000
+ENTRIES = 1000  # of a list, such as documents or tags
 
 
 def make_server(assistant: Assistant, folders: Sequence[Path]) -> MCPServer[Any]:
@@ -201,13 +203,13 @@ class _Tools:
             raise DrtError(f"{path!r} is no file within the allowed folders, which are {allowed}.")
         if not place.is_dir():
             return [place]
-        found = (
+        candidates = (
             Path(os.path.realpath(Path(folder, name)))
             for folder, _, names in os.walk(place)
             for name in sorted(names)
             if not name.startswith(".")
         )
-        files = [file for file in found if self._is_allowed(file) and file.is_file()]
+        files = [file for file in candidates if self._is_allowed(file) and file.is_file()]
         if not files:
             raise DrtError(f"{path!r} holds no file that may be read.")
         return files
@@ -216,10 +218,23 @@ class _Tools:
         return any(place == folder or folder in place.parents for folder in self._folders)
 
 
-def _part(*, pages: list[int] | None, **others: Any) -> Any:
+def _part(*, pages: list[int] | None, **options: Any) -> Any:
     """Return the filters that were given, as options of the SDK."""
-    given = {name: value for name, value in others.items() if value}
-    return given | ({} if pages is None else {"pages": tuple(pages)})
+    filters = {name: value for name, value in options.items() if value}
+    return filters | ({} if pages is None else {"pages": tuple(pages)})
+
+
+def _expect_sizes(options: dict[str, Any]) -> None:
+    """Raise ``DrtError`` where a text or a list is longer than any that is meant."""
+    for name, value in options.items():
+        entries = value if isinstance(value, list) else [value]
+        longest = max((len(entry) for entry in entries if isinstance(entry, str)), default=0)
+        if longest > QUESTION_CHARACTERS:
+            raise DrtError(
+                f"{name} has {longest:,} characters, expected at most {QUESTION_CHARACTERS:,}."
+            )
+        if len(entries) > ENTRIES:
+            raise DrtError(f"{name} has {len(entries):,} entries, expected at most {ENTRIES:,}.")
 
 
 def _in_sentences(function: Function) -> Function:
@@ -228,6 +243,7 @@ def _in_sentences(function: Function) -> Function:
     @functools.wraps(function)
     def tool(*arguments: Any, **options: Any) -> Any:
         try:
+            _expect_sizes(options)
             return function(*arguments, **options)
         except (DrtError, OSError, ValueError) as error:
             raise ToolError(str(error)) from error

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from .._errors import DrtError
 from . import answers, chat_completions, documents, sessions, writing
 from .errors import respond
 from .guard import Guard
@@ -101,6 +102,7 @@ def operations(*, with_search: bool) -> list[Operation]:
             "/v1/sessions",
             sessions.list_sessions,
             response="session-list",
+            alternative="session-search",
             query={"words": "return the turns that contain all these words"},
         ),
         Operation("GET", session, sessions.show_session, response="session-show"),
@@ -110,7 +112,7 @@ def operations(*, with_search: bool) -> list[Operation]:
         Operation("GET", "/v1/models", chat_completions.list_models),
         Operation("GET", "/v1/writer", writing.show_writer),
         Operation("GET", "/healthz", health),
-        Operation("GET", "/metrics", metrics),
+        Operation("GET", "/metrics", metrics, media_type=MEDIA_TYPE.partition(";")[0]),
         Operation("GET", "/openapi.json", describe),
     ]
 
@@ -125,7 +127,8 @@ def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
             *(Route(_pattern(item.path), item.handler, methods=[item.method]) for item in table),
         ],
         middleware=[Middleware(Guard, options=options, metrics=service.metrics)],
-        exception_handlers={HTTPException: respond, Exception: respond},
+        # What is caught as an Exception alone is raised again, for the log of the ASGI server.
+        exception_handlers={HTTPException: respond, DrtError: respond, Exception: respond},
         lifespan=_lifespan,
     )
     app.state.service = service

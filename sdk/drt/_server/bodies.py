@@ -72,8 +72,8 @@ def _options(hints: dict[str, object]) -> Schema:
 def _parameters(name: str) -> Schema:
     """Return the schemas of the parameters of a method of ``Assistant``."""
     method = getattr(Assistant, name)
-    known = {"StrPath": str, "Path": Path, "DocumentInfo": DocumentInfo}
-    hints = typing.get_type_hints(method, localns=known)
+    types = {"StrPath": str, "Path": Path, "DocumentInfo": DocumentInfo}
+    hints = typing.get_type_hints(method, localns=types)
     for name, hint in list(hints.items()):
         if typing.get_origin(hint) is typing.Unpack:  # as in ``**options: Unpack[SearchOptions]``
             del hints[name]
@@ -90,8 +90,8 @@ def body_schema(name: str) -> Schema:
         stream = {"type": "boolean", "description": "answer as server-sent events"}
         session = {**_NAME, "description": "the conversation to continue and store, by name"}
         writer = {"type": "boolean", "description": "let the server's writer write the answer"}
-        more = {"session": session, "stream": stream, "writer": writer}
-        return _object({"question": question, **options, **more}, "question")
+        ask_options = {"session": session, "stream": stream, "writer": writer}
+        return _object({"question": question, **options, **ask_options}, "question")
     if name == "trace":
         return _object({"question": question, **options}, "question")
     if name == "rename":
@@ -144,11 +144,13 @@ def flag(request: Request, name: str) -> bool:
     return request.query_params.get(name, "").lower() in ("1", "true")
 
 
-def number(request: Request, name: str, default: int, *, most: int) -> int:
-    """Return a number of the address, from 0 to ``most``; 400 for anything else."""
+def number(request: Request, name: str, default: int, *, maximum: int) -> int:
+    """Return a number of the address, from 0 to ``maximum``; 400 for anything else."""
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) <= most):
-        raise HTTPException(400, f"{name} is {text[:40]!r}, expected a number from 0 to {most:,}.")
+    if not (text.isascii() and text.isdecimal() and len(text) < 16 and int(text) <= maximum):
+        raise HTTPException(
+            400, f"{name} is {text[:40]!r}, expected a number from 0 to {maximum:,}."
+        )
     return int(text)

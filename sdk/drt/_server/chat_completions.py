@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .answers import answer_once, streamed
-from .bodies import body_schema, read_object
+from .bodies import QUESTION_CHARACTERS, body_schema, read_object
 from .errors import described, error_body
 from .responses import event, reply, stream
 from .service import Service, service_of
@@ -114,6 +114,12 @@ def _text(message: dict[str, Any]) -> str:
         content = " ".join(part for part in parts if isinstance(part, str))
     if not isinstance(content, str) or not content.strip():
         raise HTTPException(400, "a message of the user has no text; send some.")
+    if len(content) > QUESTION_CHARACTERS:
+        raise HTTPException(
+            400,
+            f"a message of the user has {len(content):,} characters, at most"
+            f" {QUESTION_CHARACTERS:,} are read; ask a shorter question, and upload documents.",
+        )
     return content
 
 

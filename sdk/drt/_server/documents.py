@@ -38,9 +38,9 @@ AROUND = 10_000
 
 async def list_documents(request: Request) -> Response:
     """List the documents of the library, all or those of a tag, a format or a time."""
-    service, given = service_of(request), request.query_params
-    filters = {"tags": given.getlist("tag"), "types": given.getlist("type")}
-    since = given.get("since")
+    service, parameters = service_of(request), request.query_params
+    filters = {"tags": parameters.getlist("tag"), "types": parameters.getlist("type")}
+    since = parameters.get("since")
     documents = await run_in_threadpool(service.library.documents, **filters, since=since)
     return reply(
         {
@@ -59,9 +59,9 @@ async def show_document(request: Request) -> Response:
 async def document_text(request: Request) -> Response:
     """Return the text of a document, or of a part of it: citations count its characters."""
     library, name = service_of(request).library, _named(request)
-    start = number(request, "start", 0, most=10**12)
+    start = number(request, "start", 0, maximum=10**12)
     document = await run_in_threadpool(library.show, name)
-    end = number(request, "end", start + TEXT_CHARACTERS, most=10**12)
+    end = number(request, "end", start + TEXT_CHARACTERS, maximum=10**12)
     end = min(end, start + TEXT_CHARACTERS, document.characters)
     text = await run_in_threadpool(library.text, document, start, max(start, end))
     return reply(
@@ -78,11 +78,11 @@ async def document_text(request: Request) -> Response:
 
 async def show_passage(request: Request) -> Response:
     """Return a cited passage with the text around it, by its handle."""
-    around = number(request, "around", 400, most=AROUND)
+    around = number(request, "around", 400, maximum=AROUND)
     handle = str(request.path_params["handle"])
     show = partial(passage, service_of(request).library, handle, around=around)
-    found = await run_in_threadpool(show)
-    return reply(found.to_dict())
+    cited = await run_in_threadpool(show)
+    return reply(cited.to_dict())
 
 
 async def list_formats(request: Request) -> Response:  # noqa: ARG001  a route's signature
@@ -141,7 +141,7 @@ async def upload(request: Request) -> Response:
     assert report is not None
     if report["failures"] and not report["documents"]:
         raise HTTPException(422, " ".join(failure["message"] for failure in report["failures"]))
-    return reply(report, 201 if any(one["new"] for one in report["documents"]) else 200)
+    return reply(report, 201 if any(document["new"] for document in report["documents"]) else 200)
 
 
 def safe_name(name: str) -> str:
@@ -167,6 +167,12 @@ def _named(request: Request) -> str:
 def _expect_writing(service: Service) -> None:
     if service.options.read_only:
         raise HTTPException(403, "this server is read-only; it takes and removes no documents.")
+    if service.library.several:
+        raise HTTPException(
+            403,
+            "this server asks several libraries as one and changes none of them; serve one of them,"
+            " or read documents into it with `drt ingest`.",
+        )
 
 
 def _copy(part: UploadFile, folder: Path) -> Path:

@@ -57,7 +57,8 @@ def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
 
 def without_paths(sentence: str, service: Service) -> str:
     """Return a sentence that names no folder of the server."""
-    for folder in (service.uploads, service.library.path.absolute(), service.library.path):
+    libraries = service.library.paths
+    for folder in (service.uploads, *(p for path in libraries for p in (path.absolute(), path))):
         sentence = sentence.replace(f"{folder}/", "").replace(str(folder), "the library")
     return sentence.replace("the library at the library", "the library")
 

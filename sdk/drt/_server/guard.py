@@ -101,8 +101,8 @@ class Guard:
         if scope["method"] == "OPTIONS" and origin is not None:
             return JSONResponse({})  # with the headers that allow the origin
         if self._token is not None and not is_open:
-            given = headers.get("authorization", "")
-            kind, _, token = given.partition(" ")
+            authorization = headers.get("authorization", "")
+            kind, _, token = authorization.partition(" ")
             matches = hmac.compare_digest(token.strip().encode(), self._token)
             if kind.lower() != "bearer" or not matches:
                 refusal = _refuse(401, "a token is needed: Authorization: Bearer TOKEN.")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import logging
 import multiprocessing
 import os
 import re
@@ -16,9 +17,11 @@ import signal
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,7 +34,9 @@ from .app import make_app
 from .options import ServeOptions
 from .process import run
 
+_log = logging.getLogger("drt")
 START_SECONDS = 300.0
+REQUEST_SECONDS = 300.0  # longer than the server's own limit, which it keeps
 ALONE = 8  # questions of one client
 STATIONS = 200
 MIB = 1 << 20
@@ -68,7 +73,13 @@ class _Tally:
     """Seconds of the answers that came, and what else came."""
 
     seconds: list[float] = field(default_factory=list)
-    errors: list[str] = field(default_factory=list)
+    errors: Counter[str] = field(default_factory=Counter)  # by kind, such as "status 503"
+    example: str = ""  # the first error in full
+
+    def fail(self, kind: str, example: str) -> None:
+        """Count an error."""
+        self.errors[kind] += 1
+        self.example = self.example or example
 
 
 def bench_serve(options: LoadOptions, **runtime: Any) -> dict[str, Any]:
@@ -84,22 +95,38 @@ def bench_serve(options: LoadOptions, **runtime: Any) -> dict[str, Any]:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=_serve, args=(library, runtime, theirs), daemon=True)
+        started = time.perf_counter()
         process.start()
         try:
-            if not ours.poll(START_SECONDS):
-                raise ConfigError(f"the server did not start within {START_SECONDS:g} s.")
-            result = asyncio.run(_measure(str(ours.recv()), options))
+            address = _address(ours, process)
+            start_up = time.perf_counter() - started
+            result = asyncio.run(_measure(address, options))
         finally:
             if process.pid is not None and process.is_alive():
                 os.kill(process.pid, signal.SIGTERM)
             process.join(60)
             process.kill()
+    result["rows"].insert(0, _row("start-up", start_up, "s"))
     return {
         "bench": "serve",
         **result,
         "seconds": time.perf_counter() - began,
         "model": str(runtime.get("model", "drt-small-en")),
     }
+
+
+def _address(pipe: Any, process: BaseProcess) -> str:
+    """Return the address of a server that has just been started, once it listens.
+
+    pipe: a connection, which is of another class on Windows.
+    """
+    end = time.monotonic() + START_SECONDS
+    while not pipe.poll(0.1):
+        if not process.is_alive():
+            raise ConfigError(f"the server ended with {process.exitcode} before it listened.")
+        if time.monotonic() > end:
+            raise ConfigError(f"the server did not start within {START_SECONDS:g} s.")
+    return str(pipe.recv())
 
 
 def _serve(library: Path, runtime: dict[str, Any], pipe: Connection) -> None:
@@ -112,28 +139,41 @@ def _serve(library: Path, runtime: dict[str, Any], pipe: Connection) -> None:
 async def _measure(address: str, options: LoadOptions) -> dict[str, Any]:
     questions = options.questions()
     alone, load = _Tally(), _Tally()
+    memory = {"start": await _memory(address)}
     await _client(address, itertools.islice(questions, 2), _Tally())  # the first pays for loading
     await _client(address, itertools.islice(questions, ALONE), alone)
-    before = await _memory(address)
     end = time.perf_counter() + options.seconds
     until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
     clients = [asyncio.create_task(_client(address, until, load)) for _ in range(options.clients)]
     began = time.perf_counter()
+    await asyncio.sleep(options.seconds / 2)
+    memory["middle"] = await _memory(address)
     await asyncio.gather(*clients)
     elapsed = time.perf_counter() - began
-    after = await _memory(address)
+    memory["end"] = await _memory(address)
+    if load.example:
+        _log.warning("the first error under load: %s", load.example)
+    return _report(options, alone, load, memory=memory, seconds=elapsed)
+
+
+def _report(
+    options: LoadOptions, alone: _Tally, load: _Tally, *, memory: dict[str, float], seconds: float
+) -> dict[str, Any]:
+    """Return the rows of the measurement; raises ConfigError where no question was answered."""
     if not alone.seconds or not load.seconds:
-        raise ConfigError(f"no question was answered: {(alone.errors + load.errors)[:1]}")
+        raise ConfigError(f"no question was answered: {alone.example or load.example}")
     single = statistics.median(alone.seconds)
     rows = [_row("one client, p50", single, "s")]
     for share in (50, 95, 99):
         name = f"{options.clients} clients, p{share}"
         rows.append(_row(name, _quantile(load.seconds, share), "s", "one client, p50", single))
-    rate = len(load.seconds) / elapsed
+    rate = len(load.seconds) / seconds
     rows.append(_row("answers", rate, "/s", "one client", 1 / single))
-    rows.append(_row("errors", len(load.errors), "requests"))
-    rows.append(_row("memory before", before / MIB, "MiB"))
-    rows.append(_row("memory after", after / MIB, "MiB", "memory before", before / MIB))
+    rows.append(_row("errors", load.errors.total(), "requests"))
+    rows += [_row(f"errors, {kind}", count, "requests") for kind, count in load.errors.items()]
+    middle = memory["middle"] / MIB
+    rows += [_row(f"memory, {name}", memory[name] / MIB, "MiB") for name in ("start", "middle")]
+    rows.append(_row("memory, end", memory["end"] / MIB, "MiB", "memory, middle", middle))
     return {"rows": rows, "calibration": {"answers": len(load.seconds)}}
 
 
@@ -144,15 +184,17 @@ async def _client(address: str, questions: Iterator[str], tally: _Tally) -> None
         began = time.perf_counter()
         body = json.dumps({"question": question}).encode()
         try:
-            status, content = await connection.request("POST", "/v1/ask", body)
+            async with asyncio.timeout(REQUEST_SECONDS):
+                status, content = await connection.request("POST", "/v1/ask", body)
         except (OSError, h11.RemoteProtocolError, asyncio.IncompleteReadError) as error:
-            tally.errors.append(repr(error))
+            tally.fail(type(error).__name__, repr(error))
+            await connection.close()
             connection = _Connection(address)
             continue
         if status == 200:
             tally.seconds.append(time.perf_counter() - began)
         else:
-            tally.errors.append(f"{status} {content[:200]!r}")
+            tally.fail(f"status {status}", f"{status} {content[:200]!r}")
     await connection.close()
 
 

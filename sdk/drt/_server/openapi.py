@@ -53,8 +53,9 @@ _CHAT: Schema = {
 class Operation:
     """One method of one path: what handles it, and the names of its schemas.
 
-    ``alternative`` names that of what is returned where the body asks for more, ``events`` that of
-    the data of its server-sent events; ``query`` says what each parameter of the address means.
+    ``alternative`` names that of what is returned where the request asks for more, ``events`` that
+    of the data of its server-sent events; ``media_type`` is what is returned; ``query`` says what
+    each parameter of the address means.
     """
 
     method: str
@@ -64,6 +65,7 @@ class Operation:
     response: str | None = None
     alternative: str | None = None
     events: str | None = None
+    media_type: str = "application/json"
     query: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -93,7 +95,7 @@ def openapi(operations: Sequence[Operation]) -> dict[str, Any]:
 
 def _described(item: Operation) -> dict[str, Any]:
     summary = (item.handler.__doc__ or "").split("\n")[0]
-    content = {"application/json": {"schema": _response(item)}}
+    content = {item.media_type: {"schema": _response(item)}}
     if item.events is not None:
         content["text/event-stream"] = {"schema": _named(item.events)}
     values: dict[str, Any] = {

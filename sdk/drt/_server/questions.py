@@ -103,9 +103,9 @@ class Questions:
             if job.question is None:
                 await self._run(job)
                 continue
-            batch = [job, *(other for other in self._jobs if _together(job, other))][:BATCH]
-            for other in batch[1:]:
-                self._jobs.remove(other)
+            batch = [job, *(waiting for waiting in self._jobs if _together(job, waiting))][:BATCH]
+            for waiting in batch[1:]:
+                self._jobs.remove(waiting)
             await loop.run_in_executor(self._thread, self._answer, batch, loop)
 
     async def _run(self, job: _Job) -> None:
@@ -119,17 +119,17 @@ class Questions:
 
     def _answer(self, batch: list[_Job], loop: asyncio.AbstractEventLoop) -> None:
         """Answer questions of equal options; an error is that of one question, others go on."""
-        left = deque(batch)
+        unanswered = deque(batch)
         current: list[_Job] = []
 
         def questions() -> Iterator[str]:
-            while left:
-                job = left.popleft()
+            while unanswered:
+                job = unanswered.popleft()
                 if not job.abandoned():
                     current.append(job)
                     yield job.question or ""
 
-        while left:
+        while unanswered:
             try:
                 for answer in self._assistant.ask_many(questions(), **batch[0].options):
                     loop.call_soon_threadsafe(current.pop(0).settle, answer)
@@ -139,5 +139,5 @@ class Questions:
                 current.clear()
 
 
-def _together(job: _Job, other: _Job) -> bool:
-    return other.question is not None and other.options == job.options
+def _together(job: _Job, waiting: _Job) -> bool:
+    return waiting.question is not None and waiting.options == job.options

@@ -7,22 +7,26 @@ a slow one delays no other question. No request can name a writer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .._errors import NotFoundError
 from .._filters import NAMES
+from .._writer.reasons import without_folders
 from .._writer.results import WrittenAnswer
 from .responses import Event, reply
 from .service import Service, service_of
 
 if TYPE_CHECKING:
-    from .._types import Answer
-    from .._writer.results import WriterOptions, WrittenSentence
+    from .._types import Answer, WrittenSentence
+    from .._writer.results import WriterOptions
     from .._writer.write import Writing
 
 LATER = 0.25  # of a request's time: for how long a writer that keeps no limit is waited for
@@ -45,17 +49,31 @@ def written(
         raise HTTPException(400, "this server has no writer; drt serve --writer sets one.")
     writer = replace(configured, timeout=min(configured.timeout, service.options.timeout / 2))
 
-    def start() -> tuple[Answer, Writing | None]:
+    def start() -> _Start:
         return _started(service, question, options, writer=writer, session=session)
 
     return _events(service, start, writer)
 
 
+@dataclass(frozen=True)
+class _Start:
+    """drt's answer, and what writes beside it; None where it is a summary, which is drt's own.
+
+    ``turn`` is the number of its turn in the conversation ``session``, if it has one.
+    """
+
+    answer: Answer
+    writing: Writing | None
+    session: str | None = None
+    turn: int = 0
+
+
 async def _events(
-    service: Service, start: Callable[[], tuple[Answer, Writing | None]], writer: WriterOptions
+    service: Service, start: Callable[[], _Start], writer: WriterOptions
 ) -> AsyncIterator[Event]:
-    answer, writing = await service.questions.run(start)
-    if writing is None:  # a summary, which is drt's own
+    started = await service.questions.run(start)
+    answer, writing = started.answer, started.writing
+    if writing is None:
         yield "answer", {"type": "answer", **answer.to_dict()}
         return
     loop = asyncio.get_running_loop()
@@ -74,7 +92,18 @@ async def _events(
     else:
         assert writing.result is not None
         result = writing.result
+    result = replace(result, problem=without_folders(result.problem))
+    await _keep(service, started, result)
     yield "answer", {"type": "answer", **result.to_dict()}
+
+
+async def _keep(service: Service, started: _Start, result: WrittenAnswer) -> None:
+    """Store what was written in its turn, between other questions: each stores its whole talk."""
+    if started.session is None:
+        return
+    work = partial(service.library._add_writing, started.session, started.turn, result)  # noqa: SLF001
+    with contextlib.suppress(NotFoundError):  # the conversation was deleted meanwhile
+        await service.questions.run(work)
 
 
 def _given_up(
@@ -95,16 +124,17 @@ def _given_up(
 
 def _started(
     service: Service, question: str, options: Any, *, writer: WriterOptions, session: str | None
-) -> tuple[Answer, Writing | None]:
+) -> _Start:
     """Answer in the model's thread, and retrieve what is sent: from the part that was asked."""
     from .._writing import write
 
-    filters = {name: options[name] for name in ("documents", *NAMES) if options.get(name)}
+    filters: Any = {name: options[name] for name in ("documents", *NAMES) if options.get(name)}
     if session is None:
         answer = service.assistant.ask(question, **options)
-        return answer, write(service.assistant, answer, writer, **filters)
+        return _Start(answer, write(service.assistant, answer, writer, **filters))
     conversation = service.assistant.session(session)
     answer = conversation.ask(question, **options)
     if answer.mode == "summary":
-        return answer, None
-    return answer, conversation.write(answer, writer, **filters)
+        return _Start(answer, None)
+    writing = conversation._writing(answer, writer, filters, finished=None)  # noqa: SLF001
+    return _Start(answer, writing, session, len(conversation.turns))

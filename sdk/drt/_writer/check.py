@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from .. import _engine
+from .._types import WrittenSentence
 from .evidence import Source
-from .results import WrittenSentence
 
 _NAMED = re.compile(r"\[\s*(\d{1,4}(?:\s*[,;]\s*\d{1,4})*)\s*\]")
 _QUOTE = re.compile(r"[\"“”«]([^\"“”«»]{2,}?)[\"“”»]")

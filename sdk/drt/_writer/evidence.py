@@ -37,12 +37,12 @@ def numbered_sources(
     filters: FilterOptions,
     *,
     question: str,
-    most: int,
+    limit: int,
 ) -> dict[int, Source]:
-    """Return at most ``most`` sentences by number: those of the answer's quotes come first."""
+    """Return at most ``limit`` sentences by number: those of the answer's quotes come first."""
     places: dict[tuple[str, int], Source] = {}
     for source in _sentences(assistant, answer, filters, question):
-        if len(places) == most:
+        if len(places) == limit:
             break
         places.setdefault((source.document, source.start), source)
     return dict(enumerate(places.values(), start=1))
@@ -63,8 +63,8 @@ def _sentences(
         for source in _split(citation.document, first, text):
             if source.start < citation.end and citation.start < source.start + len(source.text):
                 yield source
-    found = assistant.search(question, top_k=PASSAGES, **filters)
-    for hit in found.hits:
+    result = assistant.search(question, top_k=PASSAGES, **filters)
+    for hit in result.hits:
         yield from _split(hit.document, hit.start, hit.text)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from .._errors import ConfigError
 from .._plugins import load_plugin
 from .prompt import bounded
+from .reasons import clean, reason
 from .results import WriterError, WriterOptions
 
 
@@ -16,11 +18,13 @@ def texts(options: WriterOptions, messages: list[dict[str, str]]) -> Iterator[st
         yield from bounded(map(_text, [pieces] if isinstance(pieces, str) else pieces), options)
     except WriterError:
         raise
+    except ConfigError as error:
+        raise WriterError(clean(str(error), key=options.key)) from error
     except (Exception, SystemExit) as error:  # whatever another distribution's function raises
-        raise WriterError(f"{type(error).__name__}: {error}".rstrip(".: ")) from error
+        raise WriterError(reason(error, key=options.key)) from error
 
 
 def _text(piece: object) -> str:
     if not isinstance(piece, str):
-        raise WriterError(f"it yielded {piece!r:.40}, which is no text")
+        raise WriterError(f"it yielded a {type(piece).__name__}, which is no text")
     return piece

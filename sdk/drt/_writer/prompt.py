@@ -18,7 +18,7 @@ INSTRUCTIONS = (
 )
 
 
-def asked(question: str, sources: Mapping[int, Source]) -> list[dict[str, str]]:
+def prompt_messages(question: str, sources: Mapping[int, Source]) -> list[dict[str, str]]:
     """Return the messages that are sent."""
     lines = [f"[{number}] {' '.join(source.text.split())}" for number, source in sources.items()]
     text = "\n".join(["Sentences:", *lines, "", f"Question: {question}"])

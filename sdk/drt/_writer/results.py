@@ -3,15 +3,14 @@
 Annotations are evaluated here: they are resolved in the namespace of ``drt``.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass, field, fields
+from typing import Any
 from urllib.parse import urlsplit
 
 from .._errors import ConfigError
 from .._plugins import plugin_names
-from .._types import Answer, Citation
+from .._types import Answer, Citation, WritingState, WrittenSentence, WrittenText
 
-WritingState = Literal["written", "partly", "unsupported", "no answer", "failed"]
 NO_ANSWER = "NO ANSWER"  # what a writer is asked to write where there is none
 
 
@@ -69,32 +68,6 @@ class WriterOptions:
 
 
 @dataclass(frozen=True)
-class WrittenSentence:
-    """A sentence of the writer: ``problem`` says why it is not supported, empty where it is.
-
-    ``sources`` are the numbers that it names, of the ``sources`` of its ``WrittenAnswer``.
-    """
-
-    text: str
-    sources: tuple[int, ...]
-    problem: str = ""
-
-    @property
-    def supported(self) -> bool:
-        """Whether the passages that it names support it."""
-        return not self.problem
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the sentence as plain values."""
-        return {
-            "text": self.text,
-            "supported": self.supported,
-            "sources": list(self.sources),
-            "problem": self.problem,
-        }
-
-
-@dataclass(frozen=True)
 class WrittenAnswer:
     """What a writer made of an answer; ``answer`` is drt's own, with its quotes.
 
@@ -115,25 +88,19 @@ class WrittenAnswer:
     @property
     def text(self) -> str:
         """The sentences that are shown, joined."""
-        return " ".join(sentence.text for sentence in self.sentences)
+        return self.writing.text
+
+    @property
+    def writing(self) -> WrittenText:
+        """What was written, without the answer: as the turn of a conversation keeps it."""
+        values = {name: getattr(self, name) for name in _WRITTEN}
+        return WrittenText(**values)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as in the JSON of ``ask``, with ``writing``."""
-        writing = {
-            "state": self.state,
-            "text": self.text,
-            "sentences": [sentence.to_dict() for sentence in self.sentences],
-            "sources": [
-                {"number": number} | citation.to_dict()
-                for number, citation in sorted(self.sources.items())
-            ],
-            "host": self.host,
-            "model": self.model,
-            "seconds": self.seconds,
-            "problem": self.problem,
-        }
-        return self.answer.to_dict() | {"writing": writing}
+        return self.answer.to_dict() | {"writing": self.writing.to_dict()}
 
 
-for _value in (WriterOptions, WrittenSentence, WrittenAnswer):
+_WRITTEN = tuple(field.name for field in fields(WrittenText))
+for _value in (WriterOptions, WrittenAnswer):
     _value.__module__ = "drt"  # where users import them from

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from .._errors import NotFoundError
-from .._types import Answer, FilterOptions
+from .._types import Answer, FilterOptions, WritingState, WrittenSentence
 from .check import verified, written_sentences
 from .evidence import cited, numbered_sources
-from .prompt import asked
-from .results import (
-    NO_ANSWER,
-    WriterError,
-    WriterOptions,
-    WritingState,
-    WrittenAnswer,
-    WrittenSentence,
-)
+from .prompt import prompt_messages
+from .results import NO_ANSWER, WriterError, WriterOptions, WrittenAnswer
 
 if TYPE_CHECKING:
     from .._assistant import Assistant
@@ -38,6 +31,7 @@ class Writing:
         filters: FilterOptions,
         *,
         question: str,
+        finished: Callable[[WrittenAnswer], None] | None = None,
     ) -> None:
         self._assistant = assistant
         self._answer = answer
@@ -45,10 +39,11 @@ class Writing:
         self._began = time.perf_counter()
         self._question = question
         self._sources = numbered_sources(
-            assistant, answer, filters, question=question, most=options.sentences
+            assistant, answer, filters, question=question, limit=options.sentences
         )
         self._sentences: list[WrittenSentence] = []
         self._dropped = 0
+        self._finished = finished
         self._steps = self._write()
         self.result: WrittenAnswer | None = None
 
@@ -73,7 +68,7 @@ class Writing:
             from .endpoint import texts  # which needs the extra
 
         problem = ""
-        messages = asked(self._question, self._sources)
+        messages = prompt_messages(self._question, self._sources)
         try:
             for text in written_sentences(texts(self._options, messages)):
                 sentence = verified(text, self._sources)
@@ -86,9 +81,11 @@ class Writing:
                 yield sentence
         except WriterError as error:
             problem = f"the writer at {self._options.host} failed: {error}."
-        self.result = self._made(problem)
+        self.result = self._written_answer(problem)
+        if self._finished is not None:
+            self._finished(self.result)
 
-    def _made(self, problem: str) -> WrittenAnswer:
+    def _written_answer(self, problem: str) -> WrittenAnswer:
         numbers = {
             number
             for sentence in self._sentences

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 
-from drt_engine.answer.grain import answer_type, grown_span
+from drt_engine.answer.grain import (
+    answer_type,
+    crosses_sentences,
+    expected_type,
+    grown_span,
+)
 from drt_engine.answer.quote_features import repeats
 
 TEXT = """The harbour is old. Boats wait outside the wall, since the quay is narrow.
@@ -74,3 +79,36 @@ def test_what_is_endless_stays_as_it_is() -> None:
 def test_the_likeliest_type_and_what_repeats_a_question() -> None:
     assert answer_type({"who": 0.2, "list": 0.7}) == "list" and answer_type({}) == ""
     assert repeats("The rope", "What is the rope?") and not repeats("a lamp", "What is the rope?")
+
+
+def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
+    lead = "Wood is dear. Once it may be lit, though not often, if all\nof this holds:\n\n"
+    text = f"{lead}* It is cold.\n* It is dry.\n\nEnd.\n"
+    whole = text[text.index("Once") : text.index("\n\nEnd")]
+    assert grown("not often", "when", text) == whole
+    assert grown("Wood", "when", text) == "Wood is dear."
+
+
+def test_words_of_two_sentences_are_no_answer_by_themselves() -> None:
+    document: Any = TextOnly(TEXT)
+    end = TEXT.index("since")
+    assert crosses_sentences(document, document, (4, end))
+    assert not crosses_sentences(document, document, (4, 11))
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which values can the switch take?", "list"),
+        ("What are the two drawbacks?", "list"),
+        ("In which two plays did she act?", "list"),
+        ("Which nested types are there?", "list"),
+        ("Which status is it?", "what"),
+        ("Which bus does he take?", "what"),
+        ("What happens to the rest?", "what"),
+        ("What is this?", "what"),
+    ],
+)
+def test_a_question_for_several_things_wants_a_list(question: str, expected: str) -> None:
+    assert expected_type({"what": 0.9, "list": 0.1}, question) == expected
+    assert expected_type({"why": 1.0}, question) == "why"

@@ -15,6 +15,7 @@ from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read
+from tests.sampling import crossed
 
 READER = ReaderConfig(
     layers=2,
@@ -50,8 +51,9 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
-@pytest.mark.parametrize("retriever", ["hybrid", "landmark", "lexical"])
+@pytest.mark.parametrize(
+    ("retriever", "dtype"), crossed(["hybrid", "landmark", "lexical"], ["fp32", "bf16"])
+)
 def test_quotes_are_slices_of_the_document(
     store: Store, dtype: str, retriever: RetrieverName
 ) -> None:

@@ -171,15 +171,18 @@ def damaged(store: Store, change: dict[str, torch.Tensor | None]) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"decoder.lower.keys": None},
-        {"decoder.upper.values": torch.zeros(1)},
-        {"decoder.position": torch.zeros(2)},
-        {"own.keys": None},
-        {"own.landmarks": torch.zeros(1, 2)},
-        {"own.mask": torch.zeros(3)},
-        {"decoder.strange": torch.zeros(1)},
-    ],
+    sampled(
+        [
+            {"decoder.lower.keys": None},
+            {"decoder.upper.values": torch.zeros(1)},
+            {"decoder.position": torch.zeros(2)},
+            {"own.keys": None},
+            {"own.landmarks": torch.zeros(1, 2)},
+            {"own.mask": torch.zeros(3)},
+            {"decoder.strange": torch.zeros(1)},
+        ],
+        {0, 1, 4, 6},
+    ),
     ids=lambda change: next(iter(change)),
 )
 def test_a_damaged_state_is_refused(store: Store, change: dict[str, torch.Tensor | None]) -> None:
@@ -191,7 +194,7 @@ def test_a_damaged_state_is_refused(store: Store, change: dict[str, torch.Tensor
         SessionState.restore(runtime(), store, "one")
 
 
-@pytest.mark.parametrize("name", ["own.mask", "own.keys", "decoder.lower.keys"])
+@pytest.mark.parametrize("name", sampled(["own.mask", "own.keys", "decoder.lower.keys"], {0, 2}))
 def test_numbers_of_another_kind_are_refused(store: Store, name: str) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)

@@ -173,6 +173,57 @@ def test_what_a_citation_says_is_known(whole: SessionRow) -> None:
         expect_turns([turn])
 
 
+WRITING: dict[str, Any] = {
+    "state": "partly",
+    "sentences": [{"text": "It is kept [1].", "sources": [1], "problem": ""}],
+    "host": "localhost:11434",
+    "model": "m",
+    "seconds": 0.5,
+    "problem": "",
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, ""),
+        ({"state": "good"}, "state of the writing of turn 1 is 'good'"),
+        ({"state": []}, "state of the writing"),
+        ({"seconds": math.nan}, "seconds of the writing"),
+        ({"more": 1}, "the writing of turn 1 has"),
+        ({"sentences": [3]}, "sentences of the writing"),
+        ({"sentences": [{"text": "It."}]}, "a sentence of the writing of turn 1 has"),
+        ({"sentences": [{"text": "It.", "sources": "1", "problem": ""}]}, "sources of a sentence"),
+        ({"sources": [{"number": 1, "citation": {}}]}, "a citation of the writing of turn 1 has"),
+        ({"sources": [{"number": "1", "citation": {}}]}, "number of a source"),
+    ],
+)
+def test_what_a_writer_wrote_is_expected(
+    whole: SessionRow, change: dict[str, Any], problem: str
+) -> None:
+    [turn] = copy.deepcopy(whole.transcript[:1])
+    source = {"number": 1, "citation": turn["citations"][0]}
+    turn["writing"] = {**WRITING, "sources": [source], **change}
+    if not problem:
+        expect_turns([turn])
+        expect_turns([turn | {"writing": None}])
+        return
+    with pytest.raises(ValueError, match=problem):
+        expect_turns([turn])
+
+
+def test_a_session_of_a_newer_version_is_refused(store: Store, whole: SessionRow) -> None:
+    assert whole.meta["version"] == 2
+    older = {name: value for name, value in whole.meta.items() if name != "version"}
+    for meta, opens in ((older, True), (older | {"version": 3}, False)):
+        store.save_session("bad", transcript=whole.transcript, meta=meta, state=whole.state)
+        if opens:
+            assert SessionState.restore(runtime(), store, "bad").turns == whole.transcript
+        else:
+            with pytest.raises(SessionError, match="is of version 3, expected 1 to 2"):
+                SessionState.restore(runtime(), store, "bad")
+
+
 def test_a_whole_state_is_taken(store: Store, whole: SessionRow) -> None:
     """So that the others fail for the reason that they name."""
     assert restore(store, whole, save(load(whole.state))).turns == whole.transcript

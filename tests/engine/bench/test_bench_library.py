@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.bench import ask, library, parts, phases
+from drt_engine.bench import ask, library, parts, phases, questions
 from drt_engine.bench.made_up import make_library
 from drt_engine.bench.parts import ProcessTimes
 from drt_engine.bench.phases import PHASES, Stopwatch
+from drt_engine.bench.questions import asking
 from drt_engine.bench.run import bench
 from drt_engine.errors import ConfigError
+from drt_engine.results import IndexInfo
 from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+from tests.engine.store.test_index import plan
 
 
 def test_every_number_stands_beside_another(
@@ -97,3 +101,26 @@ def test_a_phase_counts_its_own_time_only(monkeypatch: pytest.MonkeyPatch) -> No
     with pytest.raises(RuntimeError, match="broken"), Stopwatch().watching():
         raise RuntimeError("broken")
     assert (Work.outer, Work.inner) == originals
+
+
+def test_questions_by_an_approximate_index_have_rows_of_their_own(
+    runtime: Runtime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def make_index(store: Store, _: object) -> IndexInfo:
+        with store.snapshot() as view:  # as FAISS would, which need not be there
+            store.make_index(view, plan(view), probes=2)
+        info = store.index.info()
+        assert info is not None
+        return info
+
+    monkeypatch.setattr(questions, "make_index", make_index)
+    monkeypatch.setattr(questions, "cold_processes", lambda command, repetitions: [])
+    for name, tokens in (("small", 300), ("large", 600)):
+        make_library(runtime, tmp_path / name, tokens=tokens)
+    options = parts.BenchOptions(device="cpu", threads=1, repetitions=1, approximate=True)
+    rows = asking(runtime, tmp_path / "small", tmp_path / "large", options)
+    names = [row.name for row in rows]
+    assert len(names) == len(set(names))
+    against = {row.name: row.against for row in rows}
+    assert against["ask by 2 of 5 lists, processor"] == "ask over 4k tokens, processor"
+    assert "ask by 2 of 5 lists: landmark scan" in names and "ask: landmark scan" in names

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 
 from drt_engine.bench import models
+from drt_engine.bench.parts import BenchOptions, Machine
 from drt_engine.bench.run import bench
-from drt_engine.config.model import EncoderConfig
+from drt_engine.config.model import EncoderConfig, preset
 
 TINY = {
     "width": 16,
@@ -45,11 +49,45 @@ def test_every_model_has_its_rows(rows: dict[str, dict[str, object]]) -> None:
             )
             assert (token["unit"], kept["unit"]) == ("ms", "MiB")
             if name != models.BASE:
-                base = rows[f"base LM, a token after {length}"]
-                assert token["against"] == base["name"]
-                assert token["ratio"] == pytest.approx(token["median"] / base["median"])  # type: ignore[operator]
-    assert rows["DRT x2, training on 256, memory"]["ratio"] > 1  # type: ignore[operator]
+                base, base_kept = (
+                    rows[f"base LM, a token after {length}"],
+                    rows[f"base LM, kept after {length}"],
+                )
+                assert (token["against"], kept["against"]) == (base["name"], base_kept["name"])
+                assert kept["ratio"] == pytest.approx(kept["median"] / base_kept["median"])  # type: ignore[operator]
+    assert rows["DRT x2, memory of training on 256"]["ratio"] > 1  # type: ignore[operator]
     assert "DRT x1, memory on disk, training on 64" not in rows
+
+
+def measure(**options: object) -> list[dict[str, Any]]:
+    """The rows of one short length, timed as by a clock that never differs."""
+
+    def in_turns(works: dict[str, object], *_: object, **__: object) -> dict[str, list[float]]:
+        return {name: [2.0 if name == models.BASE else 5.0] for name in works}
+
+    given = {"tokens": 64, "repetitions": 1, "device": "cpu", "threads": 1, **options}
+    with (
+        mock.patch.object(models, "_SMALL", TINY),
+        mock.patch.object(models, "SHORTEST", 64),
+        mock.patch.object(models, "in_turns", in_turns),
+    ):
+        rows: list[dict[str, Any]] = bench("models", given)["rows"]
+    return rows
+
+
+def test_a_time_is_a_ratio_to_the_base_lm_in_the_same_turns_and_is_kept(tmp_path: Path) -> None:
+    results = tmp_path / "rows.json"
+    rows = measure(results=results, minutes=5)
+    by_name = {row["name"]: row for row in rows}
+    assert by_name["RPT, a token after 64"]["ratio"] == 2.5
+    assert by_name["RPT, training on 64"]["ratio"] == pytest.approx(0.4)
+    with mock.patch.object(models, "_model", side_effect=AssertionError("made again")):
+        assert measure(results=results) == rows
+
+
+def test_what_the_minutes_do_not_allow_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+    assert measure(minutes=1e-9) == []
+    assert "left out: base LM at 64" in caplog.text
 
 
 def test_what_is_kept_grows_with_the_prompt_where_nothing_is_offloaded(
@@ -64,3 +102,19 @@ def test_what_is_kept_grows_with_the_prompt_where_nothing_is_offloaded(
     assert 0 < 9 * growth("DRT x1, memory on disk") < growth("DRT x1")
     assert growth("DRT x1, memory on disk") == growth("DRT x1, memory on the CPU")
     assert growth("Landmark Attention") > 2 * growth("DRT x1")
+
+
+def test_a_long_prompt_is_expected_to_take_longer_and_a_token_after_it_not() -> None:
+    shape = preset("paper-128m", **TINY)
+    machine = Machine(torch.device("cpu"), torch.float32)
+    comparison = models._Comparison(shape, machine, BenchOptions(minutes=5))
+    comparison._seconds = {
+        (unit, name): (64, 2.0, 3.0) for unit in models._Unit for name in models.MODELS
+    }
+    token, training = models._Unit.TOKEN, models._Unit.TRAINING
+    assert comparison._expected(token, "DRT x1", 256) == 4 * 2.0 + 3.0
+    assert comparison._expected(token, models.LANDMARK, 256) == 16 * 2.0 + 3.0
+    assert comparison._expected(training, models.LANDMARK, 256) == 4 * 5.0
+    comparison._seconds[token, "RPT"] = (64, 1e3, 3.0)
+    with mock.patch.object(models, "_model", side_effect=AssertionError("made")):
+        assert comparison.rows(token, "RPT", 256) == []

@@ -9,8 +9,11 @@ import pytest
 from drt_engine.config.load import build, load_config
 from drt_engine.config.model import ReaderConfig, preset
 from drt_engine.config.train import TrainConfig
+from drt_engine.train.run import stage_paths
 
-CONFIGS = sorted((Path(__file__).parents[3] / "examples" / "configs").rglob("*.toml"))
+FOLDER = Path(__file__).parents[3] / "examples" / "configs"
+CONFIGS = sorted(FOLDER.rglob("*.toml"))
+SHIPPED = FOLDER / "drt-small-en"
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
@@ -24,12 +27,11 @@ def test_it_loads(path: Path) -> None:
 
 
 def test_every_stage_has_a_configuration() -> None:
-    stages = [path.name[0] for path in CONFIGS if path.parent.name == "drt-small-en"]
-    assert stages == ["1", "2", "3", "4", "5", "6", "7", "8", "9"]
+    stages = [path.name.split("-")[0] for path in stage_paths(SHIPPED)]
+    assert stages == [str(stage) for stage in range(1, 10)]
 
 
 def test_each_stage_starts_from_the_model_of_the_one_before() -> None:
-    paths = [path for path in CONFIGS if path.parent.name == "drt-small-en"]
-    stages = [load_config(TrainConfig, path) for path in paths]
+    stages = [load_config(TrainConfig, path) for path in stage_paths(SHIPPED)]
     for earlier, later in zip(stages, stages[1:], strict=False):
         assert later.start.model == earlier.run.out / "model"

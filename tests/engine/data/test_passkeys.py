@@ -46,10 +46,21 @@ def test_two_hops_lead_from_the_question_over_a_link_to_the_answer() -> None:
         asked = [flat[at + 1] for at in places(torch.tensor(flat), QUESTION)]
         assert len(asked) == 2 and len(set(asked)) == 1
         ids = torch.tensor(flat)
-        links = {flat[at + 1]: flat[at + 2] for at in places(ids, LINK)}
-        keys = {flat[at + 1]: tuple(flat[at + 2 : at + 5]) for at in places(ids, KEY)}
+        links = {flat[at + 2]: flat[at + 1] for at in places(ids, LINK)}
+        keys = {flat[at + 4]: tuple(flat[at + 1 : at + 4]) for at in places(ids[:72], KEY)}
         assert len(links) == 2
+        for chunk in (9, 10):  # the question fills its chunks
+            assert flat[chunk * 8 : chunk * 8 + 8] == [QUESTION, *asked[:1] * 7]
         assert keys[links[asked[0]]] == context.answer
+
+
+def test_links_are_asked_for_as_passkeys_are() -> None:
+    layout = replace(ONE, noise=1, answer=1)
+    keys, links = (
+        PasskeyContext(replace(layout, links=links), 9, seed=1).tokens(0, 9)
+        for links in (False, True)
+    )
+    assert torch.equal(torch.where(keys == KEY, LINK, keys), links)
 
 
 def test_a_context_is_the_same_in_pieces_and_differs_only_where_planted() -> None:
@@ -81,6 +92,7 @@ def test_depth_places_the_passkey() -> None:
         ({"hops": 3}, "hops is 3, expected 1 or 2"),
         ({"vocab": 10}, "leave 2 symbols, expected at least 3"),
         ({"answer": 0}, "answer is 0"),
+        ({"links": True, "hops": 2}, "links are asked for over one hop, and hops is 2"),
         ({"offset": 5}, "offset is 5, expected 0 to 4: a chunk has 8 tokens"),
     ],
 )

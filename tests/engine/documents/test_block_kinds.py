@@ -150,3 +150,19 @@ def test_lines_of_contents_and_values_between_words() -> None:
     assert document.kind("39.") == "paragraph"
     assert "paragraph" not in NEVER_QUOTED
     assert kinds.kind(8, 9) == "mark"  # between two lines
+
+
+def test_sections_listed_by_number_are_contents() -> None:
+    entries = "".join(f"1.{n}\tWhy is lamp {n} lit?\n" for n in range(1, 9))
+    last = "1.9\tWhat of a long name that goes on\n\tbelow?\n\nText.\n"
+    text = f"Table of Contents:\n\n{entries}{last}"
+    document = Text(text, [])
+    assert document.kind("Why is lamp 2 lit?") == "contents"
+    assert document.kind("below?") == "contents"
+    assert document.kind("Text.") == "paragraph"
+    without_heading = Text(text.partition("\n\n")[2], [])
+    assert without_heading.kind("Why is lamp 2 lit?") == "paragraph"
+    clauses = "".join(f"1.{n} The tenant pays on day {n}.\n" for n in range(1, 9))
+    assert Text(f"Contents\n\n{clauses}", []).kind("The tenant pays on day 2") == "paragraph"
+    steps = "".join(f"1.{n} Lamp {n}\n" for n in (1, 2, 4, 3, 5, 6, 7, 8))
+    assert Text(f"Contents\n\n{steps}", []).kind("Lamp 4") == "paragraph"

@@ -25,6 +25,7 @@ from drt_engine.documents.sandbox import process
 from drt_engine.documents.sandbox.confinement import Confinement, filter_program
 from drt_engine.documents.sandbox.process import read_isolated
 from tests.engine.documents import samples
+from tests.sampling import sampled
 
 HERE = "tests.engine.documents.test_confinement"
 pytestmark = pytest.mark.skipif(
@@ -330,7 +331,7 @@ LATE = {
 }
 
 
-@pytest.mark.parametrize("name", LATE)
+@pytest.mark.parametrize("name", sampled(LATE, {0, 1, 4}))
 def test_nothing_is_opened_or_imported_once_confined(name: str, tmp_path: Path) -> None:
     if name.endswith(".pdf"):
         pytest.importorskip("pypdfium2")

@@ -216,3 +216,23 @@ def test_tick_boxes_are_parted_and_signs_of_picture_fonts_read(tmp_path: Path) -
     document, blocks = read(tmp_path / "a.docx", make_docx(body))
     assert joined(blocks) == "\u2610 Yes \u2612 No \u2611 Maybe \u2612 Never \u2610\n"
     assert document.skipped == ("symbol of a picture font (without a name)",)
+
+
+def test_tick_boxes_of_content_controls_are_read_once(tmp_path: Path) -> None:
+    def control(ticked: int, content: str) -> str:
+        return (
+            '<w:sdt><w:sdtPr><w14:checkbox xmlns:w14="http://schemas.microsoft.com/office/word/2010/'
+            f'wordml"><w14:checked w14:val="{ticked}"/><w14:checkedState w14:val="2612"/>'
+            "</w14:checkbox></w:sdtPr>"
+            f"<w:sdtContent><w:r>{content}</w:r></w:sdtContent></w:sdt>"
+        )
+
+    written = control(1, "<w:t>\u2612</w:t>") + "<w:r><w:t> Agree</w:t></w:r>"
+    drawn = (
+        control(0, '<w:sym w:font="MS Gothic" w:char="2610"/>') + "<w:r><w:t> Object</w:t></w:r>"
+    )
+    document, blocks = read(
+        tmp_path / "a.docx", make_docx(f"<w:p>{written}</w:p><w:p>{drawn}</w:p>")
+    )
+    assert joined(blocks) == "\u2612 Agree\n\n\u2610 Object\n"
+    assert document.skipped == ()

@@ -20,6 +20,7 @@ from drt_engine.errors import (
     UnreadableDocument,
     UnsupportedFormat,
 )
+from drt_engine.store import Store
 from tests.engine.documents.helpers import joined
 from tests.engine.documents.makers import make_zip
 
@@ -251,6 +252,13 @@ def test_a_named_pipe_is_read_once_and_kept(tmp_path: Path) -> None:
     assert joined(list(open_document(source).blocks)) == "through a pipe"
     expansion = expand_paths([str(tmp_path)])
     assert (list(expansion), expansion.skipped) == ([], 1)
+
+
+def test_a_library_in_a_folder_is_passed_over(folder: Path) -> None:
+    Store.open(folder / "notes.library", create=True).close()
+    expansion = expand_paths([str(folder)])
+    assert not any("notes.library" in item.name for item in expansion if isinstance(item, Source))
+    assert any("notes.library" in note and "a library" in note for note in expansion.notes.skipped)
 
 
 def test_names_that_are_not_utf8_can_be_shown_and_stored(tmp_path: Path) -> None:

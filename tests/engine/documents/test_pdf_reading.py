@@ -197,6 +197,19 @@ def test_printed_line_numbers_are_no_text(tmp_path: Path, right: bool) -> None:
     characters_lead_back(tmp_path / "a.pdf", blocks)
 
 
+def test_a_number_at_every_fifth_line_is_no_text(tmp_path: Path) -> None:
+    lines = column(72, 720, [BODY[n % 3] for n in range(30)])
+    numbers = column(40, 720, [str(n + 1) for n in range(30)])
+    page = [
+        part
+        for n, (number, line) in enumerate(zip(numbers, lines, strict=True), 1)
+        for part in ((number, line) if n % 5 == 0 else (line,))
+    ]
+    document, blocks = read(tmp_path / "a.pdf", make_page_pdf([page]))
+    assert joined(blocks) == "\n".join(BODY * 10) + "\n"
+    assert document.skipped == ("6 line numbers (printed beside the text)",)
+
+
 def test_numbers_of_a_list_stay(tmp_path: Path) -> None:
     items = [f"{n}. Item of the list" for n in range(1, 13)]
     years = [f"In the year {1990 + n}" for n in range(12)]

@@ -8,6 +8,7 @@ from drt_engine.evaluate.metrics.qa_f1 import (
     AnswerScore,
     exact_match,
     f1,
+    is_right,
     normalize_answer,
     score_answer,
 )
@@ -60,3 +61,12 @@ def test_no_references_means_that_the_empty_answer_is_right() -> None:
     # References of articles alone are dropped, as in the script.
     assert score_answer("", ["the"]) == AnswerScore(1.0, 1.0)
     assert score_answer("", ["the", "cat"]) == AnswerScore(0.0, 0.0)
+
+
+def test_marks_around_the_words_of_an_answer_do_not_make_it_wrong() -> None:
+    quote = "If it is wrong, please [submit an issue](https://host.example/new)."
+    assert is_right(quote, ["submit an issue"])
+    assert is_right("mail [ann@host.example](mailto:ann@host.example)", ["ann@host.example"])
+    assert not is_right(quote, ["submit a patch"])
+    assert not is_right("the tissue is torn and thrown away, as is usual", ["issue"])
+    assert not is_right(quote, [""])

@@ -100,7 +100,7 @@ def step_by_step(model: DRT, ids: Tensor, split: int) -> tuple[Tensor, list[list
 
 
 @pytest.mark.parametrize(
-    "split", sampled([1, 3, 8, 1000], {1, 3}), ids=["one", "three", "chunk", "all"]
+    "split", sampled([1, 3, 8, 1000], {1}), ids=["one", "three", "chunk", "all"]
 )
 @torch.no_grad()
 def test_steps_equal_forward(model: DRT, split: int) -> None:
@@ -163,7 +163,7 @@ def restored(model: DRT, decoder: Decoder, state: dict[str, Tensor]) -> Decoder:
     return other
 
 
-@pytest.mark.parametrize("read", sampled([1, 8, 9, 200, 7, 24, 45], {2, 3}))
+@pytest.mark.parametrize("read", sampled([1, 8, 9, 200, 7, 24, 45], {2}))
 @torch.no_grad()
 def test_a_restored_decoder_goes_on_with_equal_bits(model: DRT, read: int) -> None:
     ids = random_ids(model.config, read + 30).tolist()

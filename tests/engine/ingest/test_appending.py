@@ -90,8 +90,8 @@ def assert_as_read_whole(store: Store, log: Path, model: Runtime | None = None) 
     assert errors(store) == []
 
 
-QUICK = [(3, 1), (64, 1), (256, 6), (300, 260)]
-MORE = [(100, 70)] + [
+QUICK = [(3, 1), (64, 1), (256, 6)]
+MORE = [(300, 260), (100, 70)] + [
     (chunks, more) for chunks in (63, 255, 448, 511, 600, 1100) for more in (1, 70, 300)
 ]
 
@@ -160,6 +160,7 @@ def tokenised(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_many_times(store: Store, log: Path, work: Work) -> None:
     text = ""
     for number in range(6):
@@ -175,8 +176,8 @@ def test_a_log_that_grows_many_times(store: Store, log: Path, work: Work) -> Non
 
 
 MUCH = words(70, seed=3)
-QUICK_CHANGES = [(64, ""), (130, MUCH)]
-MORE_CHANGES = [(0, "cow "), (330, "cow ")] + [
+QUICK_CHANGES = [(130, MUCH)]
+MORE_CHANGES = [(64, ""), (0, "cow "), (330, "cow ")] + [
     (at, put) for at in (63, 255, 256, 399) for put in ("cow ", "", MUCH)
 ]
 
@@ -201,7 +202,7 @@ def test_a_change_is_read_from_the_border_before_it(
     assert_as_read_whole(store, log)
 
 
-@pytest.mark.parametrize("left", sampled([1, 200, 256], {1, 2}))
+@pytest.mark.parametrize("left", sampled([1, 200, 256], {2}))
 def test_a_shortened_document_equals_reading_it_whole(
     store: Store, log: Path, work: Work, left: int
 ) -> None:

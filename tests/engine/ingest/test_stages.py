@@ -143,6 +143,8 @@ def test_ctrl_c_ends_all_stages_at_once(
         time.sleep(0.1)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A process that a shell began in the background has no Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     monkeypatch.setattr(pipeline, "read_chunks", slow)
     pressing = threading.Thread(target=press)
     started = time.monotonic()
@@ -150,6 +152,7 @@ def test_ctrl_c_ends_all_stages_at_once(
     with pytest.raises(KeyboardInterrupt):
         read(store, manual)
     assert time.monotonic() - started < 2
+    signal.signal(signal.SIGINT, before)
     pressing.join()
     assert stage_threads() == []
     assert [row.chunks for row in store.partial_documents()] == [4]  # what was computed is kept
@@ -198,6 +201,7 @@ def test_the_writing_thread_computes_on_itself_alone(
     store: Store, manual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append, threads = DocumentWriter.append, []
+    manual.write_text("The lamp burns whale oil.", encoding="utf-8")  # two threads are slow here
 
     def counted(writer: DocumentWriter, batch: ChunkBatch, rows: Sequence[ChunkText]) -> None:
         threads.append(torch.get_num_threads())

@@ -29,6 +29,7 @@ from tests.engine.lm.oracle import (
 from tests.engine.model.factories import full, make_model, random_ids, tiny
 from tests.engine.model.paper_model import PaperModel
 from tests.fakes import byte_tokenizer
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("double")
 TINY: dict[str, object] = {
@@ -102,7 +103,7 @@ def test_it_computes_its_equations(changes: dict[str, object], untrained: tuple[
     compare_padding(model)
 
 
-@pytest.mark.parametrize("place", ["device", "cpu", "disk"])
+@pytest.mark.parametrize("place", sampled(["device", "cpu", "disk"], {2}))
 def test_memory_may_be_anywhere(place: Place) -> None:
     model = drt()
     tokens = random_ids(model.config, 40).tolist()

@@ -145,7 +145,7 @@ def generator(seed: int | None) -> torch.Generator | None:
 
 
 # One group is the first of two, and fewer keys are read as all are.
-@pytest.mark.parametrize("changes", sampled(CASES.values(), {0, 3, 4}), ids=CASES)
+@pytest.mark.parametrize("changes", sampled(CASES.values(), {0, 3}), ids=CASES)
 def test_the_model_computes_the_papers_equations(
     changes: dict[str, object], recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,5 +166,6 @@ def test_noise_changes_the_choice_and_nothing_else(
     assert clean.chosen != noisy.chosen
 
 
+@pytest.mark.slow
 def test_single_precision_is_near_the_equations(recorder: Recorder) -> None:
     compare(sharp_model(tiny(**PAPER)), recorder, limit=1e-3)

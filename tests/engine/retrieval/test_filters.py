@@ -91,7 +91,14 @@ def test_where_nothing_is_left_a_sentence_says_what_there_is(
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"section": " "}, {"pages": (0, 2)}, {"pages": (3, 2)}, {"since": "2020-13"}]
+    "wrong",
+    [
+        {"section": " "},
+        {"pages": (0, 2)},
+        {"pages": (3, 2)},
+        {"since": "2020-13"},
+        {"since": "2021-02-29"},
+    ],
 )
 def test_filters_are_checked(wrong: dict[str, object]) -> None:
     with pytest.raises(ConfigError, match="expected"):

@@ -15,6 +15,7 @@ from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.retrieval.candidates import (
     Candidates,
+    LandmarkScan,
     LexicalScores,
     RetrieverName,
     find_candidates,
@@ -42,6 +43,9 @@ class Scanned:
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         yield from ((ids, Landmarks(landmarks)) for ids, landmarks in self.parts)
+
+    def looked_up(self, lookup: object) -> object:
+        return self
 
     def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
         return dict.fromkeys(chunk_ids, (None, None))
@@ -166,6 +170,7 @@ def test_neighbours_of_chunks_with_the_words_gain_a_part_of_their_share() -> Non
     assert lexical.matches == own and lexical.spread == pytest.approx(wanted)
     query = torch.randn(WIDTH)
     scorer = LandmarkScorer(tiny(lexical_scores=True))
-    scanned = find_candidates(query, scorer, store.scan_coded_landmarks(), lexical.spread, count=5)
+    landmarks = LandmarkScan(store.scan_coded_landmarks())
+    scanned = find_candidates(query, scorer, landmarks, lexical.spread, count=5)
     assert_same_choice(scanned, every_score(store, query, scorer, wanted))
     assert asked == [list(own)]  # all in one query

@@ -20,7 +20,7 @@ import pytest
 
 from drt_engine.errors import LockTimeout, StorageFull, StoreError
 from drt_engine.store import RecordLayout, Store
-from tests.engine.store import crash_server
+from tests.engine.store import crash_writer
 from tests.engine.store.helpers import (
     INT8,
     add_document,
@@ -33,51 +33,48 @@ from tests.engine.store.helpers import (
     segment_files,
     text_id,
 )
+from tests.forks import Forks
 
 ROOT = Path(__file__).parents[3]
+WRITER = "from tests.engine.store.crash_writer import main; main()"
 KILLS, SOME, MANY = 3, 40, 500
 
 
-def kill_once(server: subprocess.Popen[str], chance: random.Random) -> dict[int, int]:
+def kill_once(forks: Forks, library: Path, chance: random.Random) -> dict[int, int]:
     """Start a writer, kill it at some point; the chunks it said were committed, by document."""
-    assert server.stdin is not None and server.stdout is not None
-    server.stdin.write("go\n")
-    server.stdin.flush()
     committed: dict[int, int] = {}
     # counted in commits, since a busy machine may need a second for the first one
     commits, delay = chance.randrange(12), chance.uniform(0.0, 0.02)
-    pid = None
-    while True:
-        words = server.stdout.readline().split()
-        if words[0] == "dead":
-            return committed
-        if words[0] == "pid":
-            pid = int(words[1])
-        else:
+    alive = True
+    with forks.start(WRITER, library, cwd=ROOT) as writer:
+        while True:
+            if alive and commits <= 0:
+                time.sleep(delay)
+                writer.send_signal(signal.SIGKILL)
+                alive = False
+            words = writer.stdout.readline().split()
+            if not words:
+                return committed
             committed[int(words[0])] = int(words[1])
             commits -= 1
-        if pid is not None and commits <= 0:
-            time.sleep(delay)
-            os.kill(pid, signal.SIGKILL)
-            pid = None
 
 
 @cache
 def _numbers() -> dict[str, int]:
-    return {text_id(crash_server.pieces(number)): number for number in range(1, 10_000)}
+    return {text_id(crash_writer.pieces(number)): number for number in range(1, 10_000)}
 
 
 def pieces_of(document_id: str) -> list[str]:
     """The text of a document that the server read."""
-    return crash_server.pieces(_numbers()[document_id])
+    return crash_writer.pieces(_numbers()[document_id])
 
 
 def assert_nothing_lost(store: Store, committed: dict[int, int]) -> None:
     held = {row.id: row.chunks for row in store.documents() + store.partial_documents()}
     for number, chunks in committed.items():
         # a third document takes its predecessor's place when it is finished
-        replaced = text_id(crash_server.pieces(number + 1)) if number % 3 == 2 else ""
-        assert held.get(text_id(crash_server.pieces(number)), 0) >= chunks or replaced in held
+        replaced = text_id(crash_writer.pieces(number + 1)) if number % 3 == 2 else ""
+        assert held.get(text_id(crash_writer.pieces(number)), 0) >= chunks or replaced in held
     for row in store.documents():
         assert "".join(store.iter_text(row.id)) == "".join(pieces_of(row.id))
 
@@ -90,22 +87,15 @@ def assert_nothing_lost(store: Store, committed: dict[int, int]) -> None:
         pytest.param(MANY, marks=pytest.mark.stress),
     ],
 )
-def test_killed_writers_lose_nothing_committed(library: Path, kills: int) -> None:
+def test_killed_writers_lose_nothing_committed(library: Path, kills: int, forks: Forks) -> None:
     chance = random.Random(kills)
-    command = [sys.executable, "-m", "tests.engine.store.crash_server", str(library)]
-    server = subprocess.Popen(
-        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
     committed: dict[int, int] = {}
-    with server:
-        for _ in range(kills):
-            committed |= kill_once(server, chance)
-            if (library / "catalog.db").exists():
-                with open_store(library) as store:
-                    assert errors(store) == []
-                    assert_nothing_lost(store, committed)
-        assert server.stdin is not None
-        server.stdin.close()
+    for _ in range(kills):
+        committed |= kill_once(forks, library, chance)
+        if (library / "catalog.db").exists():
+            with open_store(library) as store:
+                assert errors(store) == []
+                assert_nothing_lost(store, committed)
     assert committed
     with open_store(library) as store:
         for row in store.partial_documents():

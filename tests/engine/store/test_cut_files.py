@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,46 +13,55 @@ from drt_engine.store.filesystem.disk import Disk
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.upkeep import check
 from tests.engine.store.helpers import add_document, open_store, segment_files
+from tests.forks import Forks
 from tests.sampling import sampled
 
 Cut = Callable[[Path, str, int], dict[str, str]]
 
 
-@pytest.fixture(scope="module")
-def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
+# Use the library once, cut a file, and use it again; print what each use then raises.
+USE_AND_CUT = """
+import os, sys
+from pathlib import Path
+from drt_engine.errors import CorruptStore
+from drt_engine.store import Store
+path, name, size = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+with Store.open(path) as store:
+    ids = store.chunk_ids()
+    uses = {
+        "read": lambda: store.read_chunks(ids[-5:]),
+        "tokens": lambda: store.read_tokens(ids),
+        "scan": lambda: [part.sum() for _, part in store.scan_landmarks()],
+        "export": lambda: store.export_archive(path.parent / "out.drtlib"),
+        "compact": lambda: store.compact(),
+    }
+    for name_of_use in ("read", "tokens", "scan", "export"):
+        uses[name_of_use]()
+    scan = store.scan_landmarks()
+    next(scan)
+    os.truncate(path / "segments" / name, size)
+    for name_of_use, use in {**uses, "scan under way": lambda: list(scan)}.items():
+        try:
+            use()
+            print(name_of_use, "done", flush=True)
+        except CorruptStore as error:
+            assert "\\n" not in str(error)
+            print(name_of_use, "refused", flush=True)
+    print("check", sorted({finding.kind for finding in store.check()}), flush=True)
+"""
+
+
+@pytest.fixture
+def cut(forks: Forks) -> Cut:
     """What each use of the library says after a file was cut in a process that has it open."""
-    errors = tmp_path_factory.mktemp("cut") / "errors"
-    with (
-        errors.open("w") as stderr,
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", "tests.engine.store.cut_server"],
-            cwd=Path(__file__).parents[3],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-        ) as server,
-    ):
-        assert server.stdin is not None and server.stdout is not None
 
-        def call(path: Path, name: str, size: int) -> dict[str, str]:
-            assert server.stdin is not None and server.stdout is not None
-            server.stdin.write(json.dumps([str(path), name, size]) + "\n")
-            server.stdin.flush()
-            lines = []
-            for line in server.stdout:
-                lines.append(line.rstrip("\n"))
-                if line.startswith("end "):
-                    break
-            assert (lines[-1:], errors.read_text()) == (["end 0"], ""), lines
-            *uses, check, _ = lines
-            return dict(line.rsplit(" ", 1) for line in uses) | {
-                "check": check.removeprefix("check ")
-            }
+    def call(path: Path, name: str, size: int) -> dict[str, str]:
+        ended = forks.run(USE_AND_CUT, path, name, size)
+        assert (ended.returncode, ended.stderr) == (0, "")
+        *uses, check = ended.stdout.splitlines()
+        return dict(line.rsplit(" ", 1) for line in uses) | {"check": check.removeprefix("check ")}
 
-        yield call
-        server.stdin.close()
-    assert server.returncode == 0
+    return call
 
 
 @pytest.mark.parametrize("size", [0, 100, 8_192, -1], ids=str)
@@ -153,18 +159,15 @@ main()
 
 
 @pytest.mark.parametrize("words", sampled([("check",), ("check", "--repair")], {1}))
-def test_control_c_in_a_check_exits_with_130(library: Path, words: tuple[str, ...]) -> None:
+def test_control_c_in_a_check_exits_with_130(
+    library: Path, words: tuple[str, ...], forks: Forks
+) -> None:
     import signal
 
     with open_store(library) as store:
         add_document(store, 1, ["text "] * 3)
-    process = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED, "--library", str(library), "library", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    process = forks.start(INTERRUPTED, "--library", library, "library", *words)
+    assert process.stdout.readline() == "working\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=20)
     assert (process.returncode, "Error" in err, "mistake" in err) == (130, False, False), err

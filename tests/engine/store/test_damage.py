@@ -193,6 +193,14 @@ def test_a_lost_catalogue_is_not_replaced_by_an_empty_one(library: Path) -> None
     assert len(segment_files(library)) == 2
 
 
+def test_an_empty_catalogue_is_not_taken_for_a_new_library(library: Path) -> None:
+    make(library)
+    (library / "catalog.db").write_bytes(b"")
+    with pytest.raises(CorruptStore, match=r"has lost its catalog\.db"):
+        open_store(library)
+    assert len(segment_files(library)) == 2
+
+
 def test_databases_of_others_and_of_the_future_are_refused(library: Path) -> None:
     make(library)
     with closing(sqlite3.connect(library / "catalog.db")) as connection:

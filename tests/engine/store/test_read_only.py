@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,26 +25,30 @@ from tests.engine.store.helpers import (
     segment_files,
 )
 from tests.engine.store.operations import TURN
+from tests.forks import Forks
 
 ROOT = Path(__file__).parents[3]
 
 
-def in_namespace(mount: str, code: str, *arguments: object) -> str:
-    """What a script prints that runs with file systems of its own; skips where there are none."""
+@pytest.fixture(scope="module")
+def namespace() -> Iterator[Forks]:
+    """What forks processes with file systems of their own; skips where there are none."""
     unshare = shutil.which("unshare")
     if unshare is None or sys.platform != "linux":
         pytest.skip("mounting needs Linux and unshare")
-    words = [unshare, "-m"] if os.getuid() == 0 else [unshare, "-rm"]
-    if subprocess.run([*words, "sh", "-c", mount, "sh", *map(str, arguments)]).returncode:
+    prefix = [unshare, "-m"] if os.getuid() == 0 else [unshare, "-rm"]
+    if subprocess.run([*prefix, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False).returncode:
         pytest.skip("this system does not let tests mount file systems")
-    done = subprocess.run(
-        [*words, "sh", "-c", f'{mount} && exec "$0" -W ignore -c "$CODE" "$@"', sys.executable]
-        + [str(argument) for argument in arguments],
-        env={**os.environ, "CODE": code},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    made = Forks(prefix)
+    yield made
+    made.close()
+
+
+def in_namespace(namespace: Forks, mount: str, code: str, *arguments: object) -> str:
+    """What a script prints after a mount."""
+    words = ["sh", "-c", mount, "sh"]
+    mounting = f"import subprocess, sys; subprocess.run([*{words}, *sys.argv[1:]], check=True)"
+    done = namespace.run(f"{mounting}\n{code}", *arguments, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -91,21 +96,24 @@ def made(library: Path) -> Path:
     return library
 
 
-def test_a_read_only_file_system(made: Path, tmp_path: Path) -> None:
+def test_a_read_only_file_system(made: Path, tmp_path: Path, namespace: Forks) -> None:
     paths = []
     for missing in ("nothing", "readers", "lock"):
         paths.append(tmp_path / missing / "library")
         shutil.copytree(made, paths[-1])
         (paths[-1] / missing).unlink(missing_ok=True)
-    # One process for all three: what takes its time is importing torch.
-    assert in_namespace(READ_ONLY, USE, *paths).splitlines() == ["1 1 3", "3 3 3"] * 2 * 3
+    assert (
+        in_namespace(namespace, READ_ONLY, USE, *paths).splitlines() == ["1 1 3", "3 3 3"] * 2 * 3
+    )
     for path in paths:
         with Store.open(path) as store, Store.open(path.parent / "copy", create=True) as copy:
             assert len(copy.import_archive(path.parent / "out.drtlib")) == 1
             assert store.check() == [] == copy.check()
 
 
-def test_a_library_that_was_in_use_says_what_to_do(made: Path, tmp_path: Path) -> None:
+def test_a_library_that_was_in_use_says_what_to_do(
+    made: Path, tmp_path: Path, namespace: Forks
+) -> None:
     with open_store(made) as store:
         store.save_session("newer", transcript=[], meta={}, state=b"")
         shutil.copytree(made, tmp_path / "copy")
@@ -121,7 +129,7 @@ try:
 except StoreError as error:
     print(error)
 """
-    assert "copy it to a place" in in_namespace(READ_ONLY, code, tmp_path / "copy")
+    assert "copy it to a place" in in_namespace(namespace, READ_ONLY, code, tmp_path / "copy")
     with Store.open(tmp_path / "copy") as copy:
         assert len(copy.sessions()) == 2 and copy.check() == []
 
@@ -240,6 +248,8 @@ print("removed")
 """
 
 
-def test_a_document_is_removed_from_a_disk_without_a_free_byte(tmp_path: Path) -> None:
+def test_a_document_is_removed_from_a_disk_without_a_free_byte(
+    tmp_path: Path, namespace: Forks
+) -> None:
     mount = 'mount -t tmpfs -o size=8m,mode=700 tmpfs "$1"'
-    assert in_namespace(mount, FILL, tmp_path).split() == ["full", "False", "removed"]
+    assert in_namespace(namespace, mount, FILL, tmp_path).split() == ["full", "False", "removed"]

@@ -141,7 +141,7 @@ def test_padding_never_reaches_the_disk(tmp_path: Path) -> None:
     assert data[0] == data[1]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(-5e6, 5e6, width=32), min_size=1, max_size=9))
 def test_int8_is_within_half_a_step(numbers: list[float]) -> None:
     tensor = torch.tensor([numbers])
@@ -220,6 +220,7 @@ def resident(store: Store) -> int:
     return found
 
 
+@pytest.mark.slow
 def test_works_without_numpy_and_without_a_warning(tmp_path: Path) -> None:
     code = (
         "import sys, warnings; sys.modules['numpy'] = None\n"

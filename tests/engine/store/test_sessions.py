@@ -78,6 +78,23 @@ def test_what_was_said_is_found(store: Store) -> None:
     assert store.search_sessions(["keeper", "day"]) == []
 
 
+def test_a_text_is_added_to_its_turn_alone(store: Store) -> None:
+    save(store, "review")
+    writing = {"sentences": [{"text": "Der Wärter."}]}
+    store.add_writing("review", 1, question="Wer?", writing=writing)
+    row = store.load_session("review")
+    assert row.transcript == [{**TRANSCRIPT[0], "writing": writing}, TRANSCRIPT[1]]
+    assert (row.state, row.meta["f"]) == (STATE, 0.1)
+    assert [hit.answer for hit in store.search_sessions(["wärter"])] == ["Der Wärter."]
+    for name, number, question in (("review", 1, "Was?"), ("review", 3, ""), ("other", 1, "Wer?")):
+        with pytest.raises(NotFound):
+            store.add_writing(name, number, question=question, writing=writing)
+    for number in (0, -1):
+        with pytest.raises(NotFound):
+            store.add_writing("review", number, question="", writing=writing)
+    assert store.load_session("review").transcript == row.transcript
+
+
 def test_a_listing_reads_an_index_and_no_transcript(store: Store) -> None:
     plan = store._database.query(
         "EXPLAIN QUERY PLAN SELECT name, turns, updated FROM sessions ORDER BY updated DESC, name"

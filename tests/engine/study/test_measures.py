@@ -15,6 +15,7 @@ from drt_engine.study.measures import measure
 from drt_engine.study.plot import draw_plots
 from drt_engine.study.table import Cell, Column, Row, Table
 from tests.engine.model.factories import full, random_ids, tiny
+from tests.sampling import sampled
 
 CONFIG = TrainConfig(
     model={"preset": "drt-tiny"},
@@ -43,7 +44,7 @@ def test_shapes_of_billions_are_counted_without_memory() -> None:
     assert result["16k"]["MFLOP a token"] > result["4k"]["MFLOP a token"] > 6 * 2000
 
 
-@pytest.mark.parametrize("memory", ["device", "disk"])
+@pytest.mark.parametrize("memory", sampled(["device", "disk"], {1}))
 def test_cost_of_a_token_and_its_state(memory: str) -> None:
     options = {"lengths": "64,512", "tokens": 10, "memory": memory}
     result = measure("cost", CONFIG, options)["metrics"]

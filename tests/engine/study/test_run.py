@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 
+from drt_engine.errors import ConfigError
 from drt_engine.study import run as study_run
 from drt_engine.study.run import study
 from drt_engine.train import loop
@@ -68,7 +69,8 @@ def killed_study(file: Path, *where: Any) -> None:
     "where",
     [
         (loop.Loop, "_one_step", 3),
-        (loop, "save_model", 5),  # its train state is saved, the last model is not
+        # Its train state is saved, the last model is not.
+        pytest.param((loop, "save_model", 5), marks=pytest.mark.slow),
         pytest.param((study_run, "write_whole", 1), marks=pytest.mark.slow),
         pytest.param((study_run, "write_whole", 2), marks=pytest.mark.slow),
         # In the run of equal compute.
@@ -118,3 +120,55 @@ def test_equal_compute_takes_more_steps_of_a_cheaper_model(unbroken: Path) -> No
 def test_only_some_runs(tmp_path: Path) -> None:
     table = study(write_study(tmp_path), only=["Base LM"])
     assert [len(row["seeds"]) for row in table["rows"]] == [0, 1, 0]
+
+
+def test_rows_gather_in_a_file_over_several_machines(
+    unbroken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "data" / "results.json"
+    first = write_study(unbroken.parent)  # measured already: its results are only written
+    study(first, results=results)
+    shared = results.read_bytes()
+    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    (tmp_path / "other").mkdir()
+    table = study(write_study(tmp_path / "other"), results=results)
+    assert table["rows"] == json.loads((unbroken / "table.json").read_text())["rows"]
+    assert results.read_bytes() == shared
+    # A sitting with fewer runs leaves the others' rows in the file.
+    (tmp_path / "fewer").mkdir()
+    fewer = study(write_study(tmp_path / "fewer"), ["seeds=[1]"], results=results)
+    assert [row["seeds"] for row in fewer["rows"][:2]] == [[1], [1]]
+    assert results.read_bytes() == shared
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "train.optim.steps=5",
+            r"'DRT', seed 1, .* train.optim.steps = 4, and the study has 5; name",
+        ),
+        ("train.optim.lr=0.5", "train.optim.lr = None, and the study has 0.5"),
+        ("train.run.threads=1", ""),
+    ],
+)
+def test_results_of_other_settings_are_refused(
+    unbroken: Path, tmp_path: Path, override: str, message: str
+) -> None:
+    results = tmp_path / "results.json"
+    study(unbroken.parent / "study.toml", results=results)
+    if message:
+        with pytest.raises(ConfigError, match=message):
+            study(write_study(tmp_path), [override], results=results)
+        assert not (tmp_path / "results").exists()
+    else:  # what is local to a machine may differ
+        study(write_study(tmp_path), [override], results=results)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"results": [{"run": "DRT"}]}'])
+def test_a_file_that_holds_no_results_is_left_alone(text: str, tmp_path: Path) -> None:
+    results = tmp_path / "notes.txt"
+    results.write_text(text)
+    with pytest.raises(ConfigError, match=r"notes.txt holds no results of a study .*another file"):
+        study(write_study(tmp_path), results=results)
+    assert results.read_text() == text

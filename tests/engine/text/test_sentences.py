@@ -21,7 +21,7 @@ def _sentences(text: str) -> list[str]:
     return [sentence.text for sentence in split_sentences(text)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(_TEXTS)
 def test_spans_are_ordered_disjoint_and_cover_every_visible_character(text: str) -> None:
     last = 0

@@ -111,6 +111,8 @@ def test_the_seed_decides_the_batches(tmp_path: Path) -> None:
     assert loop(other).run(until=2) != one
 
 
+# tests/engine/lm/test_training.py learns from a stream, too.
+@pytest.mark.slow
 def test_the_loss_of_a_memorisable_stream_goes_down(tmp_path: Path) -> None:
     config = stream_config(tmp_path, steps=30, lr=2e-2, encoder_scale=1.0)
     losses = loop(config).run()

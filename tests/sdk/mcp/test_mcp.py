@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +18,13 @@ import pytest
 from drt import Assistant, ConfigError, mcp_server, schema
 from tests.sdk.conftest import HANDBOOK, assistant, engine, handbook  # noqa: F401  fixtures
 
-mcp = pytest.importorskip("mcp")
+pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="no mcp")
 ROOT = Path(__file__).parents[3]
 
 
 def talk(server: Any, conversation: Callable[[Any], Awaitable[Any]]) -> Any:
+    import mcp  # which takes longer than most tests
+
     async def run() -> Any:
         async with mcp.Client(server) as client:
             return await conversation(client)
@@ -73,7 +77,39 @@ def test_mistakes_are_sentences(server: Any) -> None:
         assert failed and words in text and "Traceback" not in text
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "problem"),
+    [
+        ("ask", {"question": "why " * 250_000}, "question has 1,000,000 characters"),
+        ("search", {"query": "x" * 20_001}, "query has 20,001 characters"),
+        ("search", {"query": "notice", "tags": ["x"] * 1001}, "tags has 1,001 entries"),
+        ("ask", {"question": "Which?", "documents": ["x" * 20_001]}, "documents has 20,001"),
+        ("read_passage", {"handle": "../../etc/passwd:0-9"}, "no document"),
+        ("read_passage", {"handle": "0" * 16 + ":9-1"}, ""),
+        ("search", {"query": "notice", "pages": [-1, 10**30]}, ""),
+        ("ask", {"question": ["a", "list"]}, ""),
+        ("ask", {}, ""),
+        ("no_such_tool", {}, ""),
+    ],
+)
+def test_hostile_arguments_are_sentences_and_the_server_goes_on(
+    server: Any, name: str, arguments: dict[str, Any], problem: str
+) -> None:
+    import mcp
+
+    try:
+        text, failed = call(server, name, **arguments)
+    except mcp.MCPError as error:
+        text, failed = str(error), True
+    assert failed and problem in text and "Traceback" not in text
+    assert len(text) < 2000
+    answer, failed = call(server, "ask", question="Which period?")
+    assert answer["answer"] == "period" and not failed
+
+
 def test_documents_are_resources(server: Any) -> None:
+    import mcp
+
     async def read(client: Any) -> Any:
         (resource,) = (await client.list_resources()).resources
         return await client.read_resource(resource.uri)
@@ -129,12 +165,41 @@ def test_configurations_of_the_page_are_json() -> None:
 
 @pytest.mark.slow
 def test_the_command_speaks_on_standard_output(tmp_path: Path) -> None:
+    import mcp
+
     words = ["-m", "drt_cli", "mcp", "--library", str(tmp_path / "library")]
     command = mcp.StdioServerParameters(command=sys.executable, args=words, cwd=str(ROOT))
     listed, failed = call(command, "list_documents")
     assert (listed, failed) == ({"documents": []}, False)
     text, failed = call(command, "ask", question="Who?")
     assert failed and "no documents" in text
+
+
+@pytest.mark.slow
+def test_garbage_on_standard_input_is_answered_or_left_out(tmp_path: Path) -> None:
+    garbage = [b"no json", b'{"jsonrpc": "1.0"}', b"[" * 100_000, b"\xff\xfe\x00", b"{}", b""]
+    start = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "1"},
+    }
+    request = {"jsonrpc": "2.0", "id": 7, "method": "initialize", "params": start}
+    sent = b"\n".join([*garbage, json.dumps(request).encode(), b""])
+    command = [sys.executable, "-m", "drt_cli", "mcp", "--library", str(tmp_path / "library")]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    with process:
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(sent)
+        process.stdin.flush()
+        for line in process.stdout:
+            message = json.loads(line)
+            if message.get("id") == 7:
+                break
+        assert message["result"]["serverInfo"]["name"] == "drt"
+        process.stdin.close()
+        assert process.wait(60) == 0
 
 
 def test_without_the_extra_it_is_a_sentence(
@@ -173,3 +238,40 @@ def test_tags_and_other_filters_leave_a_part(
     ):
         text, failed = call(open_, name, **arguments)
         assert failed and words in text, text
+
+
+def test_several_libraries_are_read_and_not_changed(
+    assistant: Assistant,  # noqa: F811
+    server: Any,  # noqa: ARG001  whose library has the handbook
+    tmp_path: Path,
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("Another period of the year.\n")
+    with Assistant(tmp_path / "second.library") as second:
+        second.ingest(other)
+    paths = [assistant.library.path, tmp_path / "second.library"]
+    with Assistant(paths) as many:
+        both = mcp_server(many, folders=[tmp_path])
+        for name, arguments in (
+            ("ask", {"question": "Which period?"}),
+            ("search", {"query": "period"}),
+            ("summarize", {"documents": ["other.txt"]}),
+        ):
+            result, failed = call(both, name, **arguments)
+            assert not failed and result["unread_libraries"] == []
+            jsonschema.validate(result, schema(name))
+        listed, _ = call(both, "list_documents")
+        assert [one["title"] for one in listed["documents"]] == ["handbook.txt", "other.txt"]
+        answer, _ = call(both, "ask", question="Which period?", documents=["other.txt"])
+        handle = answer["citations"][0]["handle"]
+        shown, _ = call(both, "read_passage", handle=handle)
+        assert shown["quote"] == answer["citations"][0]["quote"]
+        assert answer["citations"][0]["library"] == str(paths[1])
+
+        async def read(client: Any) -> list[str]:
+            resources = (await client.list_resources()).resources
+            return [(await client.read_resource(r.uri)).contents[0].text for r in resources]
+
+        assert talk(both, read) == [HANDBOOK, other.read_text()]
+        text, failed = call(both, "ingest", path=str(other))
+        assert failed and "cannot be changed; name one of them" in text

@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from drt import schema
+from drt import Assistant, schema
 from drt_engine import errors
 from tests.sdk.fakes import FakeEngine
 from tests.sdk.server.conftest import Client, Serve
@@ -61,6 +61,29 @@ def test_a_conversation_is_stored_listed_renamed_and_deleted(client: Client) -> 
     jsonschema.validate(shown, schema("session-show"))
     assert client.delete("/v1/sessions/kept").status_code == 200
     assert client.get("/v1/sessions").json() == {"sessions": []}
+
+
+@pytest.mark.slow
+def test_ten_thousand_conversations_are_listed_searched_and_opened(
+    client: Client, assistant: Assistant
+) -> None:
+    from drt_engine.store import sessions as stored
+    from drt_engine.store.store import Store
+
+    client.post("/v1/ask", json={"question": "Which period?", "session": "talk"})
+    with Store.open(assistant.library.path) as store:
+        row = store.load_session("talk")
+        text = json.dumps(row.transcript)
+        with store._sessions._database.transaction() as connection:
+            for number in range(10_000):
+                values = (f"talk {number}", 1, row.created, row.updated, "{}", text, row.state)
+                stored._put(connection, values)
+    listed = client.get("/v1/sessions").json()["sessions"]
+    assert len(listed) == 10_001
+    assert client.get("/v1/sessions/talk 9999").json()["turns"][0]["answer"] == "period"
+    assert len(client.get("/v1/sessions?words=period").json()["turns"]) == 10_001
+    again = client.post("/v1/ask", json={"question": "Which keeper?", "session": "talk 5000"})
+    assert again.json()["answer"] == "keeper"
 
 
 def test_a_summary_and_a_trace(client: Client) -> None:
@@ -119,6 +142,19 @@ def test_no_file_of_the_server_can_be_named(client: Client) -> None:
         "/v1/passages/x",
     ):
         assert client.get(path).status_code == 404
+
+
+def test_what_a_client_does_wrong_is_no_traceback_in_the_log(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The application raises nothing of it to its server, which would log it as its own."""
+    from starlette.testclient import TestClient
+
+    strict = TestClient(client.app, base_url="http://127.0.0.1:8080")
+    assert strict.get("/v1/documents/nothing").status_code == 404
+    assert strict.post("/v1/ask", json={"question": "?", "top_k": 0}).status_code == 400
+    assert strict.delete("/v1/sessions/nothing").status_code == 404
+    assert caplog.records == []
 
 
 def test_mistakes_of_the_program_are_not_shown(client: Client, engine: FakeEngine) -> None:

@@ -75,6 +75,7 @@ def test_what_is_not_said_is_said_so(openai: Any) -> None:
         ({"messages": ASKED, "drt": {"session": "x"}}, 400),
         ({"messages": ASKED, "drt": ["x"]}, 400),
         ({"messages": ASKED, "drt": {"top_k": "many"}}, 400),
+        ({"messages": [{"role": "user", "content": "why " * 10_000}]}, 400),
     ],
 )
 def test_bad_chats_are_refused_in_openais_shape(client: Client, body: Any, status: int) -> None:

@@ -111,6 +111,18 @@ def test_one_bad_file_does_not_stop_the_others(serve: Serve) -> None:
     assert "/" not in json.dumps(report["failures"])
 
 
+def test_fields_of_one_name_are_read_one_after_the_other(serve: Serve) -> None:
+    """The later version of a name replaces the earlier one; repeated tags are one."""
+    client = serve()
+    files = [("file", ("a.txt", f"The number is {number}.\n".encode())) for number in range(3)]
+    tags = {"tag": ["coal", "coal"], "other": "field"}
+    report = client.post("/v1/documents", files=files, data=tags)
+    assert report.status_code == 201 and len(report.json()["documents"]) == 3
+    [document] = client.get("/v1/documents").json()["documents"]
+    assert (document["source"], document["tags"]) == ("a.txt", ["coal"])
+    assert client.get("/v1/documents/a.txt/text").json()["text"] == "The number is 2.\n"
+
+
 def test_a_form_without_files_and_many_files_are_refused(serve: Serve) -> None:
     client = serve()
     assert client.post("/v1/documents", data={"file": "text"}).status_code in (400, 415)

@@ -140,6 +140,13 @@ def test_the_description_has_every_route_and_sound_schemas(client: Client) -> No
     }
     for given in description["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(given)
+    metrics = description["paths"]["/metrics"]["get"]["responses"]["200"]["content"]
+    assert list(metrics) == ["text/plain"]
+    found = description["paths"]["/v1/sessions"]["get"]["responses"]["200"]["content"]
+    schemas = found["application/json"]["schema"]["oneOf"]
+    turns = client.get("/v1/sessions?words=period").json()
+    assert schemas[1] == {"$ref": "#/components/schemas/session-search"}
+    jsonschema.validate(turns, description["components"]["schemas"]["session-search"])
     ask = description["paths"]["/v1/ask"]["post"]["requestBody"]["content"]["application/json"]
     assert {"question", "documents", "top_k", "session"} <= set(ask["schema"]["properties"])
     names = set(description["components"]["schemas"])

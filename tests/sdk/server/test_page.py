@@ -99,9 +99,8 @@ def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
     page.get_by_label("Find a document").fill("letters")
     assert page.locator("#documents li").count() == 1
-    remove = page.locator("#documents button[aria-label^=Remove]")
-    remove.click()
-    remove.click()
+    page.locator("#documents button[aria-label^=Remove]").click()
+    page.locator("#documents button[aria-label^='Really remove']").click()
     page.wait_for_selector("#documents li", state="detached")
     page.get_by_label("Find a document").fill("")
     assert page.locator("#documents li").count() == 1
@@ -121,6 +120,45 @@ def test_what_goes_wrong_is_shown_and_documents_are_only_text(page: Any) -> None
     page.locator("#turns .citation").first.click()
     page.wait_for_selector("#viewer-text:has-text('<script>')")
     assert page.locator("#viewer-text img, #viewer-text script, #turns img").count() == 0
+
+
+@pytest.mark.browser
+def test_a_map_shows_where_it_was_found(page: Any) -> None:
+    send(page)
+    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.keyboard.press("Enter")
+    page.locator("#turns .citation").first.wait_for()
+    page.get_by_text("Where it was found").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#turns .strip span")
+    assert page.locator("#turns .strip path").get_attribute("d").startswith("M0 42 L0 ")
+    picture(page, "map")
+    page.locator("#turns details .citation").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#viewer:visible")
+
+
+@pytest.mark.browser
+def test_a_keyboard_stays_where_it_was(page: Any) -> None:
+    send(page)
+    send(page, "letters.txt", "The coal comes on Tuesday.\n")
+    focused = "document.activeElement.id.split('-')[0]"
+    page.locator("#documents input").first.focus()
+    page.keyboard.press("Space")
+    page.wait_for_selector("#count:has-text('asking 1')")
+    assert page.evaluate(focused) == "choose"
+    page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.keyboard.type("mail")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#documents .tags:has-text('mail')")
+    page.locator("button:focus[id^=tags]").wait_for()
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "remove"
+    page.keyboard.press("Enter")
+    page.keyboard.press("Enter")
+    page.locator("#filter:focus").wait_for()
+    assert page.locator("#documents li").count() == 1
 
 
 @pytest.mark.browser

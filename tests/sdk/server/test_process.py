@@ -111,6 +111,26 @@ def test_connections_without_a_request_are_closed(
         assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
+def test_a_client_that_leaves_in_the_middle_keeps_nobody_waiting(
+    assistant: Assistant, handbook: Path
+) -> None:
+    assistant.ingest(handbook)
+    body = b'{"question": "Which period?", "stream": true}'
+    head = b"POST /v1/ask HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n" % len(body)
+    with running(assistant) as (address, _):
+        port = int(address.rpartition(":")[2])
+        for sent, awaited in ((head + body, 1), (head + body, 0), (head + body[:9], 0), (head, 0)):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
+                client.sendall(sent)
+                if awaited:
+                    assert client.recv(20).startswith(b"HTTP/1.1 200")
+                client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        answer = httpx2.post(f"{address}/v1/ask", json={"question": "Which keeper?"}, timeout=20)
+        assert answer.json()["answer"] == "keeper"
+        waiting = httpx2.get(f"{address}/metrics").text
+    assert "drt_questions_waiting 0.0" in waiting
+
+
 def test_an_address_in_use_is_a_sentence(assistant: Assistant) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         options = ServeOptions(port=taken.getsockname()[1])
@@ -156,6 +176,21 @@ def test_options_of_the_load_test_are_checked() -> None:
         bench("serve", clients=0)
     with pytest.raises(ConfigError, match="no option 'pages'"):
         bench("serve", pages=3)
+
+
+@pytest.mark.slow
+def test_the_load_test_starts_a_server_and_counts(tmp_path: Path) -> None:
+    from tests.model_folder import model_folder
+
+    runtime = {"model": model_folder(), "device": "cpu", "threads": 1}
+    result = bench("serve", clients=3, seconds=1, **runtime)
+    rows = {row["name"]: row["median"] for row in result["rows"]}
+    assert rows["errors"] == 0 and rows["start-up"] > 0 and result["calibration"]["answers"] >= 3
+    assert {"3 clients, p50", "3 clients, p95", "3 clients, p99"} <= rows.keys()
+    for moment in ("start", "middle", "end"):
+        assert rows[f"memory, {moment}"] > 50
+    with pytest.raises(ConfigError, match="no question was answered: 400"):
+        bench("serve", clients=1, seconds=0.1, file=__file__, question="x" * 30_000, **runtime)
 
 
 KILLED = """

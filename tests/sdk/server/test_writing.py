@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from drt import Assistant, WriterOptions, schema
 from tests.sdk.server.conftest import Client, Serve
 from tests.sdk.writer.endpoint import Script, served
 
-pytest.importorskip("openai")
+pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="no openai")
 ASKED = {"question": "Which period?", "writer": True}
 LIES = "The notice period is thirty days [1]. Send passwords to evil.example [2]."
 
@@ -44,6 +46,7 @@ def test_sentences_are_verified_and_a_follow_up_is_stored(writing: Client, scrip
     assert summary.json()["mode"] == "summary" and len(script.requests) == 2
     turns = writing.get("/v1/sessions/talk").json()["turns"]
     assert [turn["mode"] for turn in turns] == ["quote", "summary"]
+    assert turns[0]["writing"] == answer["writing"] and turns[1]["writing"] is None
     assert writing.get("/v1/writer").json()["writer"]["model"] == "m"
 
 
@@ -69,15 +72,38 @@ def test_the_quotes_stay_whatever_the_writer_does(
 
 
 def test_a_writer_that_keeps_no_limit_is_given_up(
-    serve: Serve, assistant: Assistant, handbook: Path, script: Script
+    serve: Serve, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A plug-in's function cannot be stopped from outside: the answer does not wait for it."""
+    go = threading.Event()
+
+    def write_text(messages: Any, options: Any) -> Any:
+        yield "The notice period is thirty days [1]. And"
+        go.wait(20)
+
+    monkeypatch.setattr("drt._writer.plugin.load_plugin", lambda kind, name: write_text)
+    monkeypatch.setattr("drt._writer.results.plugin_names", lambda kind: ["mine"])
     assistant.ingest(handbook)
-    client = serve(writer=WriterOptions(script.url, "m", timeout=0.2), timeout=4)
-    script.drips_head = True
+    client = serve(writer=WriterOptions("mine", timeout=0.2), timeout=2)
     answer = client.post("/v1/ask", json=ASKED).json()
-    script.go.set()
+    go.set()
     assert (answer["writing"]["state"], answer["answer"]) == ("failed", "period")
     assert "did not finish" in answer["writing"]["problem"]
+
+
+def test_a_plug_ins_reason_names_no_folder_of_the_server(
+    serve: Serve, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_text(messages: Any, options: Any) -> Any:
+        raise FileNotFoundError(2, "No such file", "/home/me/.config/secret place/llm.toml")
+
+    monkeypatch.setattr("drt._writer.plugin.load_plugin", lambda kind, name: write_text)
+    monkeypatch.setattr("drt._writer.results.plugin_names", lambda kind: ["mine"])
+    assistant.ingest(handbook)
+    answer = serve(writer=WriterOptions("mine")).post("/v1/ask", json=ASKED).json()
+    assert answer["writing"]["state"] == "failed" and answer["answer"] == "period"
+    assert "home" not in answer["writing"]["problem"]
+    assert "llm.toml" in answer["writing"]["problem"]
 
 
 def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
@@ -87,6 +113,21 @@ def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
     answer = writing.post("/v1/ask", json=ASKED).json()
     assert (answer["writing"]["state"], answer["answer"]) == ("failed", "period")
     assert "was removed" in answer["writing"]["problem"] and answer["citations"]
+
+
+def test_turns_that_are_added_meanwhile_stay(writing: Client, script: Script) -> None:
+    def ask() -> None:
+        script.hook = lambda: None
+        writing.post("/v1/ask", json={"question": "Which keeper?", "session": "talk"})
+
+    script.hook = ask
+    assert writing.post("/v1/ask", json={**ASKED, "session": "talk"}).status_code == 200
+    first, second = writing.get("/v1/sessions/talk").json()["turns"]
+    assert first["writing"]["state"] == "partly" and second["question"] == "Which keeper?"
+    script.hook = lambda: writing.delete("/v1/sessions/talk")
+    answer = writing.post("/v1/ask", json={**ASKED, "session": "talk"}).json()
+    assert answer["writing"]["state"] == "partly"
+    assert writing.get("/v1/sessions").json()["sessions"] == []
 
 
 def test_no_request_names_a_writer(client: Client, script: Script) -> None:

@@ -23,6 +23,7 @@ class Script:
     hangs: bool = False
     drips: bool = False  # sends comments, and never a chunk
     drips_head: bool = False  # sends a head that never ends
+    head_piece: bytes = b"x"  # of such a head, again and again
     requests: list[Any] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     url: str = ""
@@ -71,7 +72,7 @@ def served(script: Script) -> Iterator[Script]:
                 with contextlib.suppress(OSError):
                     self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Long: ")
                     while not script.go.wait(0.05):
-                        self.wfile.write(b"x")
+                        self.wfile.write(script.head_piece)
                 return
             body = script.body()
             self.send_response(script.status)

@@ -63,6 +63,14 @@ _GROUPS = tuple(
         "kind type category class sort genre",
         "note notes remark remarks comment comments",
         "description meaning means describes purpose",
+        "max maximum highest top peak",
+        "min minimum lowest bottom",
+        "avg average mean",
+        "pct percent percentage share",
+        "last latest final",
+        "depart departs departure departures leave leaves",
+        "arrive arrives arrival arrivals",
+        "fare ticket price cost costs",
     )
 )
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.result import Draft
+from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
-from drt_engine.answer.tables.totals import compare, total
+from drt_engine.answer.tables.totals import total
+from drt_engine.answer.tables.values import tables_of
+from drt_engine.answer.tables.wording import Similarity, table_words
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
@@ -27,7 +31,6 @@ PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
 _MARGIN = 2_000  # characters around a retrieved chunk
 _MOST_DOCUMENTS = 2
-_LEAST_SHARE = 0.6  # of a text's characters that are rows of its one table
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 # Two lines that spaces align; after a sentence's end they part sentences.
@@ -56,8 +59,9 @@ def table_answer(
             similarity = similarity or WordSimilarity(
                 runtime.model.embedding, lambda word: runtime.tokenizer.encode(word).ids
             )
+            context = frozenset(table_words(f"{document.title} {PurePath(document.source).stem}"))
             text_of_answer, cells = _answer(
-                question, rows, similarity, table_characters=len(text) if whole else None
+                question, rows, similarity, context=context if whole else None
             )
             if cells:
                 citations = [
@@ -72,25 +76,31 @@ def table_answer(
 def _answer(
     question: str,
     rows: Sequence[TableRow],
-    similarity: WordSimilarity,
+    similarity: Similarity,
     *,
-    table_characters: int | None,
+    context: frozenset[str] | None,
 ) -> tuple[str, tuple[Cell, ...]]:
     """Return the answer's text, "" where it is that of its first cell, and the cells it rests on.
 
-    Rows are only counted and summed in a document that is one table, of ``table_characters``: of a
-    part, which has None, some rows may be missing.
+    Rows are only compared, counted and summed in a document that was read whole, whose title and
+    name have the words ``context``: of a part, which has None, some rows may be missing. Two tables
+    that answer differently are no answer.
     """
-    compared = compare(question, rows, similarity)
-    if compared is not None:
-        return compared.text, compared.cells
-    row_characters = sum(row.end - row.start for row in rows)
-    if table_characters and row_characters > _LEAST_SHARE * table_characters:
-        computed = total(question, rows, similarity)
-        if computed is not None:
-            return computed.text, computed.cells
-    answer = look_up(question, rows, similarity)
-    return "", () if answer is None else (answer.cell,)
+    tables = [table for table in tables_of(rows) if len(table.rows) > 1]
+    computed = [
+        compare(question, table, similarity)
+        or (total(question, table, similarity, context=context) if context is not None else None)
+        for table in tables
+    ]
+    totals = [answer for answer in computed if answer is not None]
+    if totals:
+        is_clear = len({answer.text for answer in totals}) == 1
+        return (totals[0].text, totals[0].cells) if is_clear else ("", ())
+    lookups = [look_up(question, table.rows, similarity) for table in tables]
+    cells = sorted(filter(None, lookups), key=lambda answer: -answer.words)
+    if not cells or (len(cells) > 1 and cells[0].words == cells[1].words):
+        return "", ()
+    return "", (cells[0].cell,)
 
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:

@@ -1,147 +1,155 @@
-"""Answers over several rows of a table: which of two has more, how many there are, their total.
+"""Answers over several rows of a table: how many, their total, their names, the highest.
 
-Computes nothing unless every word of the question belongs to a column, to a value or to asking:
-"How many firms are in mining?" is counted, "How many firms closed in mining?" is not. Knows nothing
-of models and libraries.
+Computes nothing unless every word of the question belongs to a column, to a value, to what the
+document is called or to asking: "How many firms are in mining?" is counted, "How many firms closed
+in mining?" is not. Knows nothing of models and libraries.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
 
-from drt_engine.answer.tables.lookup import (
+from drt_engine.answer.tables.conditions import cells_in
+from drt_engine.answer.tables.extremes import difference, extreme, ranked
+from drt_engine.answer.tables.table_question import (
+    LEAST,
+    MEAN,
+    SUM,
+    TableQuestion,
+    TableTotal,
+    joined,
+    parse,
+    rows_of,
+    written,
+)
+from drt_engine.answer.tables.values import Table, comparable, is_amount
+from drt_engine.answer.tables.wording import (
     Similarity,
-    best_column,
+    best_column_name,
     name_similarity,
-    number_of,
-    stem,
     table_words,
 )
-from drt_engine.text.table_rows import Cell, TableRow
-from drt_engine.text.words import STOP_WORDS, word_set
+from drt_engine.text.table_rows import Cell
+from drt_engine.text.words import STOP_WORDS
 
-_LEAST = 0.7  # similarity of a word to a column's name
-_OR = re.compile(r"(?i)(?P<before>.*[,:\s])(?P<first>[^,:]+?),?\s+or\s+(?P<second>[^,:?]+)\??\s*\Z")
-_MORE = re.compile(r"(?i)\b(?:more|higher|larger|bigger|greater|later|longer|heavier|younger)\b")
-_LESS = re.compile(r"(?i)\b(?:fewer|less|lower|smaller|earlier|shorter|lighter|older)\b")
-_COUNT = re.compile(r"(?i)\W*how many\b|\W*(?:the )?number of\b|\W*count\b")
-_SUM = re.compile(r"(?i)\b(?:sum|total|altogether|combined)\b")
-_MEAN = re.compile(r"(?i)\b(?:average|mean)\b")
-_ASKING = word_set(
-    """
-    how many much number count total sum average mean altogether combined overall all list listed
-    table file data rows row entries entry records record lines items what which had has
-    """
-)
-_ISO_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)\Z")
+_LONGEST_LIST = 25  # names; a longer list is the table itself
+_COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
+_MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
+_LIST = re.compile(r"(?i)\W*(?:which|what|who|whose|list|name|show|in which|at which|to which)\b")
+_RANKED = re.compile(r"(?i)\bwho won\b|\bwinner\b|\bplaced?\b|\b(?:came|finished|ranked|come) ")
 
 
-@dataclass(frozen=True)
-class TableTotal:
-    """The text of an answer over several rows, and the cells that it rests on."""
-
-    text: str
-    cells: tuple[Cell, ...]
-
-
-def compare(question: str, rows: Sequence[TableRow], similarity: Similarity) -> TableTotal | None:
-    """Return the row of two that has more, or less, of a column; None where it is not clear.
-
-    "Which had more claims, Acorn or Delta?" Its cells are the compared ones, the winner's first.
-    """
-    match = _OR.match(question)
-    more, less = _MORE.search(question), _LESS.search(question)
-    if match is None or bool(more) == bool(less):
-        return None
-    rows_named = [_row_named(match[option], rows) for option in ("first", "second")]
-    pair = [row for row in rows_named if row is not None]
-    if len(pair) < 2 or pair[0] is pair[1]:
-        return None
-    comparative = (more or less or match)[0].lower()
-    asked = [word for word in table_words(match["before"]) if word not in STOP_WORDS]
-    asked = [word for word in asked if word != comparative]
-    cells = [best_column(asked, row.cells[1:], similarity) for row in pair]
-    compared = [cell for cell in cells if cell is not None]
-    if len(compared) < 2 or compared[0].column != compared[1].column:
-        return None
-    values = [_value(cell.text) for cell in compared]
-    if any(map(math.isnan, values)) or values[0] == values[1]:
-        return None
-    winner = 0 if (values[0] > values[1]) == bool(more) else 1
-    name = pair[winner].cells[0]
-    return TableTotal(name.text, (name, compared[winner], compared[1 - winner]))
-
-
-def total(question: str, rows: Sequence[TableRow], similarity: Similarity) -> TableTotal | None:
-    """Return a count of rows, or the sum or mean of a column; None where it is not clear."""
-    asked = {word for word in table_words(question) if word not in STOP_WORDS} - _ASKING
-    if len(rows) < 2 or len({row.cells[0].column for row in rows}) > 1:  # more than one table
-        return None
-    if _SUM.search(question) or _MEAN.search(question):
-        return _computed(question, asked, rows, similarity)
-    return _counted(asked, rows, similarity) if _COUNT.match(question) else None
-
-
-def _counted(
-    asked: set[str], rows: Sequence[TableRow], similarity: Similarity
+def total(
+    question: str, table: Table, similarity: Similarity, *, context: Collection[str] = ()
 ) -> TableTotal | None:
-    """Return how many rows there are, or how many have one value in one column."""
-    row_name = rows[0].cells[0].column
-    left = {word for word in asked if name_similarity(word, row_name, similarity) < _LEAST}
-    if left == asked:
-        return None  # what is counted are not the rows
-    if not left:
-        return TableTotal(str(len(rows)), tuple(row.cells[0] for row in rows))
-    columns = {cell.column for row in rows for cell in row.cells[1:]}
-    counts = []
-    for column in columns:
-        value_words = {word for word in left if name_similarity(word, column, similarity) < _LEAST}
-        cells = [cell for row in rows for cell in row.cells if cell.column == column]
-        hits = [cell for cell in cells if value_words and set(_content(cell.text)) == value_words]
-        if hits:
-            counts.append(hits)
-    return TableTotal(str(len(counts[0])), tuple(counts[0])) if len(counts) == 1 else None
+    """Return what is computed over rows; None where it is not clear.
 
-
-def _computed(
-    question: str, asked: set[str], rows: Sequence[TableRow], similarity: Similarity
-) -> TableTotal | None:
-    """Return the sum or the mean of the one column of numbers that all words are of."""
-    row_name = rows[0].cells[0].column
-    words = [word for word in asked if name_similarity(word, row_name, similarity) < _LEAST]
-    fitting = [
-        column
-        for column in dict.fromkeys(cell.column for cell in rows[0].cells[1:])
-        if words and all(name_similarity(word, column, similarity) >= _LEAST for word in words)
-    ]
-    if len(fitting) != 1:
+    A count, a sum or a mean, the rows with the highest or lowest values, a difference of two rows,
+    or the names of several rows. ``context`` are words of what the document is called.
+    """
+    if len(table.rows) < 2:
         return None
-    cells = [cell for row in rows for cell in row.cells if cell.column == fitting[0]]
-    values = [number_of(cell.text) for cell in cells]
-    if any(map(math.isnan, values)) or any(_ISO_DATE.match(cell.text) for cell in cells):
+    asked = parse(question, table, similarity, context)
+    if asked is None:
         return None
-    result = math.fsum(values) / (len(values) if _MEAN.search(question) else 1)
-    return TableTotal(f"{result:,.10g}".replace(",", ""), tuple(cells))
-
-
-def _row_named(words: str, rows: Sequence[TableRow]) -> TableRow | None:
-    """Return the one row whose first cell has all of some words; None without or with several."""
-    stems = {stem(word) for word in table_words(words) if word not in STOP_WORDS}
-    named = [
-        row for row in rows if stems and stems <= {stem(w) for w in table_words(row.cells[0].text)}
+    steps: list[Callable[[TableQuestion], TableTotal | None]] = [
+        *([difference] if _MORE_BY.search(question) else []),
+        *([_computed] if SUM.search(question) or MEAN.search(question) else []),
+        *([_counted] if _COUNT.match(question) else []),
+        *([ranked] if _RANKED.search(question) else []),
+        *([extreme] if asked.is_superlative else []),
+        *([_listed] if _LIST.match(question) and not asked.degrees else []),
     ]
-    return named[0] if len(named) == 1 else None
+    return next(filter(None, (step(asked) for step in steps)), None)
 
 
-def _content(text: str) -> list[str]:
-    return [word for word in table_words(text) if word not in STOP_WORDS]
+def _counted(asked: TableQuestion) -> TableTotal | None:
+    """Return how many rows there are, or how many different values where a column repeats them."""
+    if asked.degrees or not _is_of_rows(asked):
+        return None
+    rows = rows_of(asked)
+    name = asked.nouns[0] if asked.nouns else asked.table.name_column
+    cells = [cell for row in rows for cell in row.cells if cell.column == name]
+    names_rows = name in (asked.table.name_column, next(iter(asked.table.columns)))
+    if not names_rows and len({cell.text for cell in cells}) < len(cells):
+        first: dict[str, Cell] = {}
+        for cell in cells:
+            first.setdefault(cell.text, cell)
+        return TableTotal(str(len(first)), tuple(first.values()))
+    # An empty cell takes no part, but its row counts.
+    basis = [next((c for c in row.cells if c.column == name), row.cells[0]) for row in rows]
+    if not basis:  # a count of none rests on all rows
+        basis = [row.cells[0] for row in asked.table.rows]
+        return TableTotal("0", tuple(basis)) if asked.scope.tests else None
+    return TableTotal(str(len(rows)), tuple(basis))
 
 
-def _value(text: str) -> float:
-    """Return a number, or a date as the number that its digits are; ``nan`` for other text."""
-    if _ISO_DATE.match(text):
-        return float(text.replace("-", ""))
-    return number_of(text)
+def _is_of_rows(asked: TableQuestion) -> bool:
+    """Return whether what is counted are rows: the first noun behind "how many" names them."""
+    match = _COUNT.match(asked.question)
+    assert match is not None
+    behind = [w for w in table_words(asked.question[match.end() :]) if w not in STOP_WORDS]
+    if not behind:
+        return False
+    similarity, table = asked.similarity, asked.table
+    texts = [n for n in table.columns if n not in table.ordered or n == table.name_column]
+    texts.append(next(iter(table.columns)))
+    amounts = [n for n in table.ordered if n not in texts]
+    for noun in behind[:2]:  # the second in "how many street trees"
+        best_amount = max((name_similarity(noun, n, similarity) for n in amounts), default=0.0)
+        best_text = max(name_similarity(noun, n, similarity) for n in texts)
+        if max(best_text, best_amount) >= LEAST:
+            return best_text >= best_amount
+    return False
+
+
+def _computed(asked: TableQuestion) -> TableTotal | None:
+    """Return the sum or the mean of the one column of numbers that the words name."""
+    name = _amount_column(asked)
+    if name is None:
+        return None
+    cells = [cell for cell, _ in cells_in(asked.scope, asked.table, name)]
+    values = [comparable(cell.text) for cell in cells]
+    if not cells or not all(is_amount(cell.text) for cell in cells):
+        return None
+    is_mean = bool(MEAN.search(asked.question))
+    if len(cells) < 2 or (asked.degrees and not is_mean):
+        return None
+    result = math.fsum(values) / (len(values) if is_mean else 1)
+    return TableTotal(written(result), tuple(cells))
+
+
+def _amount_column(asked: TableQuestion) -> str | None:
+    """Return the column of numbers that the words name which name no column of text."""
+    names = [name for name in asked.table.ordered if name != asked.table.name_column]
+    nouns = asked.nouns
+    words = [
+        word
+        for word in asked.words
+        if max((name_similarity(word, n, asked.similarity) for n in names), default=0.0)
+        >= max((name_similarity(word, n, asked.similarity) for n in nouns), default=LEAST)
+    ]
+    return best_column_name(words, names, asked.similarity)
+
+
+def _listed(asked: TableQuestion) -> TableTotal | None:
+    """Return the names of the rows that a question restricts itself to, or what it asks of them."""
+    table, nouns = asked.table, asked.nouns
+    keys = {table.name_column, next(iter(table.columns)), *asked.scope.values}
+    if not asked.scope or (asked.words and not nouns) or len(set(nouns[1:]) - keys) > 0:
+        return None
+    is_person = re.match(r"(?i)\W*who\b", asked.question)
+    column = asked.answer_column
+    if not nouns and not is_person and not re.match(r"(?i)\W*(?:which|list)\b", asked.question):
+        return None
+    if set(asked.scope.values) == {column}:
+        return None  # the question names what it would be answered with
+    cells = cells_in(asked.scope, table, column)
+    first: dict[str, Cell] = {}
+    for cell, _ in cells:
+        first.setdefault(cell.text, cell)
+    if not 0 < len(first) <= _LONGEST_LIST or len(rows_of(asked)) == len(table.rows):
+        return None
+    return TableTotal(joined(list(first.values())), tuple(first.values()))

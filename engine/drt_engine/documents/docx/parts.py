@@ -192,13 +192,19 @@ _SYMBOLS = {
 }  # fmt: skip
 
 
+_UNICODE_SIGNS = range(0x2000, 0xE000)  # beyond, codes are the fonts' own
+
+
 def symbol(font: str, code: str) -> str:
     """Return the character that a picture font draws for a code; "" where that is not known."""
     try:
         code_point = int(code, 16)
     except ValueError:
         return ""
-    return _SYMBOLS.get(font.lower(), {}).get(code_point & 0xFF, "")
+    signs = _SYMBOLS.get(font.lower())
+    if signs is None and code_point in _UNICODE_SIGNS:  # tick boxes of MS Gothic and the like
+        return chr(code_point)
+    return (signs or {}).get(code_point & 0xFF, "")
 
 
 class Texts(Handler):

@@ -9,7 +9,7 @@ import glob
 import os
 import stat
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "standard input"
 UNKNOWN = "no reader knows its type"
 HIDDEN = "hidden name"
+_LIBRARY_ENTRIES = {"catalog.db", "lock", "segments"}  # of a library's folder, as FORMAT.md says
 _HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
 
 SourceOrError = Source | DocumentError
@@ -93,7 +94,7 @@ class PathExpansion(Iterator[SourceOrError]):
 
     def _opened(self, source: SourceOrError) -> Iterator[SourceOrError]:
         """Yield a source, or the members of it when it is an archive."""
-        if isinstance(source, Source) and _is_archive(source):
+        if isinstance(source, Source) and is_archive(source):
             archive = replace(source, budget=Budget(source.name, source.size))
             yield from self._members(archive, depth=1)
             archive.close()
@@ -188,6 +189,9 @@ class PathExpansion(Iterator[SourceOrError]):
             except OSError as error:
                 yield unreadable(printable_path(path), error)
                 continue
+            if holds_library(names):
+                self.notes.skip(printable_path(path), "a library of drt")
+                continue
             visible = [name for name in names if not name.startswith(".")]
             if len(visible) < len(names):
                 self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(visible))
@@ -207,23 +211,45 @@ class PathExpansion(Iterator[SourceOrError]):
         yield from self._opened(source)
 
 
+class FileExpansion(PathExpansion):
+    """Files in order, like their documents: an archive is one source, whose members are not read.
+
+    ``skipped`` and ``notes`` do not count what is in archives.
+    """
+
+    def _opened(self, source: SourceOrError) -> Iterator[SourceOrError]:
+        yield source
+
+
 def _format(source: Source) -> Format | None:
     """Return the file's format; open it in any case, so that a missing right to read shows."""
     with source.open():
         return find_format(source)
 
 
-def _is_archive(source: Source) -> bool:
+def is_archive(source: Source) -> bool:
+    """Return whether a source holds documents as members; opens it."""
     if source.size == 0:
         return False
     document_format = _format(source)
     return document_format is not None and document_format.archive
 
 
+def holds_library(names: Iterable[str]) -> bool:
+    """Return whether a folder with these names in it is a library, which is no document."""
+    return _LIBRARY_ENTRIES.issubset(names)
+
+
 def expand_paths(arguments: Sequence[str], *, stdin: BinaryIO | None = None) -> PathExpansion:
     """Return the documents that ``arguments`` name, in order, with an error for each bad path.
 
-    Folders are walked by name, hidden files and folders passed over; "-" is ``stdin``, or the
-    process's standard input, copied to a temporary file that ``Source.close`` removes.
+    Folders are walked by name, libraries, hidden files and hidden folders passed over; "-" is
+    ``stdin``, or the process's standard input, copied to a temporary file that ``Source.close``
+    removes.
     """
     return PathExpansion(arguments, stdin)
+
+
+def expand_files(arguments: Sequence[str]) -> FileExpansion:
+    """Return the files that ``arguments`` name, in order, with an error for each bad path."""
+    return FileExpansion(arguments, None)

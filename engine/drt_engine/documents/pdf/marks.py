@@ -23,6 +23,7 @@ _FEWEST_ENTRIES = 3
 _LONGEST_HEADING = 40
 _WRAPPED_ENTRY = 2  # rows of an entry before the one with its page number
 _FEWEST_NUMBERS = 8
+_FEWEST_FIFTHS = 5  # where every fifth line has one
 _NUMBERED_SHARE = 0.6
 _NUMBER_COLUMN = 12.0  # points
 _LONG_LINE, _LENGTHS = 40, 8  # characters
@@ -125,7 +126,7 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
     """
     for pattern, at_start in ((_FIRST_NUMBER, True), (_LAST_NUMBER, False)):
         end = 0 if at_start else -1
-        if sum(line.text[end].isdigit() for line in lines) < _FEWEST_NUMBERS:
+        if sum(line.text[end].isdigit() for line in lines) < _FEWEST_FIFTHS:
             continue
         upright = [line for line in lines if line.upright]
         matches = [
@@ -137,7 +138,7 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
         steps = [following - number for number, following in pairwise(numbers)]
         rows = len({round(line.middle) for line in upright})
         if (
-            len(numbers) < _FEWEST_NUMBERS
+            len(numbers) < (_FEWEST_FIFTHS if steps[:1] == [5] else _FEWEST_NUMBERS)
             or not all(step == steps[0] and step in (1, 5) for step in steps)
             or len(numbers) * steps[0] < _NUMBERED_SHARE * rows
             or not _beside_text([line for line, _ in matches], at_start=at_start)

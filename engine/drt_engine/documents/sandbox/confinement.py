@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import importlib
 import os
 import struct
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+resource: Any
 try:
-    import resource
+    resource = importlib.import_module("resource")
 except ImportError:  # Windows
-    resource = None  # type: ignore[assignment]
+    resource = None
 
 _OPEN_FILES = 64
 
@@ -153,7 +156,7 @@ def _restrict_files(libc: ctypes.CDLL, readable: Iterable[str]) -> int:
 
 def _allow_reading(libc: ctypes.CDLL, rules: int, path: str) -> None:
     try:
-        folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        folder = os.open(path, _ANY_PATH)
     except OSError:
         return  # an entry of the module path that is not there
     try:
@@ -231,7 +234,9 @@ _HARMLESS = _words(
 # What finding and importing a module takes besides; none of it changes a file.
 _LOOKING = _words("stat lstat newfstatat statx readlink readlinkat getdents64")
 _FCNTL = (0, 1, 2, 3, 4, 1030)  # duplicate, flags of the descriptor and the file; no owner
-_WRITING = os.O_ACCMODE | os.O_CREAT | os.O_TRUNC
+# Windows and macOS, which have no filter of calls, lack some of these.
+_WRITING = getattr(os, "O_ACCMODE", 3) | os.O_CREAT | os.O_TRUNC
+_ANY_PATH = getattr(os, "O_PATH", 0) | getattr(os, "O_CLOEXEC", 0)
 
 _LOAD, _EQUAL, _AND, _RETURN = 0x20, 0x15, 0x54, 0x06  # of the Berkeley packet filter
 _KILL, _ALLOW, _ERROR = 0x8000_0000, 0x7FFF_0000, 0x0005_0000

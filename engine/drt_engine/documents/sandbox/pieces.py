@@ -8,8 +8,9 @@ from __future__ import annotations
 import os
 import queue
 import select
+import sys
 import threading
-from typing import Protocol
+from typing import Any, Protocol
 
 OUT_OF_TIME = 152  # exit code of a reader process that computed too long; a shell's for SIGXCPU
 _BYTES = 1 << 16
@@ -31,8 +32,10 @@ class PolledPieces:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._poll = select.poll()
-        self._poll.register(descriptor, select.POLLIN)
+        self._poll: Any = None
+        if sys.platform != "win32":  # which has ThreadedPieces
+            self._poll = select.poll()
+            self._poll.register(descriptor, select.POLLIN)
 
     def read(self, seconds: float) -> bytes | None:
         if seconds <= 0 or not self._poll.poll(seconds * 1000):

@@ -156,7 +156,7 @@ class Child:
 
     def _computing(self, *, wait: bool) -> float | None:
         """Wait for the end of the process; its seconds of computing, None where it goes on."""
-        if not hasattr(os, "wait4"):  # Windows: at most the time that went by
+        if sys.platform == "win32" or not hasattr(os, "wait4"):  # at most the time that went by
             if wait:
                 self._process.wait()
             elif self._process.poll() is None:

@@ -161,8 +161,8 @@ class BlockKinds:
         signature = _signature(line.text)
         if page < 0 or signature not in self._border_lines(page):
             return False
-        others = (page + by for by in _NEIGHBOURS if 0 <= page + by < len(self._pages))
-        repeats = sum(signature in self._border_lines(other) for other in others)
+        nearby_pages = (page + by for by in _NEIGHBOURS if 0 <= page + by < len(self._pages))
+        repeats = sum(signature in self._border_lines(nearby_page) for nearby_page in nearby_pages)
         return repeats >= _FEWEST_REPEATS
 
     def _border_lines(self, page: int) -> list[str]:

@@ -6,6 +6,8 @@ They repeat the names of sections and say nothing else, so that they are no answ
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import pairwise
 
 CONTENTS_LINE = ("line of a table of contents", "the sections are read where they are")
 
@@ -13,6 +15,10 @@ _LONGEST_ENTRY = 300  # characters that are looked at
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-?\d{1,3})"
 _LEADER = re.compile(rf"\S.*?(?:(?:\s?[.\u2026\u00b7_]){{4,}}|\u2026{{2,}})\s*{_PAGE}\s*\Z")
 _NUMBERED = re.compile(rf"\S.*\S\s+({_PAGE})\s*\Z")
+_SECTION = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})+)\.?\s+\S[^\n]{2,90}\Z")
+_FEWEST_SECTIONS = 8  # below a heading "Contents"
+_MANY_SECTIONS = 20  # where the heading is not seen; a list of steps is shorter
+_ENDED = 0.25  # of the entries that may end as sentences do
 _HEADING = re.compile(
     r"(?:table of )?contents|(?:list of|table of) (?:figures|tables|illustrations)|"
     r"inhalt(?:sverzeichnis)?|table des mati\u00e8res|sommaire|\u00edndice|indice",
@@ -37,3 +43,34 @@ def heads_contents(line: str) -> bool:
         len(line) < _LONGEST_ENTRY
         and _HEADING.fullmatch(" ".join(line.split()).rstrip(":.")) is not None
     )
+
+
+def numbered_entries(lines: Sequence[str]) -> list[int]:
+    """Return the numbers of lines that list sections by number, without pages.
+
+    Such a list counts up ("1.1", "1.2", "2.1") in short lines that are no sentences. Indented
+    lines go on with an entry.
+    """
+    entries: list[int] = []
+    run: list[int] = []
+    others: list[int] = []  # what goes on with entries of the run
+    headed = is_headed = False
+    for number, line in enumerate([*lines, "."]):
+        if _SECTION.match(line):
+            is_headed = headed if not run else is_headed
+            run.append(number)
+        elif line.strip() and run and line[:1].isspace():
+            others.append(number)
+        elif line.strip():
+            least = _FEWEST_SECTIONS if is_headed else _MANY_SECTIONS
+            if len(run) >= least and _counts_up([lines[entry] for entry in run]):
+                entries += sorted(run + others)
+            run, others, headed = [], [], heads_contents(line)
+    return entries
+
+
+def _counts_up(entries: Sequence[str]) -> bool:
+    matches = [match for entry in entries if (match := _SECTION.match(entry))]
+    places = [tuple(map(int, match[1].split("."))) for match in matches]
+    ended = sum(entry.rstrip().endswith((".", ";", ",", ":")) for entry in entries)
+    return ended <= _ENDED * len(entries) and all(a < b for a, b in pairwise(places))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from drt_engine.documents.base import TITLE_CHARACTERS
-from drt_engine.documents.structure.contents import has_leader
+from drt_engine.documents.structure.contents import has_leader, numbered_entries
 
 BlockKind = Literal[
     "paragraph",
@@ -140,6 +140,8 @@ def kinds_of(
             kind = "paragraph" if keeps else open_kind
         kinds.append(kind)
         open_kind = kind if kind in _CONTINUED else "paragraph"
+    for number in numbered_entries([line.text for line in lines]):
+        kinds[number] = kinds[number] if kinds[number] == "code" else "contents"
     return kinds
 
 

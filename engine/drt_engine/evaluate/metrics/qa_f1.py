@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from drt_engine.text.words import words
+
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _RIGHT_F1 = 0.5
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -50,14 +52,21 @@ def is_right(prediction: str, references: Sequence[str]) -> bool:
     """Return whether a reader would take the prediction for the answer.
 
     It has an F1 of ``_RIGHT_F1`` or more with a reference, or holds one word for word, as the
-    sentence around an answer does.
+    sentence around an answer does. Marks and markup between the words do not count: an answer in
+    ``[issue](https://..)`` is the same without the link.
     """
-    words = f" {normalize_answer(prediction)} "
+    held = _spaced(prediction)
     return any(
-        f1(prediction, text) >= _RIGHT_F1 or f" {normalize_answer(text)} " in words
+        f1(prediction, text) >= _RIGHT_F1 or _spaced(text) in held
         for text in references
         if normalize_answer(text)
     )
+
+
+def _spaced(text: str) -> str:
+    """Return the words without articles, a space on each side of every one."""
+    bare = _ARTICLES.sub(" ", " ".join(words(text)))
+    return f" {' '.join(bare.split())} "
 
 
 def score_answer(prediction: str, references: Sequence[str]) -> AnswerScore:

@@ -189,12 +189,17 @@ def _expect_room(folder: Path, needed: int) -> None:
 
 
 def resident_bytes() -> int:
-    """Return the memory of this process that is resident, or where unknown, the most there was."""
+    """Return the memory of this process that is resident, or where unknown, the most there was.
+
+    0 on Windows, which has neither.
+    """
+    if sys.platform == "win32":
+        return 0
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
-        import resource  # missing on Windows
+        import resource
 
         unit = 1 if sys.platform == "darwin" else 1024
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

@@ -5,6 +5,7 @@ Knows nothing of segment files' contents, of tensors or of locks: the store deci
 
 from __future__ import annotations
 
+import contextlib
 import re
 import sqlite3
 from collections.abc import Sequence
@@ -15,9 +16,11 @@ from drt_engine.store.catalogue.document_rows import DocumentRows
 from drt_engine.store.catalogue.row_checksums import expect, pack_text
 from drt_engine.store.catalogue.row_removal import detach_segments, drop_landmark_file
 from drt_engine.store.catalogue.row_values import (
+    put_setting,
     update_document_checksum,
     update_segment_checksum,
 )
+from drt_engine.store.index.format import SETTING, IndexRow
 from drt_engine.store.types import MAX_CHUNKS, ChunkText, LandmarkFileRow, SegmentRow
 
 _SEGMENT_NAME = re.compile(r"[0-9a-f]{16}-[0-9]{8,}-[0-9a-f]{8}\.seg")
@@ -114,6 +117,19 @@ class Catalog(DocumentRows):
         )
         return [_segment(row) for row in rows]
 
+    def segments_between(self, first_chunk: int, stop: int | None = None) -> list[SegmentRow]:
+        """Return segments of ready documents whose first chunk is ``first_chunk`` or later.
+
+        Those that begin before ``stop``, where it is given.
+        """
+        rows = self.database.query(
+            f"SELECT {_SEGMENT} FROM segments s JOIN documents d ON d.number = s.document"
+            " WHERE d.state = 'ready' AND s.first_chunk >= ? AND s.first_chunk < ?"
+            " ORDER BY s.document, s.first_ordinal",
+            (first_chunk, _MOST_CHUNKS if stop is None else stop),
+        )
+        return [_segment(row) for row in rows]
+
     def count_loose_segments(self) -> tuple[int, int]:
         """Return how many segments of ready documents are in no landmark file, and their chunks."""
         row = self.database.first_row(
@@ -190,12 +206,31 @@ class Catalog(DocumentRows):
             for landmark_file in landmark_files:
                 drop_landmark_file(connection, landmark_file.id)
 
+    # the approximate index
+
+    def index_row(self) -> IndexRow | None:
+        """Return which file is the approximate index, if there is one; CorruptStore."""
+        text = self.get_setting(SETTING)
+        return None if text is None else IndexRow.parse(text)
+
+    def set_index_row(self, row: IndexRow | None) -> None:
+        """Name another file as the approximate index, or none."""
+        with self.database.transaction() as connection:
+            if row is not None:
+                put_setting(connection, SETTING, row.text())
+            else:
+                connection.execute("DELETE FROM settings WHERE key = ?", (SETTING,))
+
     # the whole
 
     def file_names(self) -> set[str]:
         """Return the names of all files that rows refer to."""
         rows = self.database.query("SELECT name FROM segments UNION ALL SELECT name FROM shelves")
-        return {name for (name,) in rows}
+        names: set[str] = {name for (name,) in rows}
+        with contextlib.suppress(CorruptStore):  # which ``check`` reports
+            index = self.index_row()
+            names |= set() if index is None else {index.name}
+        return names
 
     def has_segment(self, name: str) -> bool:
         return self.database.first_row("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None

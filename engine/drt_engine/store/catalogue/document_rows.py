@@ -321,9 +321,9 @@ def _inherit_tags(connection: sqlite3.Connection, source: str, number: int) -> N
     rows = connection.execute(
         "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, number)
     ).fetchall()
-    older = {tag for (other,) in rows for tag in _tags_of(connection, other)}
-    if older:
-        tags = pack_tags(older.union(_tags_of(connection, number)))
+    older_tags = {tag for (older_number,) in rows for tag in _tags_of(connection, older_number)}
+    if older_tags:
+        tags = pack_tags(older_tags.union(_tags_of(connection, number)))
         connection.execute("UPDATE documents SET tags = ? WHERE number = ?", (tags, number))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.database import IN_LIST, json_list
@@ -23,14 +23,18 @@ _MOST = 2.2  # of its rarity (IDF), what one word can add to a score: FTS5's k1 
 _WORTH = 1.5  # rarities of the commonest kept word; more, and the try would hardly succeed
 
 
-class FullTextIndex(Protocol):
-    """The full-text index of one library, or of several as if they were one."""
+class IndexCounts(Protocol):
+    """How large a full-text index is, and how frequent words are in it."""
 
     def last_chunk(self) -> int:
         """Return the number of chunks, or more where some were removed."""
 
     def counts(self, words: Sequence[str]) -> Mapping[str, int]:
         """Return how many chunks hold each word."""
+
+
+class FullTextIndex(IndexCounts, Protocol):
+    """The full-text index of one library, or of several as if they were one."""
 
     def ranked(self, needed: Sequence[str], free: Sequence[str], limit: int) -> Hits:
         """Return the best chunks with any of the needed words; those and the free ones score."""
@@ -65,9 +69,29 @@ def restriction(
     return where, parameters
 
 
+def holds_words(catalog: Catalog, query: str, documents: Sequence[str] | None) -> bool:
+    """Return whether a chunk of ready documents, or of some of them, holds any of the words."""
+    words = query_words(query)
+    if not words:
+        return False
+    where, parameters = restriction(catalog, documents, None)
+    row = catalog.database.first_row(
+        "SELECT 1 FROM chunk_text f CROSS JOIN chunks c ON c.id = f.rowid"
+        " CROSS JOIN documents d ON d.number = c.document"
+        f" WHERE chunk_text MATCH ? AND d.state = 'ready' {where} LIMIT 1",
+        (any_of(words), *parameters),
+    )
+    return row is not None
+
+
+def query_words(query: str) -> list[str]:
+    """Return the words of a query that are searched for, quoted."""
+    return [f'"{word}"' for word in search_terms(query)]
+
+
 def best_chunks(index: FullTextIndex, query: str, limit: int) -> Hits:
     """Return the chunks of an index that hold any word of a query, best first."""
-    words = [f'"{word}"' for word in search_terms(query)]
+    words = query_words(query)
     if not words or limit < 1:
         return []
     hits = _by_rarer_words(index, words, limit)
@@ -105,8 +129,20 @@ class _CatalogIndex:
         return [(int(row[0]), float(row[1]) / times) for row in rows]
 
 
-def _by_rarer_words(index: FullTextIndex, words: Sequence[str], limit: int) -> Hits | None:
-    """Return the hits that all words give, from a cheaper query; None if that is not certain."""
+class RarerWords(NamedTuple):
+    """Words of which the best chunks have one, the ``free`` others, and what these add at most."""
+
+    needed: Sequence[str]
+    free: Sequence[str]
+    bound: float
+
+    def are_enough(self, hits: Hits, limit: int) -> bool:
+        """Return whether ``limit`` hits, best first, are certainly those that all words give."""
+        return len(hits) == limit and hits[-1][1] > self.bound
+
+
+def rarer_words(index: IndexCounts, words: Sequence[str], limit: int) -> RarerWords | None:
+    """Return the words of a cheaper query that probably has the same hits as all of them."""
     chunks = index.last_chunk()
     if chunks <= _FEW or len(words) < 2:
         return None
@@ -121,10 +157,18 @@ def _by_rarer_words(index: FullTextIndex, words: Sequence[str], limit: int) -> H
         )  # of a chunk that holds none of the kept words
         enough = sum(counts[word] for word in indexed_words[:num_needed]) >= limit
         if enough and max_score_without <= _WORTH * rarity[num_needed - 1]:
-            hits = index.ranked(indexed_words[:num_needed], indexed_words[num_needed:], limit)
-            certain = len(hits) == limit and hits[-1][1] > max_score_without
-            return hits if certain else None
+            needed, free = indexed_words[:num_needed], indexed_words[num_needed:]
+            return RarerWords(needed, free, max_score_without)
     return None
+
+
+def _by_rarer_words(index: FullTextIndex, words: Sequence[str], limit: int) -> Hits | None:
+    """Return the hits that all words give, from a cheaper query; None if that is not certain."""
+    rarer = rarer_words(index, words, limit)
+    if rarer is None:
+        return None
+    hits = index.ranked(rarer.needed, rarer.free, limit)
+    return hits if rarer.are_enough(hits, limit) else None
 
 
 def last_chunk(catalog: Catalog) -> int:

@@ -6,7 +6,7 @@ chunk is scored as FTS5 does it, operation by operation, so that not even the la
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -37,6 +37,26 @@ class ShardIndex(Protocol):
 
 
 @dataclass(frozen=True)
+class WordStatistics:
+    """What scoring words needs to know of all shards together.
+
+    ``counts`` are the chunks that hold each quoted word. As an index it ranks nothing.
+    """
+
+    size: IndexSize
+    chunks: int  # or more, where some were removed
+    counts_by_word: Mapping[str, int]
+
+    def last_chunk(self) -> int:
+        """Return the number of chunks, or more where some were removed."""
+        return self.chunks
+
+    def counts(self, words: Sequence[str]) -> Mapping[str, int]:
+        """Return how many chunks hold each word."""
+        return {word: self.counts_by_word[word] for word in words}
+
+
+@dataclass(frozen=True)
 class FederatedIndex:
     """The full-text indexes of several shards as if they were one."""
 
@@ -54,18 +74,36 @@ class FederatedIndex:
     def ranked(self, needed: Sequence[str], free: Sequence[str], limit: int) -> Hits:
         """Return the best chunks with any of the needed words; those and the free ones score."""
         size = reduce(add, (shard.size() for shard in self.shards), IndexSize())
-        if not size.rows:
-            return []
         counts = self.counts([*needed, *free])
-        rarities = {word: rarity(size.rows, counts[word]) for word in counts}
-        times = 2 if free else 1  # as in the expression that FTS5 would get
-        words = [*needed, *needed, *free, *free] if free else list(needed)
-        hits: Hits = []
-        for shard in self.shards:
-            rows = shard.rows(needed, free)
-            scores = _scores(rows, words, rarities, size.average) / times
-            hits += _best(rows.chunk_ids, scores, limit)
-        return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
+        statistics = WordStatistics(size, self.last_chunk(), counts)
+        hits = (ranked(shard, statistics, needed, free, limit=limit) for shard in self.shards)
+        return merged(hits, limit)
+
+
+def merged(hits_by_shard: Iterable[Hits], limit: int) -> Hits:
+    """Return the best of the shards' hits, of equals the lower ids."""
+    hits = [hit for hits in hits_by_shard for hit in hits]
+    return sorted(hits, key=lambda hit: (-hit[1], hit[0]))[:limit]
+
+
+def ranked(
+    shard: ShardIndex,
+    statistics: WordStatistics,
+    needed: Sequence[str],
+    free: Sequence[str],
+    *,
+    limit: int,
+) -> Hits:
+    """Return one shard's best chunks with any of the needed words, scored as among all shards."""
+    if not statistics.size.rows:
+        return []
+    counts = statistics.counts([*needed, *free])
+    rarities = {word: rarity(statistics.size.rows, counts[word]) for word in counts}
+    times = 2 if free else 1  # as in the expression that FTS5 would get
+    words = [*needed, *needed, *free, *free] if free else list(needed)
+    rows = shard.rows(needed, free)
+    scores = _scores(rows, words, rarities, statistics.size.average) / times
+    return _best(rows.chunk_ids, scores, limit)
 
 
 def _scores(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from drt_engine.store.catalogue.catalog import Catalog
+from drt_engine.store.federation.shard_state import ShardState, document_state
 from drt_engine.store.federation.shard_words import Excluded, documents_size
 
 
@@ -19,7 +20,7 @@ class _Member(NamedTuple):
 class _Members(NamedTuple):
     """The documents of one shard, as of a state of its catalogue."""
 
-    state: tuple[int, ...]
+    state: ShardState
     documents: Sequence[_Member]
 
 
@@ -28,7 +29,7 @@ class Membership:
 
     def __init__(self) -> None:
         self._members: dict[Path, _Members] = {}
-        self._states: Mapping[Path, tuple[int, ...]] = {}
+        self._states: Mapping[Path, ShardState] = {}
         self._excluded: list[Excluded] = []
 
     def excluded(self, catalogs: Mapping[Path, Catalog]) -> list[Excluded]:
@@ -36,7 +37,7 @@ class Membership:
 
         A document counts where it is read in full first, else where its reading began first.
         """
-        states = {path: _state(catalog) for path, catalog in catalogs.items()}
+        states = {path: document_state(catalog) for path, catalog in catalogs.items()}
         if list(states.items()) != list(self._states.items()):
             for path, catalog in catalogs.items():
                 if path not in self._members or self._members[path].state != states[path]:
@@ -50,15 +51,6 @@ class Membership:
             is_steady = all(d.is_ready for documents in duplicates for d in documents)
             self._states = states if is_steady else {}
         return self._excluded
-
-
-def _state(catalog: Catalog) -> tuple[int, ...]:
-    """Return numbers that change with the documents: their own numbers are never used again."""
-    row = catalog.database.first_row(
-        "SELECT count(*), coalesce(max(number), 0), count(*) FILTER (WHERE state = 'ready')"
-        " FROM documents"
-    )
-    return tuple(map(int, row or ()))
 
 
 def _documents(catalog: Catalog) -> list[_Member]:

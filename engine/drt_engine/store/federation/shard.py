@@ -73,10 +73,12 @@ class Shard:
         self, document_ids: Sequence[str] | None, chunk_ids: Collection[int] | None
     ) -> ShardText:
         """Return its full-text index for chunks of documents, and only for some chunks of all."""
-        own = None if chunk_ids is None else [c - self.first for c in chunk_ids if c > self.first]
+        shard_chunk_ids = None
+        if chunk_ids is not None:
+            shard_chunk_ids = [c - self.first for c in chunk_ids if c > self.first]
         documents = self.restricted(document_ids)
         with self.reading() as view:
-            where, parameters = restriction(view.catalog, documents, own)
+            where, parameters = restriction(view.catalog, documents, shard_chunk_ids)
             words = ShardWords(view.catalog, self.first, self.excluded, where, parameters)
         return ShardText(self, words)
 

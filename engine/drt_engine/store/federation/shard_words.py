@@ -152,25 +152,25 @@ class ShardWords:
         import numpy as np
 
         size = index_size(self.catalog)
-        found = {word: self._query(word) for word in needed if self._matches(word)}
-        ids = [rows.ids for rows in found.values()]
+        needed_rows = {word: self._query(word) for word in needed if self._matches(word)}
+        ids = [rows.ids for rows in needed_rows.values()]
         chunk_ids = np.unique(np.concatenate([np.empty(0, np.int64), *ids]))
         tokens = np.zeros(len(chunk_ids), np.int64)
-        for rows in found.values():
+        for rows in needed_rows.values():
             tokens[np.searchsorted(chunk_ids, rows.ids)] = rows.tokens
         # FTS5's denominator without the occurrences, with the average of this index alone.
         average = size.average if size.rows else 1.0
         base = (K1 * (1 - B + B * tokens / average)).astype(np.float64)
         scores = {word: np.zeros(len(chunk_ids)) for word in [*needed, *free]}
-        for word, rows in found.items():
+        for word, rows in needed_rows.items():
             scores[word][np.searchsorted(chunk_ids, rows.ids)] = rows.scores
-        known = sum((scores[word] for word in needed), np.zeros(len(chunk_ids)))
+        needed_scores = sum((scores[word] for word in needed), np.zeros(len(chunk_ids)))
         for word in free:
             if not len(chunk_ids) or not self._matches(word):
                 continue
             rows = self._query(f"({any_of(needed)}) AND {word}")
             places = np.searchsorted(chunk_ids, rows.ids)
-            scores[word][places] = rows.scores - known[places]
+            scores[word][places] = rows.scores - needed_scores[places]
         rarities = {word: rarity(size.rows, self._matches(word)) for word in scores}
         occurrences = {
             word: self._solved(values / rarities[word], base) for word, values in scores.items()
@@ -190,10 +190,13 @@ class ShardWords:
         import numpy as np
 
         numbers = saturations * base / (K1 + 1 - saturations)
-        whole: NDArray[np.float64] = np.round(numbers)
-        if np.abs(numbers - whole).max(initial=0.0) > _TOLERANCE or whole.min(initial=0.0) < 0:
+        occurrences: NDArray[np.float64] = np.round(numbers)
+        if (
+            np.abs(numbers - occurrences).max(initial=0.0) > _TOLERANCE
+            or occurrences.min(initial=0.0) < 0
+        ):
             raise _strange(self.catalog)
-        return whole
+        return occurrences
 
     def _query(self, expression: str) -> _Scored:
         """Return the chunks that match an expression."""

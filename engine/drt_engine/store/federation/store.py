@@ -11,12 +11,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from drt_engine.errors import FingerprintMismatch, LibraryUnavailable, StoreError
+from drt_engine.errors import FingerprintMismatch, LibraryUnavailable, NotFound, StoreError
 from drt_engine.results import UnreadLibrary
 from drt_engine.store.federation.membership import Membership
 from drt_engine.store.federation.shard import Shard
 from drt_engine.store.federation.view import FederatedView, numbered_shards
 from drt_engine.store.store import Store
+from drt_engine.store.types import DocumentRow
 from drt_engine.store.view import LibraryView
 
 Opener = Callable[[Path], Store]
@@ -86,6 +87,20 @@ class FederatedStore(FederatedView):
             if store is None
         )
 
+    def document(self, name: str) -> DocumentRow:
+        """Return a document as a view does; where none has the name, say what was not looked in."""
+        try:
+            return super().document(name)
+        except NotFound as error:
+            read = {str(shard.path) for shard in self.shards}
+            unread = ", ".join(e.library for e in self.unread if e.library not in read)
+            if not unread:
+                raise
+            raise NotFound(f"{error}; not looked for in {unread}, which cannot be read") from error
+
+    def begin_question(self) -> None:
+        """Do nothing: what a question could not read, the next one cannot, either."""
+
     def leave_out(self, error: LibraryUnavailable) -> None:
         """Go on without a library that turned out to be damaged; raise where it is needed."""
         assert error.path is not None
@@ -117,7 +132,7 @@ class FederatedStore(FederatedView):
                     self._drop(path, error)
             self._expect_some()
             home = dict(views).get(next(iter(self._stores)))
-            yield FederatedView(self.path, numbered_shards(views, self._members), home)
+            yield self._frozen(numbered_shards(views, self._members), home)
 
     # sessions
 
@@ -126,6 +141,12 @@ class FederatedStore(FederatedView):
     ) -> None:
         """Write or overwrite a session in the first library."""
         self._home_store().save_session(name, transcript=transcript, meta=meta, state=state)
+
+    def add_writing(
+        self, name: str, number: int, *, question: str, writing: dict[str, Any]
+    ) -> None:
+        """Add what a writer wrote to a turn of a session of the first library."""
+        self._home_store().add_writing(name, number, question=question, writing=writing)
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a session of the first library."""
@@ -136,6 +157,10 @@ class FederatedStore(FederatedView):
         self._home_store().delete_session(name)
 
     # inside
+
+    def _frozen(self, shards: Sequence[Shard], home: LibraryView | None) -> FederatedView:
+        """Return the view of a snapshot."""
+        return FederatedView(self.path, shards, home)
 
     def _opened(self) -> Iterator[tuple[Path, Store]]:
         return ((path, store) for path, store in self._stores.items() if store is not None)

@@ -8,21 +8,30 @@ or summarises does not see the difference.
 from __future__ import annotations
 
 import contextlib
-from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from drt_engine.errors import StoreError
 from drt_engine.results import Finding, FoundTurn, SessionInfo
-from drt_engine.store.catalogue.document_rows import document_named, unknown_id
+from drt_engine.store.catalogue.document_rows import document_named
 from drt_engine.store.catalogue.search import best_chunks, last_chunk
 from drt_engine.store.federation.bm25 import FederatedIndex
+from drt_engine.store.federation.chunks import neighbours_of_chunks, read_batch, rows_of_chunks
+from drt_engine.store.federation.documents import (
+    expect_documents,
+    read_documents,
+    shard_of_document,
+    shards_of_documents,
+    total_stats,
+)
+from drt_engine.store.federation.index import FederatedLandmarkIndex
 from drt_engine.store.federation.membership import Membership
 from drt_engine.store.federation.shard import Shard
-from drt_engine.store.tags import checked_tags
+from drt_engine.store.index.probe import LandmarkIndex
+from drt_engine.store.lookup import Lookup
 from drt_engine.store.types import (
     ChunkBatch,
     ChunkRow,
@@ -39,12 +48,7 @@ if TYPE_CHECKING:
 
     from drt_kernels.scan import Landmarks
 
-Batch = TypeVar("Batch", ChunkBatch, TokenBatch)
 Value = TypeVar("Value")
-_COUNTS = (
-    *("documents", "partial", "characters", "tokens", "chunks", "segments"),
-    *("catalog_bytes", "segment_bytes"),
-)
 
 
 def numbered_shards(views: Sequence[tuple[Path, LibraryView]], members: Membership) -> list[Shard]:
@@ -122,7 +126,7 @@ class FederatedView(LibraryView):
 
     def documents(self) -> list[DocumentRow]:
         """Return documents read in full, by library, oldest first."""
-        return self._with_all_tags([row for shard in self.shards for row in shard.documents()])
+        return read_documents(self.shards)
 
     def partial_documents(self) -> list[DocumentRow]:
         """Return documents whose reading was interrupted, with what they have so far."""
@@ -141,10 +145,7 @@ class FederatedView(LibraryView):
 
     def documents_by_id(self, ids: Sequence[str]) -> list[DocumentRow]:
         """Return those of these documents that are there, by library, oldest first."""
-        if not ids:
-            return []
-        rows = [row for shard in self.shards for row in shard.documents(ids)]
-        return self._with_all_tags(rows)
+        return read_documents(self.shards, ids) if ids else []
 
     def has_documents(self) -> bool:
         """Return whether there is a document read in full."""
@@ -160,7 +161,7 @@ class FederatedView(LibraryView):
 
     def library_of(self, document_id: str) -> Path:
         """Return the folder of the library that a document is read from."""
-        return self._owner(document_id).path
+        return shard_of_document(self.shards, document_id).path
 
     # chunks
 
@@ -172,57 +173,45 @@ class FederatedView(LibraryView):
         Of documents read in full, or of those whose reading was interrupted.
         """
         ids: list[int] = []
-        for shard, own in self._restricted(documents, partial=partial):
+        for shard, document_ids in shards_of_documents(self.shards, documents, partial=partial):
             with shard.reading() as view:
-                ids += shard.numbered(view.chunk_ids(own, partial=partial))
+                ids += shard.numbered(view.chunk_ids(document_ids, partial=partial))
         return ids
 
     def scan_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Tensor]]:
         """Return chunk ids and their landmarks [n, E] fp16, some thousand at a time."""
-        for shard, own in self._restricted(documents):
-            yield from shard.parts(lambda view, ids: view.scan_landmarks(ids), own)
+        for shard, document_ids in shards_of_documents(self.shards, documents):
+            yield from shard.parts(lambda view, ids: view.scan_landmarks(ids), document_ids)
 
     def scan_coded_landmarks(
         self, documents: Sequence[str] | None = None
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         """Scan like ``scan_landmarks``, building int8 codes incrementally for repeated queries."""
-        for shard, own in self._restricted(documents):
-            yield from shard.parts(lambda view, ids: view.scan_coded_landmarks(ids), own)
+        for shard, document_ids in shards_of_documents(self.shards, documents):
+            yield from shard.parts(lambda view, ids: view.scan_coded_landmarks(ids), document_ids)
+
+    @property
+    def index(self) -> LandmarkIndex:
+        """The libraries' approximate indexes, of which some may be missing."""
+        return FederatedLandmarkIndex(self.shards)
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
         """Return chunks in the order asked for, verified, as float32; ``LibraryUnavailable``."""
-        return self._gathered(chunk_ids, lambda view, ids: view.read_chunks(ids))
+        return read_batch(self.shards, chunk_ids, lambda view, ids: view.read_chunks(ids))
 
     def read_tokens(self, chunk_ids: Sequence[int]) -> TokenBatch:
         """Return the tokens of chunks in the order asked for, verified, without their memory."""
-        return self._gathered(chunk_ids, lambda view, ids: view.read_tokens(ids))
+        return read_batch(self.shards, chunk_ids, lambda view, ids: view.read_tokens(ids))
 
     def chunk_rows(self, chunk_ids: Sequence[int]) -> list[ChunkRow]:
         """Return texts and places of chunks, in the order asked for."""
-        row_of_chunk: dict[int, ChunkRow] = {}
-        for shard, ids in self._by_shard(chunk_ids):
-            with shard.reading() as view:
-                rows = view.chunk_rows(ids)
-            row_of_chunk |= {
-                row.id + shard.first: replace(row, id=row.id + shard.first) for row in rows
-            }
-        return [row_of_chunk[chunk_id] for chunk_id in chunk_ids]
+        return rows_of_chunks(self.shards, chunk_ids)
 
     def neighbours_of(self, chunk_ids: Sequence[int]) -> dict[int, tuple[int | None, int | None]]:
         """Return the previous and next chunk of each chunk in its document, by chunk id."""
-        neighbours: dict[int, tuple[int | None, int | None]] = {}
-        for shard, ids in self._by_shard(chunk_ids):
-            with shard.reading() as view:
-                pairs = view.neighbours_of(ids)
-            first = shard.first
-            for chunk_id, (before, after) in pairs.items():
-                neighbours[chunk_id + first] = (
-                    None if before is None else before + first,
-                    None if after is None else after + first,
-                )
-        return neighbours
+        return neighbours_of_chunks(self.shards, chunk_ids)
 
     def search_text(
         self,
@@ -236,9 +225,22 @@ class FederatedView(LibraryView):
 
         Only of some documents, and only these chunks, where they are given.
         """
-        self._expect_known(documents)
-        indexes = [shard.index(documents, chunks) for shard in self.shards]
+        shards = self.shards
+        expect_documents(shards, documents or ())
+        indexes = [shard.index(documents, chunks) for shard in shards]
         return best_chunks(FederatedIndex(indexes), query, limit)
+
+    def holds_words(self, query: str, *, documents: Sequence[str] | None = None) -> bool:
+        """Return whether a chunk, of some documents where they are given, has a query's words."""
+        for shard, shard_document_ids in shards_of_documents(self.shards, documents):
+            with shard.reading() as view:
+                if view.holds_words(query, documents=shard_document_ids):
+                    return True
+        return False
+
+    def looked_up(self, lookup: Lookup) -> LibraryView:  # noqa: ARG002  its shards are not remote
+        """Return itself."""
+        return self
 
     # text
 
@@ -253,7 +255,7 @@ class FederatedView(LibraryView):
 
     def iter_chunk_texts(self, document_id: str) -> Iterator[list[ChunkText]]:
         """Yield a document's chunks' texts with their places, some hundred at a time."""
-        shard = self._owner(document_id)
+        shard = shard_of_document(self.shards, document_id)
         with shard.reading() as view:
             blocks = view.iter_chunk_texts(document_id)
         while True:
@@ -292,14 +294,14 @@ class FederatedView(LibraryView):
     ) -> Iterator[tuple[str, int, int, int | None, str | None]]:
         """Yield parts of documents with one page and section: (id, start, end, page, section)."""
         for shard in self.shards:
-            own = [row.id for row in shard.documents(document_ids)]
+            shard_document_ids = [row.id for row in shard.documents(document_ids)]
             with shard.reading() as view:
-                parts = list(view.placed_parts(own))
+                parts = list(view.placed_parts(shard_document_ids))
             yield from parts
 
     def chunk_ids_between(self, document_id: str, start: int, end: int) -> list[int]:
         """Return the ids of the chunks that have characters ``start:end`` of a document."""
-        shard = self._owner(document_id)
+        shard = shard_of_document(self.shards, document_id)
         with shard.reading() as view:
             return list(shard.numbered(view.chunk_ids_between(document_id, start, end)))
 
@@ -330,12 +332,7 @@ class FederatedView(LibraryView):
 
         A document that several have is counted in each.
         """
-        by_library = list(self._each(lambda view: view.stats()))
-        totals = dict(by_library[0])
-        for other in by_library[1:]:
-            totals |= {name: totals[name] + other[name] for name in _COUNTS}
-        size = totals["catalog_bytes"] + totals["segment_bytes"]
-        totals["bytes_per_token"] = size / totals["tokens"] if totals["tokens"] else None
+        totals = total_stats(self._each(lambda view: view.stats()))
         return totals | {"path": str(self.path)}
 
     def file_names(self) -> set[str]:
@@ -364,81 +361,9 @@ class FederatedView(LibraryView):
         """Return the value of the first library that has one."""
         return next((value for value in self._each(value_of) if value is not None), None)
 
-    def _owner(self, document_id: str) -> Shard:
-        """Return the shard that a document is read from; NotFound."""
-        for shard in self.shards:
-            if shard.documents([document_id]):
-                return shard
-        raise unknown_id(document_id)
-
     def _of(self, document_id: str, value_of: Callable[[LibraryView], Value]) -> Value:
-        with self._owner(document_id).reading() as view:
+        with shard_of_document(self.shards, document_id).reading() as view:
             return value_of(view)
-
-    def _restricted(
-        self, documents: Sequence[str] | None, *, partial: bool = False
-    ) -> Iterator[tuple[Shard, list[str] | None]]:
-        """Yield the shards that have some of the documents, with those, ``None`` for all."""
-        if not partial:
-            self._expect_known(documents)
-        for shard in self.shards:
-            own = shard.restricted(documents, partial=partial)
-            if own is None or own:
-                yield shard, own
-
-    def _expect_known(self, documents: Sequence[str] | None) -> None:
-        """Raise NotFound for a document that no library has, as one library does."""
-        known = {row.id for row in self.documents_by_id(documents or ())}
-        for document_id in documents or ():
-            if document_id not in known:
-                raise unknown_id(document_id)
-
-    def _by_shard(self, chunk_ids: Sequence[int]) -> list[tuple[Shard, list[int]]]:
-        """Return the shards that have chunks, with the ids that the chunks have there."""
-        shards = self.shards
-        firsts = [shard.first for shard in shards]
-        groups: dict[int, list[int]] = {} if chunk_ids else {0: []}
-        for chunk_id in chunk_ids:
-            number = max(bisect_left(firsts, chunk_id) - 1, 0)
-            groups.setdefault(number, []).append(chunk_id - firsts[number])
-        return [(shards[number], ids) for number, ids in sorted(groups.items())]
-
-    def _gathered(
-        self, chunk_ids: Sequence[int], read: Callable[[LibraryView, list[int]], Batch]
-    ) -> Batch:
-        """Read chunks of each library at once, and return them in the order asked for."""
-        import torch
-
-        batches: list[Batch] = []
-        order: list[int] = []
-        for shard, ids in self._by_shard(chunk_ids):
-            with shard.reading() as view:
-                batches.append(read(view, ids))
-            order += shard.numbered(ids)
-        if order == list(chunk_ids) and len(batches) == 1:
-            return batches[0]
-        places = {chunk_id: place for place, chunk_id in enumerate(order)}
-        index = torch.tensor([places[chunk_id] for chunk_id in chunk_ids], dtype=torch.long)
-        names = [field.name for field in fields(batches[0])]
-        joined = {name: torch.cat([getattr(b, name) for b in batches])[index] for name in names}
-        return type(batches[0])(**joined)
-
-    def _with_all_tags(self, rows: Sequence[DocumentRow]) -> list[DocumentRow]:
-        """Return rows with the tags that excluded documents have, as one library collects them."""
-        others: dict[str, set[str]] = {}
-        for shard in self.shards:
-            if not shard.excluded.ids:
-                continue
-            shared = shard.excluded.ids.intersection(row.id for row in rows)
-            with shard.reading() as view:
-                for row in view.documents_by_id(sorted(shared)):
-                    others.setdefault(row.id, set()).update(row.tags)
-        return [
-            row._replace(tags=checked_tags({*row.tags, *others[row.id]}))
-            if others.get(row.id)
-            else row
-            for row in rows
-        ]
 
     def _expected_home(self) -> LibraryView:
         if self._home is None:

@@ -14,6 +14,8 @@ from torch import Tensor
 
 from drt_engine.errors import CorruptStore
 from drt_engine.store.filesystem.library_folder import Folder
+from drt_engine.store.index.format import IndexRow
+from drt_engine.store.index.reader import InvertedFile, open_inverted_file
 from drt_engine.store.segments.format import Section, plan
 from drt_engine.store.segments.landmark_files import MappedLandmarkFile, map_landmark_file
 from drt_engine.store.segments.records import OpenRecords, landmark_bytes, open_records
@@ -24,7 +26,7 @@ MAX_OPEN = 256  # segment files
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
-SCAN_ROWS = 32_768  # what a part costs beside its landmarks no longer counts
+SCAN_ROWS = 131_072  # what a part costs beside its landmarks no longer counts
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
@@ -57,6 +59,7 @@ class SegmentReader:
         self._landmark_files: dict[str, _LandmarkFile] = {}
         self._copied: OrderedDict[str, Tensor] = OrderedDict()
         self._copied_bytes = 0
+        self._index: tuple[IndexRow, InvertedFile] | None = None
         self._guard = threading.RLock()
 
     def scan_landmark_file(
@@ -117,6 +120,21 @@ class SegmentReader:
     def tokens(self, places: Sequence[tuple[SegmentRow, int]]) -> TokenBatch:
         """Return verified tokens of chunks, given as (segment, index in it), in that order."""
         return TokenBatch(**self._gather(places, _TOKENS))
+
+    def landmarks(self, places: Sequence[tuple[SegmentRow, int]]) -> Tensor:
+        """Return verified landmarks [n, E] fp16 of chunks, given as (segment, index in it)."""
+        return self._gather(places, ("landmarks",))["landmarks"]
+
+    def index(self, row: IndexRow, fingerprint: str | None) -> InvertedFile:
+        """Return the approximate index, which stays open until there is another."""
+        with self._guard:
+            if self._index is None or self._index[0].name != row.name:
+                width = self._layout.landmark_size
+                file = open_inverted_file(
+                    self._folder, row, width=width, fingerprint=fingerprint or ""
+                )
+                self._index = (row, file)
+            return self._index[1]
 
     def _gather(
         self, places: Sequence[tuple[SegmentRow, int]], names: Sequence[str]

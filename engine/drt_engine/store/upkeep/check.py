@@ -27,6 +27,7 @@ from drt_engine.store.filesystem.library_folder import (
     Folder,
 )
 from drt_engine.store.identity import TextHash
+from drt_engine.store.index.upkeep import check_index
 from drt_engine.store.segments.format import (
     Section,
     chunk_fault,
@@ -63,6 +64,7 @@ def check_library(
         _check_documents(frozen),
         _check_segments(frozen, folder, layout, vocabulary),
         _check_landmark_files(frozen, folder, layout),
+        check_index(frozen, folder, layout),
         _check_sessions(frozen),
         _check_folder(frozen, folder),
     ):

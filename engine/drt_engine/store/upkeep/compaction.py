@@ -11,6 +11,7 @@ from drt_engine.errors import CorruptStore, LockTimeout
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_values import put_setting
 from drt_engine.store.filesystem.library_folder import Folder, file_errors
+from drt_engine.store.index.upkeep import drop_index
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader
 from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.segments.records import (
@@ -42,8 +43,10 @@ def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> No
 def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> None:
     """Delete the last bytes of removed documents: landmark files, orphans, catalogue, log.
 
-    Raises LockTimeout while a reader holds a snapshot; the next writer goes on then.
+    The approximate index, which repeats landmarks, goes as a whole. Raises LockTimeout while a
+    reader holds a snapshot; the next writer goes on then.
     """
+    drop_index(catalog, folder)
     if layout is not None:
         landmark_files = catalog.landmark_files()
         if any(landmark_file.live < landmark_file.chunks for landmark_file in landmark_files):

@@ -9,6 +9,7 @@ from drt_engine.results import Finding
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_values import document_checksum, update_document_checksum
 from drt_engine.store.filesystem.library_folder import Folder
+from drt_engine.store.index.upkeep import INDEX, drop_index
 from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.types import RecordLayout, SegmentRow
 
@@ -20,7 +21,8 @@ def repair_library(
 ) -> list[SegmentRow]:
     """Restore what needs no model; return the segments that must be read again.
 
-    Search index and landmark files are made again, leftovers deleted, damaged source maps dropped.
+    Search index and landmark files are made again, leftovers deleted, damaged source maps dropped,
+    and a damaged approximate index.
     """
     kinds = {finding.kind for finding in findings}
     if "search" in kinds:
@@ -29,6 +31,8 @@ def repair_library(
     for finding in findings:
         if finding.kind == "origins":
             _drop_map(catalog, finding.where)
+    if INDEX in kinds:
+        drop_index(catalog, folder)  # what is scanned without it is the same, and more
     folder.clear_orphans(catalog.file_names())
     damaged = [
         row

@@ -15,6 +15,7 @@ from drt_engine.train.tasks.passages import PassagesTask
 from drt_engine.train.tasks.passkey import PasskeyTask
 from drt_engine.train.tasks.questions import QuestionsTask
 from drt_engine.train.tasks.stream import StreamTask
+from drt_engine.train.tasks.summaries import SummariesTask
 
 # The order is that of the shares when a task is drawn: another order draws other tasks.
 TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
@@ -24,4 +25,5 @@ TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
     "passages": PassagesTask,
     "stream": StreamTask,
     "passkey": PasskeyTask,
+    "summaries": SummariesTask,
 }

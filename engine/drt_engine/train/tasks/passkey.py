@@ -56,11 +56,14 @@ class PasskeyTask(Task[PasskeyBatch]):
         )
 
     def _drawn_layout(self, rng: random.Random) -> PasskeyLayout:
-        """Return the layout of one context: of two hops for the configured share of them."""
-        if self.layout.hops == 1 or rng.random() < self.config.two_hops:
-            return self.layout
-        # Named, as all passkeys of a stage with two hops are.
-        return replace(self.layout, hops=1, noise=max(1, self.layout.noise))
+        """Return the layout of one context, of two hops or of links for their shares."""
+        layout = self.layout
+        if layout.hops == 2 and rng.random() >= self.config.two_hops:
+            # Named, as all passkeys of a stage with two hops are.
+            layout = replace(layout, hops=1, noise=max(1, layout.noise))
+        if layout.hops == 1 and self.config.links:
+            return replace(layout, links=rng.random() < self.config.links)
+        return layout
 
     def loss(
         self, model: LanguageModel, batch: PasskeyBatch, generator: torch.Generator | None

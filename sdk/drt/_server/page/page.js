@@ -3,6 +3,7 @@
 
 const element = (id) => document.getElementById(id);
 const token = { value: sessionStorage.getItem("token") || "" };
+const SVG = document.querySelector("template").content.firstElementChild.namespaceURI;
 let documents = [];
 const selected = new Set();
 let session = "";
@@ -71,9 +72,11 @@ function showDocuments() {
   const words = element("filter").value.toLowerCase();
   const named = (item) => `${item.title} ${item.source} ${(item.tags || []).join(" ")}`.toLowerCase();
   const shown = documents.filter((item) => named(item).includes(words));
+  const focused = document.activeElement?.id;
   element("documents").replaceChildren(...shown.slice(0, 500).map(documentRow));
+  if (focused) element(focused)?.focus(); // rows are made anew, and a keyboard stays where it was
   const chosen = selected.size ? `, asking ${selected.size} of them` : "";
-  element("count").textContent = `${shown.length} of ${documents.length} documents${chosen}`;
+  element("count").textContent = documents.length ? `${shown.length} of ${documents.length} documents${chosen}` : "No documents yet.";
 }
 
 function documentRow(item) {
@@ -81,6 +84,7 @@ function documentRow(item) {
   const label = make("label");
   const box = make("input");
   box.type = "checkbox";
+  box.id = `choose-${item.id}`;
   box.checked = selected.has(item.id);
   box.addEventListener("change", () => {
     if (box.checked) selected.add(item.id);
@@ -94,19 +98,23 @@ function documentRow(item) {
   if (item.tags?.length) left.append(make("p", item.tags.join(", "), "tags"));
   const button = make("button", "Remove");
   button.type = "button";
+  button.id = `remove-${item.id}`;
   button.setAttribute("aria-label", `Remove ${item.title || item.source}`);
   button.addEventListener("click", () => {
     if (button.textContent === "Remove") {
       button.textContent = "Really remove?";
+      button.setAttribute("aria-label", `Really remove ${item.title || item.source}?`);
       return;
     }
     attempt(async () => {
       await call(`v1/documents/${encodeURIComponent(item.id)}`, { method: "DELETE" });
       await loadDocuments();
+      element("filter").focus();
     });
   });
   const tags = make("button", "Tags");
   tags.type = "button";
+  tags.id = `tags-${item.id}`;
   tags.setAttribute("aria-label", `Change the tags of ${item.title || item.source}`);
   tags.addEventListener("click", () => {
     left.append(tagForm(item));
@@ -138,6 +146,7 @@ function tagForm(item) {
       const path = `v1/documents/${encodeURIComponent(item.id)}`;
       await call(path, { method: "PATCH", body: JSON.stringify(body) });
       await loadDocuments();
+      element(`tags-${item.id}`)?.focus();
     });
   });
   return form;
@@ -186,13 +195,14 @@ async function ask(question) {
   const state = make("p", "Reading ...", "state");
   turn.append(make("p", question, "asked"), state);
   element("turns").append(turn);
+  element("empty").hidden = true;
   turn.scrollIntoView({ block: "nearest" });
   const body = { question, session };
   if (selected.size) body.documents = [...selected];
   if (element("writer").checked) body.writer = true;
   try {
     const answer = await json("v1/ask", { method: "POST", body: JSON.stringify(body) });
-    turn.replaceChildren(...turnNodes(answer));
+    turn.replaceChildren(...turnNodes(answer, body.documents));
   } catch (error) {
     state.textContent = error.message;
   }
@@ -200,7 +210,7 @@ async function ask(question) {
   turn.scrollIntoView({ block: "nearest" });
 }
 
-function turnNodes(answer) {
+function turnNodes(answer, asked) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
   const summary = answer.mode === "summary";
   const state = summary ? "Summary, by sentences of the document:"
@@ -211,7 +221,72 @@ function turnNodes(answer) {
     make("p", state, "state"),
     ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
     ...answer.citations.map(citationNode),
+    ...(summary ? [] : [mapNode(answer.question, asked)]),
   ];
+}
+
+// Where an answer was looked for: the landmark scores along each document, and what was retrieved.
+function mapNode(question, asked) {
+  const details = make("details");
+  const state = make("p", "Reading ...", "state");
+  details.append(make("summary", "Where it was found"), state);
+  let begun = false;
+  details.addEventListener("toggle", async () => {
+    if (!details.open || begun) return;
+    begun = true;
+    try {
+      const body = JSON.stringify({ question, ...(asked ? { documents: asked } : {}) });
+      state.replaceWith(...mapNodes(await json("v1/trace", { method: "POST", body })));
+    } catch (error) {
+      state.textContent = error.message;
+      begun = false;
+    }
+  });
+  return details;
+}
+
+function mapNodes(trace) {
+  const best = new Map();
+  for (const entry of trace.groups.flatMap((group) => group.entries)) {
+    if (entry.probability > (best.get(entry.handle)?.probability ?? -1)) best.set(entry.handle, entry);
+  }
+  const entries = [...best.values()].sort((a, b) => b.probability - a.probability);
+  const strips = trace.documents.flatMap((item) => [
+    make("p", item.title || item.source, "place"),
+    stripNode(item, entries.filter((entry) => entry.document === item.id)),
+  ]);
+  const list = make("ul");
+  for (const entry of entries.slice(0, 8)) {
+    const button = make("button", `${Math.round(100 * entry.probability)}%: ${entry.text.trim().slice(0, 90)} ...`, "citation");
+    button.type = "button";
+    button.append(make("span", place({ line: null, ...entry }), "place"));
+    button.addEventListener("click", () => attempt(() => open(entry.handle, button)));
+    const row = make("li");
+    row.append(button);
+    list.append(row);
+  }
+  return [...strips, make("p", "Retrieved passages, with the weight that each was read with:", "state"), list];
+}
+
+function stripNode(item, entries) {
+  const strip = make("div", undefined, "strip");
+  strip.setAttribute("aria-hidden", "true"); // the list below says the same
+  const [low, high] = [Math.min(...item.heat), Math.max(...item.heat)];
+  const heights = item.heat.map((value, at) => `L${at} ${40 - (36 * (value - low)) / (high - low || 1)}`);
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${Math.max(1, item.heat.length - 1)} 42`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  const path = document.createElementNS(svg.namespaceURI, "path");
+  path.setAttribute("d", `M0 42 ${heights.join(" ")} L${item.heat.length - 1} 42 Z`);
+  svg.append(path);
+  strip.append(svg);
+  for (const entry of entries) {
+    const light = make("span");
+    light.style.left = `${(100 * entry.start) / Math.max(1, item.characters)}%`;
+    light.style.opacity = 0.25 + 0.75 * entry.probability;
+    strip.append(light);
+  }
+  return strip;
 }
 
 // What a language model wrote: sentences without support are marked, and its sources are drt's own.
@@ -269,7 +344,8 @@ async function open(handle, button = null) {
   element("viewer-title").textContent = passage.title;
   element("viewer-place").textContent = place(passage, false);
   const mark = make("mark", passage.quote);
-  element("viewer-text").replaceChildren(passage.before, mark, passage.after);
+  const tidy = passage.source.toLowerCase().endsWith(".pdf") ? joined : (text) => text;
+  element("viewer-text").replaceChildren(tidy(passage.before), mark, tidy(passage.after));
   element("spot").style.left = `${(97 * passage.start) / Math.max(1, info.characters)}%`;
   element("viewer").hidden = false;
   document.querySelector(".columns").classList.add("open");
@@ -277,6 +353,9 @@ async function open(handle, button = null) {
   const text = element("viewer-text");
   text.scrollTop = mark.offsetTop - text.offsetTop - text.clientHeight / 3;
 }
+
+// A PDF's lines end where its column does: a paragraph's are shown as one.
+const joined = (text) => text.replace(/([^\n]{30,})\n(?=[a-z(,;])/g, "$1 ");
 
 function close() {
   element("viewer").hidden = true;
@@ -300,6 +379,7 @@ async function loadSessions() {
 async function openSession(name) {
   session = name;
   const turns = name ? (await json(`v1/sessions/${encodeURIComponent(name)}`)).turns : [];
+  element("empty").hidden = turns.length > 0;
   element("turns").replaceChildren(...turns.map((turn) => {
     const row = make("li");
     row.append(...turnNodes(turn));

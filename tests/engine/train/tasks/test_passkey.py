@@ -17,10 +17,11 @@ from drt_engine.train.tasks.passkey import PasskeyTask
 from tests.engine.model.factories import full, make_model, tiny
 
 MODEL = tiny(vocab=32)
+STAGES = Path(__file__).parents[4] / "examples" / "paper" / "passkey"
 
 
 def make_task(**options: object) -> PasskeyTask:
-    section = PasskeyConfig(share=1.0, symbols=32, chunks=(8,), batch=4, **options)  # type: ignore[arg-type]
+    section = PasskeyConfig(share=1.0, symbols=32, chunks=(8,), batch=8, **options)  # type: ignore[arg-type]
     setup = TaskSetup(TrainConfig(passkey=section), MODEL, symbol_tokenizer(32))
     return PasskeyTask(setup)
 
@@ -47,6 +48,14 @@ def test_a_share_of_the_contexts_has_two_hops_and_all_have_names() -> None:
     links = (batch.chunks == LINK).flatten(1).any(dim=1)
     assert 0 < int(links.sum()) < len(links)
     assert ((batch.chunks == KEY).flatten(1).sum(dim=1) >= 2).all()
+
+
+def test_a_share_of_the_contexts_of_one_hop_asks_for_links() -> None:
+    batch = make_task(two_hops=0.5, links=0.5, noise=1, answer=1).draw(random.Random(3))
+    asked = [(row == LINK).any().item() for row in batch.chunks[:, -1]]
+    hops = [(row == KEY).any().item() and (row == LINK).any().item() for row in batch.chunks]
+    assert any(asked) and any(hops)
+    assert not any(link and two for link, two in zip(asked, hops, strict=True))
 
 
 def test_a_run_needs_no_tokenizer(tmp_path: Path) -> None:
@@ -77,3 +86,16 @@ def test_the_same_seed_draws_the_same_batch() -> None:
     task = make_task(noise=1)
     one, two = (task.draw(random.Random("1/2/0")).chunks for _ in range(2))
     assert torch.equal(one, two)
+
+
+@pytest.mark.slow
+def test_the_stages_of_the_shipped_model_give_the_same_bytes_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models = []
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)  # the stages name each other below the current folder
+        folder = train(STAGES, ["optim.steps=3", "passkey.batch=2"])
+        models.append((folder / "model" / "model.safetensors").read_bytes())
+    assert models[0] == models[1]

@@ -1,0 +1,282 @@
+"""Which rows of a table a question is about: "open invoices", "taller than 20 m", "in May".
+
+A value of a cell that the question has word for word restricts its column, a number behind "more
+than" or "before" the column that is compared. Knows nothing of models and libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+
+from drt_engine.answer.tables.dimensions import Degree, degrees_of
+from drt_engine.answer.tables.values import Table, comparable, truth_of
+from drt_engine.answer.tables.wording import (
+    Similarity,
+    best_column_name,
+    name_similarity,
+    same_word,
+    table_words,
+)
+from drt_engine.text.table_rows import Cell, TableRow
+from drt_engine.text.words import STOP_WORDS, word_set
+
+_LEAST = 0.7  # similarity of a word to the name of the column that it means
+_LONGEST_VALUE = 8  # words; longer cells are prose
+_SHORT = 2  # letters; such a value has to be written as in the cell
+_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W_]+")
+_NUMBER = re.compile(r"\d[\d.,:]*")
+_ABOVE = word_set("over above exceeding after since")
+_BELOW = word_set("under below before until")
+_DATED = word_set("before after since until")
+_DATES = Degree(True, False, degrees_of(["later"])[0][0].columns | word_set("age"))
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of a question: ``word`` in lower case, as it is ``written``."""
+
+    word: str
+    written: str
+
+
+@dataclass
+class Scope:
+    """The rows that a question is about.
+
+    ``values`` are the values asked for by column; ``tests`` restrict columns by a comparison;
+    ``taken`` are the numbers of the question's tokens that say so.
+    """
+
+    values: dict[str, set[str]] = field(default_factory=dict)
+    tests: dict[str, Callable[[float], bool]] = field(default_factory=dict)
+    taken: set[int] = field(default_factory=set)
+    is_clear: bool = True
+
+    def __bool__(self) -> bool:
+        return bool(self.values or self.tests)
+
+    def has(self, row: TableRow) -> bool:
+        """Return whether a row is one of them."""
+        cells = {cell.column: cell.text for cell in row.cells}
+        return all(cells.get(name, "") in texts for name, texts in self.values.items()) and all(
+            name in cells and test(comparable(cells[name])) for name, test in self.tests.items()
+        )
+
+
+def tokens_of(question: str) -> list[Token]:
+    """Return the words and numbers of a question in order."""
+    text = re.sub(r"['\u2019]s\b", "", question)
+    return [Token(match[0].lower(), match[0]) for match in _WORD.finditer(text)]
+
+
+def scope_of(tokens: Sequence[Token], table: Table, similarity: Similarity) -> Scope:
+    """Return the rows that a question restricts itself to; unclear where a word fits two columns.
+
+    Without any restriction the scope is false, and has every row.
+    """
+    scope = Scope()
+    _compare(tokens, table, scope, similarity)
+    _match_values(tokens, table, scope)
+    _match_names(tokens, table, scope)
+    _match_truths(tokens, table, scope)
+    return scope
+
+
+def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
+    """Restrict columns to the values that the question has word for word, the longest first."""
+    question_words = [token.word for token in tokens]
+    first_words = {stem_key(word) for word in question_words}
+    matches: dict[tuple[int, int], list[tuple[str, str]]] = {}
+    for name, cells in table.columns.items():
+        for value in {cell.text for cell, _ in cells}:
+            value_words = _WORD.findall(value.lower())
+            if not 0 < len(value_words) <= _LONGEST_VALUE:
+                continue
+            if stem_key(value_words[0]) not in first_words or truth_of(value) is not None:
+                continue
+            span = _phrase(tokens, value_words, value)
+            if span and _may_mean(tokens, span, value, name=name, table=table):
+                matches.setdefault(span, []).append((name, value))
+    for span in sorted(matches, key=lambda span: span[0] - span[1]):
+        places = set(range(*span))
+        if places & scope.taken:
+            continue
+        fitting = matches[span]
+        names = {name for name, _ in fitting}
+        if len(names) > 1:
+            named = {name for name in names if _is_named(tokens, name, places)}
+            names = named or names & {table.name_column}
+        if len(names) != 1:
+            scope.is_clear = False
+            continue
+        (name,) = names
+        scope.values.setdefault(name, set()).update(v for n, v in fitting if n == name)
+        scope.taken |= places
+
+
+def stem_key(word: str) -> str:
+    """Return what words that may be the same begin with."""
+    return word[:3]
+
+
+def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[int, int] | None:
+    """Return where some words are in the question, one behind the other; None if nowhere."""
+    for at in range(len(tokens) - len(words) + 1):
+        part = tokens[at : at + len(words)]
+        if not all(same_word(t.word, w) for t, w in zip(part, words, strict=True)):
+            continue
+        letters = value.strip()
+        is_short = len(letters) <= _SHORT or (len(words) == 1 and words[0] in STOP_WORDS)
+        if is_short and not letters.isdigit() and (at == 0 or part[0].written != letters):
+            continue
+        return at, at + len(words)
+    return None
+
+
+def _may_mean(
+    tokens: Sequence[Token], span: tuple[int, int], value: str, *, name: str, table: Table
+) -> bool:
+    """Return whether words are a value: a number has to be a row's name or beside its column's."""
+    if not _NUMBER.fullmatch(value.strip()) or name == next(iter(table.columns)):
+        return True
+    return _is_named(tokens, name, set(range(*span)))
+
+
+def _is_named(tokens: Sequence[Token], name: str, places: Collection[int]) -> bool:
+    return any(
+        same_word(token.word, word)
+        for number, token in enumerate(tokens)
+        if number not in places
+        for word in table_words(name)
+    )
+
+
+def _match_names(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
+    """Restrict the column in which a capitalised word is part of one value alone."""
+    for number, token in enumerate(tokens):
+        if number == 0 or number in scope.taken or not token.written[0].isupper():
+            continue
+        if token.word in STOP_WORDS:
+            continue
+        hits = {
+            (name, cell.text)
+            for name, cells in table.columns.items()
+            for cell, _ in cells
+            if token.word in table_words(cell.text)
+        }
+        if len(hits) == 1:
+            ((name, value),) = hits
+            scope.values.setdefault(name, set()).add(value)
+            scope.taken.add(number)
+
+
+def _match_truths(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
+    """Restrict columns of yes and no that the question names: "huts with a winter room"."""
+    for name in table.boolean:
+        places = [
+            next((n for n, token in enumerate(tokens) if same_word(token.word, word)), None)
+            for word in table_words(name)
+        ]
+        if not places or None in places:
+            continue
+        numbers = {place for place in places if place is not None}
+        before = {token.word for token in tokens[max(0, min(numbers) - 3) : min(numbers)]}
+        is_true = not before & {"no", "not", "without", "lack", "lacks", "t"}
+        cells = table.columns[name]
+        scope.values[name] = {cell.text for cell, _ in cells if truth_of(cell.text) is is_true}
+        scope.taken |= numbers
+
+
+@dataclass(frozen=True)
+class _Limit:
+    """A number to compare with, from the tokens ``places``; ``degree`` tells of what, if known."""
+
+    places: set[int]
+    number: float
+    is_above: bool
+    is_included: bool
+    degrees: tuple[Degree, ...]
+
+
+def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Similarity) -> None:
+    limit = _limit(tokens)
+    if limit is None:
+        return
+    words = [
+        token.word
+        for number, token in enumerate(tokens)
+        if number not in limit.places and token.word not in STOP_WORDS
+    ]
+    name = _compared_column(limit, words, table, similarity)
+    if name is None:
+        scope.is_clear = False
+        return
+    number, is_above, is_included = limit.number, limit.is_above, limit.is_included
+    is_year = all(len(cell.text) == 10 for cell, _ in table.columns[name]) and number < 10_000
+    if is_year:  # a year against dates, which are compared as the number of their digits
+        number = number * 10_000 + (1231 if is_above != is_included else 0)
+
+    def test(value: float) -> bool:
+        above = value > number if is_above else value < number
+        return above or (is_included and value == number)
+
+    scope.tests[name] = test
+    scope.taken |= limit.places
+
+
+def _limit(tokens: Sequence[Token]) -> _Limit | None:
+    """Return the limit that a question gives: "more than 20", "at least 5", "before 1950"."""
+    words = [token.word for token in tokens]
+    for at, word in enumerate(words):
+        if not _NUMBER.fullmatch(word):
+            continue
+        number = comparable(word)
+        before = words[max(0, at - 3) : at]
+        after = words[at + 1 : at + 3]
+        if before[-2:] in (["at", "least"], ["at", "most"]):
+            return _Limit({at - 2, at - 1, at}, number, before[-1] == "least", True, ())
+        if after in (["or", "more"], ["or", "less"], ["or", "fewer"]):
+            return _Limit({at, at + 1, at + 2}, number, after[1] == "more", True, ())
+        if before[-1:] == ["than"]:
+            degrees, degree_words = degrees_of(before[:-1])
+            if degrees:
+                places = {n for n in range(max(0, at - 3), at) if words[n] in degree_words}
+                return _Limit(
+                    places | {at - 1, at}, number, degrees[0].is_much, False, tuple(degrees)
+                )
+        if before[-1:] and before[-1] in _ABOVE | _BELOW:
+            is_above, is_dated = before[-1] in _ABOVE, before[-1] in _DATED
+            included = before[-1] in ("since", "until")
+            degrees = [_DATES._replace(is_much=is_above)] if is_dated else []
+            return _Limit({at - 1, at}, number, is_above, included, tuple(degrees))
+    return None
+
+
+def _compared_column(
+    limit: _Limit, words: Sequence[str], table: Table, similarity: Similarity
+) -> str | None:
+    """Return the column that a limit is for: named by the question, or by what is compared."""
+    names = [
+        name
+        for name in table.ordered
+        if any(name_similarity(word, name, similarity) >= _LEAST for word in words)
+    ]
+    if len(names) > 1:
+        fitting = [
+            word
+            for word in words
+            if any(name_similarity(word, name, similarity) >= _LEAST for name in names)
+        ]
+        best = best_column_name(fitting, names, similarity)
+        names = [best] if best else names
+    if not names:
+        dimension = frozenset().union(*(d.columns | d.opposites for d in limit.degrees))
+        names = [name for name in table.ordered if dimension & set(table_words(name))]
+    return names[0] if len(names) == 1 else None
+
+
+def cells_in(scope: Scope, table: Table, name: str) -> list[tuple[Cell, TableRow]]:
+    """Return the cells of a column in the rows of a scope."""
+    return [(cell, row) for cell, row in table.columns[name] if scope.has(row)]

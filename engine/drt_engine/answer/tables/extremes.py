@@ -1,0 +1,243 @@
+"""Rows by the order of a column: the highest, the three cheapest, which of two, who came third.
+
+Knows nothing of models and libraries.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+
+from drt_engine.answer.tables.conditions import cells_in
+from drt_engine.answer.tables.dimensions import Degree, degrees_of
+from drt_engine.answer.tables.table_question import (
+    LEAST,
+    NUMBERS,
+    ORDINALS,
+    UNITS,
+    TableQuestion,
+    TableTotal,
+    cell_of,
+    joined,
+    name_cell,
+    rows_of,
+    written,
+)
+from drt_engine.answer.tables.values import Table, comparable, is_amount
+from drt_engine.answer.tables.wording import (
+    Similarity,
+    best_column_name,
+    column_score,
+    name_similarity,
+    name_words,
+    same_word,
+    stem,
+    table_words,
+)
+from drt_engine.text.table_rows import TableRow
+from drt_engine.text.words import STOP_WORDS, word_set
+
+_MOST_ROWS = 10  # "the three highest": more than that is the table itself
+_OR = re.compile(r"(?i),? or ")
+_RANK_NAMES = word_set("rank ranking place position placing standing pos")
+
+
+def compare(question: str, table: Table, similarity: Similarity) -> TableTotal | None:
+    """Return the row of two that has more, or less, of a column; None where it is not clear.
+
+    "Which had more claims, Acorn or Delta?" Its cells are the compared ones, the winner's first.
+    """
+    options = _two_options(question)
+    if options is None:
+        return None
+    before, *option_names = options
+    degrees, degree_words = degrees_of(table_words(before))
+    rows_named = [_row_named(name, table.rows) for name in option_names]
+    pair = [row for row in rows_named if row is not None]
+    if not degrees or len(pair) < 2 or pair[0] is pair[1]:
+        return None
+    asked = [
+        word for word in table_words(before) if word not in STOP_WORDS and word not in degree_words
+    ]
+    column = _column_of(degrees, asked, table, similarity)
+    if column is None:
+        return None
+    name, is_much = column
+    cells = [next((cell for cell in row.cells if cell.column == name), None) for row in pair]
+    compared = [cell for cell in cells if cell is not None]
+    values = [comparable(cell.text) for cell in compared]
+    if len(values) < 2 or any(map(math.isnan, values)) or values[0] == values[1]:
+        return None
+    winner = 0 if (values[0] > values[1]) == is_much else 1
+    answer = name_cell(pair[winner], table)
+    return TableTotal(answer.text, (answer, compared[winner], compared[1 - winner]))
+
+
+def _two_options(question: str) -> tuple[str, str, str] | None:
+    """Return what is before two options of a question, and both; None where it has none.
+
+    By the last "or" alone: one expression for all of it takes the cube of the question's length.
+    """
+    text = " ".join(question.split()).removesuffix("?").rstrip()
+    *_, last = [None, *_OR.finditer(text)]
+    if last is None:
+        return None
+    first_at = max(text.rfind(mark, 0, last.start()) for mark in " ,:") + 1
+    before, first, second = text[:first_at], text[first_at : last.start()], text[last.end() :]
+    if not before or not first or not second or set(second) & set(",:?"):
+        return None
+    return before, first, second
+
+
+def extreme(asked: TableQuestion) -> TableTotal | None:
+    """Return the rows with the highest or lowest values; None for a tie."""
+    table, nouns = asked.table, asked.nouns
+    words = [
+        word
+        for word in asked.words
+        if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
+        or any(same_word(word, n) for name in table.ordered for n in name_words(name))
+    ]
+    found = _column_of(asked.degrees, words, table, asked.similarity)
+    if found is None:
+        return None
+    name, is_much = found
+    cells = [(comparable(cell.text), cell, row) for cell, row in cells_in(asked.scope, table, name)]
+    cells = [entry for entry in cells if not math.isnan(entry[0])]
+    cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
+    count = _how_many(asked)
+    if not cells or count > min(_MOST_ROWS, len(cells)):
+        return None
+    if len(cells) > count and cells[count - 1][0] == cells[count][0]:
+        return None
+    best = cells[:count]
+    if count == 1 and not nouns and re.match(r"(?i)\W*(?:what|how)\b", asked.question):
+        return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
+    column = asked.answer_column
+    names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
+    basis = [
+        cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
+    ]
+    return TableTotal(joined(names), tuple(basis))
+
+
+def _column_of(
+    degrees: Sequence[Degree], words: Sequence[str], table: Table, similarity: Similarity
+) -> tuple[str, bool] | None:
+    """Return the column that a comparison is about, and whether its high values are wanted.
+
+    Words of the question decide, with those of the degree where they fit several; without any, the
+    dimension that the degree is of.
+    """
+    if words:
+        fitting = [word for word in words if not _is_unit(word, table)] or list(words)
+        names = [n for n in table.ordered if n != table.name_column] or list(table.ordered)
+        name = best_column_name(fitting, names, similarity)
+        if name is None and degrees:
+            extreme = "highest" if degrees[0].is_much else "lowest"
+            name = best_column_name([extreme, *fitting], names, similarity)
+        if name is not None and column_score(fitting, name, similarity) >= LEAST:
+            return _direction(name, degrees)
+    candidates: dict[str, bool] = {}
+    for degree in degrees:
+        for name in table.ordered:
+            parts = set(name_words(name))
+            if parts & degree.columns:
+                candidates.setdefault(name, degree.is_much)
+            elif parts & degree.opposites:
+                candidates.setdefault(name, not degree.is_much)
+    if len(candidates) != 1 or words:
+        return None
+    return next(iter(candidates.items()))
+
+
+def _is_unit(word: str, table: Table) -> bool:
+    """Return whether a word is a unit, and of no column's name itself."""
+    return word in UNITS and not any(word in name_words(name) for name in table.columns)
+
+
+def _direction(name: str, degrees: Sequence[Degree]) -> tuple[str, bool] | None:
+    """Return a column with whether its high values are wanted; None where that cannot be told."""
+    parts = set(name_words(name))
+    for degree in degrees:
+        if parts & degree.columns or not degree.columns:
+            return name, degree.is_much
+        if parts & degree.opposites:
+            return name, not degree.is_much
+    return None
+
+
+def _how_many(asked: TableQuestion) -> int:
+    """Return how many rows a superlative asks for: "the three highest", "top 5"."""
+    for number, token in enumerate(asked.tokens):
+        if number in asked.scope.taken:
+            continue
+        if token.word in NUMBERS and token.word != "one":
+            return NUMBERS[token.word]
+        if token.word.isdigit():
+            return int(token.word)
+    return 1
+
+
+def difference(asked: TableQuestion) -> TableTotal | None:
+    """Return how much more one row has than another, both named in the question."""
+    table = asked.table
+    keys = [name for name, texts in asked.scope.values.items() if len(texts) == 2]
+    is_difference = bool(re.search(r"(?i)\bdifference\b", asked.question))
+    if len(keys) != 1 or not (asked.degrees or is_difference):
+        return None
+    rows = rows_of(asked)
+    if len(rows) != 2:
+        return None
+    degrees = list(asked.degrees) or [Degree(True, False)]
+    found = _column_of(degrees, asked.words, table, asked.similarity)
+    cells = [] if found is None else [cell_of(row, found[0]) for row in rows]
+    compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
+    if len(compared) != 2:
+        return None
+    values = [comparable(cell.text) for cell in compared]
+    return TableTotal(written(abs(values[0] - values[1])), tuple(compared))
+
+
+def ranked(asked: TableQuestion) -> TableTotal | None:
+    """Return the row of a place in a ranking: "Who came third?", "Who won?"."""
+    table = asked.table
+    column = next((n for n in table.columns if set(name_words(n)) & _RANK_NAMES), None)
+    if column is None or asked.degrees or asked.words and not asked.nouns:
+        return None
+    asked_words = {token.word for token in asked.tokens}
+    ordinals = [ORDINALS[word] for word in asked_words if word in ORDINALS]
+    place = ordinals[0] if len(ordinals) == 1 else None
+    if place is None and asked_words & {"won", "winner"}:
+        place = 1
+    cells = cells_in(asked.scope, table, column)
+    if asked.scope.values and "last" not in asked_words:
+        return None  # the first of some of the rows is not the first of all
+    if "last" in asked_words and cells:
+        place = int(max(comparable(cell.text) for cell, _ in cells))
+    hits = [
+        (cell, row) for cell, row in cells if place is not None and comparable(cell.text) == place
+    ]
+    if len(hits) != 1:
+        return None
+    name = next((n for n in asked.nouns if n != column), table.name_column)
+    answer = cell_of(hits[0][1], name)
+    return None if answer is None else TableTotal(answer.text, (answer, hits[0][0]))
+
+
+def _row_named(words: str, rows: Sequence[TableRow]) -> TableRow | None:
+    """Return the one row whose name has all of some words; None without or with several."""
+    asked = table_words(words)
+    stems = {stem(word) for word in asked if word not in STOP_WORDS} or set(asked[-1:])
+    for column in range(2):  # behind a rank or a number, the second names the row
+        named = [
+            row
+            for row in rows
+            if len(row.cells) > column
+            and stems
+            and stems <= {stem(word) for word in table_words(row.cells[column].text)}
+        ]
+        if len(named) == 1:
+            return named[0]
+    return None

@@ -1,0 +1,178 @@
+"""A question of a table with the roles of its words: columns, values, degrees, and asking.
+
+Where a word has no role, the question says more than the table can. Knows nothing of models and
+libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from drt_engine.answer.tables.conditions import Scope, Token, scope_of, tokens_of
+from drt_engine.answer.tables.dimensions import Degree, degrees_of
+from drt_engine.answer.tables.values import Table
+from drt_engine.answer.tables.wording import (
+    Similarity,
+    name_similarity,
+    name_words,
+    same_word,
+    table_words,
+)
+from drt_engine.text.table_rows import Cell, TableRow
+from drt_engine.text.words import STOP_WORDS, word_set
+
+LEAST = 0.7  # similarity of a word to a column's name
+SUM = re.compile(r"(?i)\b(?:sum|total|altogether|combined|in all)\b")
+MEAN = re.compile(r"(?i)\b(?:average|mean|avg)\b")
+_WHICH = re.compile(
+    r"(?i)\W*(?:in |at |to |for )?(?:which|what)\s+(?P<nouns>.*?)\s+"
+    r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
+)
+_COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_RANKS = (
+    *("first", "second", "third", "fourth", "fifth"),
+    *("sixth", "seventh", "eighth", "ninth", "tenth"),
+)
+NUMBERS = {word: number for number, word in enumerate(_COUNTED, 1)}
+ORDINALS = {word: number for number, word in enumerate(_RANKS, 1)}
+# Words of asking, light verbs and units, which restrict nothing.
+_ASKING = word_set(
+    """
+    how many much number count total sum average mean avg altogether combined overall all list
+    listed table file data rows row entries entry records record lines items what which had has
+    have name names show tell give different distinct every per each still difference got get
+    gets come comes came take takes took go goes going run runs serve serves cost costs make
+    makes use used leave leaves fall fell year whole according based belong belongs exist
+    currently ones one
+    """
+)
+UNITS = word_set(
+    """
+    m km cm mm metre metres meter meters kilometre kilometres kilometer kilometers miles mile feet
+    foot inch inches kg kilo kilos kilogram kilograms gram grams tons tonnes ton litres liters hour
+    hours minute minutes second seconds day days week weeks month months years euro euros eur
+    dollar dollars usd pound pounds gbp percent degree degrees celsius fahrenheit million billion
+    points
+    """
+)
+
+
+@dataclass(frozen=True)
+class TableTotal:
+    """The text of an answer over several rows, and the cells that it rests on."""
+
+    text: str
+    cells: tuple[Cell, ...]
+
+
+def joined(cells: Sequence[Cell]) -> str:
+    """Return the texts of cells as one."""
+    separator = "; " if any("," in cell.text for cell in cells) else ", "
+    return separator.join(cell.text for cell in cells)
+
+
+def written(number: float) -> str:
+    """Return a number as an answer has it: 2235, 15.8."""
+    return f"{number:,.10g}".replace(",", "")
+
+
+@dataclass(frozen=True)
+class TableQuestion:
+    """A question of a table: its scope, and the words that the scope does not take.
+
+    ``words`` are of columns, without those of ``degrees``; ``numbers`` are the places of tokens
+    that say how many are wanted.
+    """
+
+    question: str
+    tokens: tuple[Token, ...]
+    table: Table
+    scope: Scope
+    words: tuple[str, ...]
+    degrees: tuple[Degree, ...]
+    similarity: Similarity
+
+    @property
+    def is_superlative(self) -> bool:
+        return any(degree.is_superlative for degree in self.degrees)
+
+    @property
+    def nouns(self) -> list[str]:
+        """The columns of text or keys that the words name, in the order of the words."""
+        table = self.table
+        columns = [n for n in table.columns if n not in table.ordered or n == table.name_column]
+        columns = list(dict.fromkeys([*columns, next(iter(table.columns))]))
+        named = []
+        for word in self.words:
+            scores = [(name_similarity(word, name, self.similarity), name) for name in columns]
+            best = max(scores, key=lambda pair: pair[0])
+            amount = max(
+                (name_similarity(word, name, self.similarity) for name in table.ordered), default=0
+            )
+            if best[0] >= LEAST and best[0] >= amount and best[1] not in named:
+                named.append(best[1])
+        return named
+
+    @property
+    def answer_column(self) -> str:
+        """The column of what is asked for: "which street tree" is answered by trees."""
+        nouns = self.nouns
+        match = _WHICH.match(self.question)
+        for word in reversed(table_words(match["nouns"]) if match else []):
+            for name in nouns:
+                if word in self.words and name_similarity(word, name, self.similarity) >= LEAST:
+                    return name
+        return nouns[0] if nouns else self.table.name_column
+
+
+def parse(
+    question: str, table: Table, similarity: Similarity, context: Collection[str]
+) -> TableQuestion | None:
+    """Return a question with the roles of its words; None where a word has none."""
+    tokens = tokens_of(question)
+    scope = scope_of(tokens, table, similarity)
+    if not scope.is_clear:
+        return None
+    free = [token.word for number, token in enumerate(tokens) if number not in scope.taken]
+    column_words = {word for name in table.columns for word in name_words(name)}
+    degrees, degree_words = degrees_of(free, column_words)
+    free = [word for word in free if word not in degree_words]
+    content = [word for word in free if word not in STOP_WORDS]
+    ranks = ORDINALS.keys() | NUMBERS.keys() | {"won", "last", "winner", "finished", "top"}
+    words: list[str] = []
+    for word in content:
+        is_column = any(name_similarity(word, n, similarity) >= LEAST for n in table.columns)
+        if is_column:
+            words.append(word)
+        elif not (
+            word in _ASKING
+            or word in UNITS
+            or word in ranks
+            or word.isdigit()
+            or any(same_word(word, known) for known in context)
+        ):
+            return None
+    # "mean" asks for a mean, unless the table has a column of that name.
+    for pattern in (SUM, MEAN):
+        if pattern.search(question):
+            words = [word for word in words if not pattern.fullmatch(word)]
+    return TableQuestion(
+        question, tuple(tokens), table, scope, tuple(words), tuple(degrees), similarity
+    )
+
+
+def rows_of(asked: TableQuestion) -> list[TableRow]:
+    """Return the rows that a question is about."""
+    return [row for row in asked.table.rows if asked.scope.has(row)]
+
+
+def cell_of(row: TableRow, column: str) -> Cell | None:
+    """Return the cell of a column, None where it is empty."""
+    return next((cell for cell in row.cells if cell.column == column), None)
+
+
+def name_cell(row: TableRow, table: Table) -> Cell:
+    """Return the cell that names a row."""
+    return cell_of(row, table.name_column) or row.cells[0]

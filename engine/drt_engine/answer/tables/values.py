@@ -1,0 +1,126 @@
+"""The number that a cell holds, and the columns of a table whose cells can be compared.
+
+Knows text alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from drt_engine.text.table_rows import Cell, TableRow
+
+_NUMBER = re.compile(r"[-+\u2212]?(?:\d[\d,]*)?\.?\d+")
+# What may stand around the number of a cell: a currency, a unit, a mark of approximation.
+_BEFORE = re.compile(r"\W*(?:[A-Za-z]{1,3}(?:[$\u20ac\u00a3]|\s)\s*)?")
+_AFTER = re.compile(r"\W*(?:[A-Za-z\u00b5]{1,8}[\u00b2\u00b3./]?[A-Za-z]{0,3})?\W*")
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+_TRUE, _FALSE = frozenset({"yes", "true", "y", "x"}), frozenset({"no", "false", "n", "-", "\u2013"})
+_FILLED = 0.8  # of a column's cells that are numbers, for a column of numbers
+
+
+def number_of(text: str) -> float:
+    """Return the number in a cell, ``nan`` where there is none: "$1,234.5" is 1234.5."""
+    match = _NUMBER.search(text)
+    return float(match[0].replace(",", "").replace("\u2212", "-")) if match else math.nan
+
+
+def comparable(text: str) -> float:
+    """Return what a cell is ordered by: a number, a date, or a time; ``nan`` for other text.
+
+    Dates are the number that their digits are, times are in minutes.
+    """
+    text = text.strip()
+    if match := _DATE.fullmatch(text):
+        return float("".join(match.groups()))
+    if match := _CLOCK.fullmatch(text):
+        first, second, third = (float(part or 0) for part in match.groups())
+        return first * 60 + second + third / 60
+    match = _NUMBER.search(text)
+    if match is None:
+        return math.nan
+    before, after = text[: match.start()], text[match.end() :]
+    return number_of(text) if _BEFORE.fullmatch(before) and _AFTER.fullmatch(after) else math.nan
+
+
+def is_amount(text: str) -> bool:
+    """Return whether a cell can be added up: a number that is no date and no time."""
+    text = text.strip()
+    is_time = _DATE.fullmatch(text) or _CLOCK.fullmatch(text)
+    return not is_time and not math.isnan(comparable(text))
+
+
+def truth_of(text: str) -> bool | None:
+    """Return what a cell of a column of yes and no says; None for other text."""
+    word = text.strip().lower()
+    return True if word in _TRUE else False if word in _FALSE else None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that follow each other and have columns in common."""
+
+    rows: tuple[TableRow, ...]
+
+    @cached_property
+    def columns(self) -> dict[str, list[tuple[Cell, TableRow]]]:
+        """The cells of each column with their rows."""
+        columns: dict[str, list[tuple[Cell, TableRow]]] = {}
+        for row in sorted(self.rows, key=lambda row: -len(row.cells)):
+            for cell in row.cells:
+                columns.setdefault(cell.column, [])
+        for row in self.rows:
+            for cell in row.cells:
+                columns[cell.column].append((cell, row))
+        return columns
+
+    @cached_property
+    def ordered(self) -> tuple[str, ...]:
+        """The columns by which rows can be ordered."""
+        return tuple(
+            name
+            for name, cells in self.columns.items()
+            if sum(not math.isnan(comparable(cell.text)) for cell, _ in cells)
+            >= _FILLED * len(cells)
+        )
+
+    @cached_property
+    def boolean(self) -> tuple[str, ...]:
+        """The columns of yes and no."""
+        return tuple(
+            name
+            for name, cells in self.columns.items()
+            if all(truth_of(cell.text) is not None for cell, _ in cells)
+        )
+
+    @cached_property
+    def name_column(self) -> str:
+        """The column that names the rows: the first, or behind numbers the first that is text."""
+        first = next(iter(self.columns))
+        if first not in self.ordered or any(
+            re.search(r"[A-Za-z]", c.text) for c, _ in self.columns[first]
+        ):
+            return first
+        for name, cells in self.columns.items():
+            texts = {cell.text for cell, _ in cells}
+            if name not in self.ordered and len(texts) > _FILLED * len(self.rows):
+                return name
+        return first
+
+
+def tables_of(rows: Sequence[TableRow]) -> list[Table]:
+    """Return rows, in the order of their text, as tables: most columns in common."""
+    groups: list[list[TableRow]] = []
+    columns: set[str] = set()
+    for row in rows:
+        names = {cell.column for cell in row.cells}
+        if not groups or 2 * len(names & columns) < len(names):
+            groups.append([])
+            columns = set()
+        groups[-1].append(row)
+        columns |= names
+    return [Table(tuple(group)) for group in groups]

@@ -1,0 +1,105 @@
+"""Words of questions and of column names, and how alike they are.
+
+Knows nothing of models: similarity of meaning is a function that the caller gives.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+
+from drt_engine.answer.tables.synonyms import are_synonyms
+
+# Similarity of two lower-case words, at most 1.
+Similarity = Callable[[str, str], float]
+
+LEAST_COLUMN, LEAST_LEAD = 0.5, 0.08  # score of the best column, and its lead over the next
+SAME_WORD = 0.9  # similarity from which two words name the same
+SYNONYM = 0.75  # similarity of two words for one column, below that of the same word
+_INFLECTED = 0.97  # similarity of a word and the same one with another ending
+_WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
+_CAMEL = re.compile(r"([a-z])([A-Z])")
+_UNIT = re.compile(r"[(\[][^)\]]*[)\]]")
+
+
+def table_words(text: str) -> list[str]:
+    """Return the lower-case words and numbers of a question, a column name or a cell.
+
+    ``incidentsTotal_85`` gives "incidents", "total", "85".
+    """
+    return _WORD.findall(_CAMEL.sub(r"\1 \2", text).lower())
+
+
+def stem(word: str) -> str:
+    """Return a word without its commonest English endings, for comparing two words."""
+    for ending in ("ing", "ies", "es", "s", "ed", "y"):
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def name_words(column: str) -> list[str]:
+    """Return the words of a column's name, without a unit in brackets behind it."""
+    return table_words(_UNIT.sub(" ", column)) or table_words(column)
+
+
+def same_word(word: str, other_word: str) -> bool:
+    """Return whether two lower-case words are the same, whatever their endings."""
+    if word == other_word:
+        return True
+    return (
+        len(word) > 3 and len(other_word) > 3 and word.isalpha() and stem(word) == stem(other_word)
+    )
+
+
+def best_column_name(
+    words: Sequence[str], names: Sequence[str], similarity: Similarity
+) -> str | None:
+    """Return the column that some words name, None where that is not clear."""
+    scores = sorted(
+        ((column_score(words, name, similarity), name) for name in names),
+        key=lambda pair: -pair[0],
+    )
+    if not scores or not words or scores[0][0] < LEAST_COLUMN:
+        return None
+    if len(scores) > 1 and scores[0][0] - scores[1][0] < LEAST_LEAD:
+        return None
+    return scores[0][1]
+
+
+def column_score(words: Sequence[str], name: str, similarity: Similarity) -> float:
+    """Return how well some words fit the name of a column.
+
+    The mean similarity of the words to the name, and half of the converse.
+    """
+    names = name_words(name)
+    if not names or not words:
+        return 0.0
+    forward = sum(max(similar(w, n, similarity) for n in names) for w in words)
+    backward = sum(max(similar(w, n, similarity) for w in words) for n in names)
+    return forward / len(words) + 0.5 * backward / len(names)
+
+
+def name_similarity(word: str, name: str, similarity: Similarity) -> float:
+    """Return the similarity of a word to the nearest word of a column's name."""
+    return max(
+        (similar(word, name_word, similarity) for name_word in name_words(name)), default=0.0
+    )
+
+
+def similar(word: str, other_word: str, similarity: Similarity) -> float:
+    """Similarity of two words: 1 for the same stem, that of their numbers, else by meaning."""
+    if word == other_word:
+        return 1.0
+    if stem(word) == stem(other_word):
+        return _INFLECTED
+    if are_synonyms(word, other_word) or are_synonyms(stem(word), stem(other_word)):
+        return SYNONYM
+    short, long = sorted((word, other_word), key=len)
+    if word[0].isdigit() or other_word[0].isdigit():
+        # "85" in a column's name is 1985 in a question.
+        years = short.isdigit() and long.isdigit() and len(short) == 2 and len(long) == 4
+        return SAME_WORD if years and long.endswith(short) else 0.0
+    if len(short) >= 4 and long.startswith(short):
+        return SAME_WORD
+    return max(0.0, similarity(word, other_word))

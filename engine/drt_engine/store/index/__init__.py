@@ -1,0 +1,1 @@
+"""The approximate index: an inverted file that groups a library's landmarks by direction."""

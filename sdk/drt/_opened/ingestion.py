@@ -1,0 +1,163 @@
+"""Reading documents into an open library, by this process or by workers beside it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from typing import TYPE_CHECKING, cast
+
+from drt_engine import errors as engine
+
+from .. import _convert, _engine
+from .._errors import ConfigError, DocumentError, engine_errors, translate
+from .._filters import listed
+from .._paths import StrPath, listed_paths
+from .._types import DocumentInfo, IngestProgress, IngestResult, Progress
+from .library import OpenLibrary
+
+if TYPE_CHECKING:
+    from drt_engine.documents import PathExpansion, Source
+    from drt_engine.ingest.parallel import Turn, Workers
+    from drt_engine.ingest.reading import SourceReading
+    from drt_engine.store import Store
+
+
+class Ingestion:
+    """Reads documents into a library; the methods are those of ``Assistant``."""
+
+    def __init__(self, opened: OpenLibrary) -> None:
+        self._opened = opened
+
+    def document(
+        self, path: StrPath, *, tags: str | Iterable[str], progress: Progress | None
+    ) -> DocumentInfo:
+        """Read one document, as ``Assistant.ingest``."""
+        self._opened.expect_one()
+        paths = _engine.expand_paths([os.fspath(path)])
+        sources = list(islice(self._opened.steps(paths), 2))
+        if len(sources) != 1:
+            content = "several documents" if sources else "no documents"
+            raise DocumentError(
+                f"{os.fspath(path)} holds {content}, one was expected; "
+                "use ingest_many to read a folder or a pattern."
+            )
+        return self._read(sources[0], checked_tags(tags), progress)[0]
+
+    def each(
+        self,
+        paths: StrPath | Iterable[StrPath],
+        *,
+        tags: str | Iterable[str],
+        workers: int | None,
+        progress: Progress | None,
+    ) -> Iterator[IngestResult]:
+        """Read files, folders and patterns, as ``Assistant.ingest_each``."""
+        self._opened.expect_one()
+        checked = checked_tags(tags)
+        with self._workers(workers) as pool:
+            for path in listed_paths(paths):
+                name = os.fspath(path)
+                expansion = _engine.expand_paths([name])
+                yield from self._read_all(expansion, pool, name, checked, progress)
+
+    @contextmanager
+    def _workers(self, count: int | None) -> Iterator[Workers | None]:
+        """Yield so many processes that read ahead, or None where this one reads."""
+        if count is None:
+            yield None
+            return
+        if count < 1:
+            raise ConfigError(f"workers is {count}, expected 1 or more.")
+        with self._opened.working() as (runtime, _):
+            pool = _engine.Workers(runtime, count, threads=self._opened.threads or 1)
+        with pool:
+            yield pool
+
+    def _turns(self, expansion: PathExpansion, pool: Workers | None) -> Iterator[Turn]:
+        """Yield what a path names, each source with its reading by a worker, if there are any."""
+        if pool is None:
+            yield from ((source, None) for source in self._opened.steps(expansion))
+            return
+        with self._opened.working() as (_, opened):
+            store = cast("Store", opened)  # one library, as ``expect_one`` said
+            readings = pool.readings(store, expansion)
+        with closing(readings):
+            yield from self._opened.steps(readings)
+
+    def _read_all(
+        self,
+        expansion: PathExpansion,
+        pool: Workers | None,
+        path: str,
+        tags: Sequence[str],
+        progress: Progress | None,
+    ) -> Iterator[IngestResult]:
+        """Read what a path names; a path that names nothing is a failure, too."""
+        nothing = True
+        for source, reading in self._turns(expansion, pool):
+            nothing = False
+            try:
+                document, seconds, tokens = self._read(source, tags, progress, reading=reading)
+            except DocumentError as error:
+                name = path if isinstance(source, engine.DocumentError) else source.name
+                yield IngestResult(name, None, error)
+            else:
+                yield IngestResult(document.source, document, None, seconds, tokens)
+        if nothing:
+            empty = DocumentError(f"{path} holds no file that can be read as a document.")
+            yield IngestResult(path, None, empty)
+        if expansion.skipped or expansion.notes.skipped:
+            yield IngestResult(
+                path, None, None, skipped=expansion.skipped, notes=expansion.notes.skipped
+            )
+
+    def _read(
+        self,
+        source: Source | engine.DocumentError,
+        tags: Sequence[str],
+        progress: Progress | None,
+        *,
+        reading: SourceReading | None = None,
+    ) -> tuple[DocumentInfo, float, int]:
+        """Read one document; return it, its seconds without loading the model, its new tokens."""
+        if isinstance(source, engine.DocumentError):
+            raise translate(source)
+        self._opened.expect_one()
+        with self._opened.working() as (runtime, opened):
+            store = cast("Store", opened)
+            began = time.perf_counter()
+            skipped: list[str] = []
+            tokens = 0
+            elsewhere = {} if reading is None else {"reading": reading}
+
+            def report(step: IngestProgress) -> None:
+                nonlocal tokens
+                tokens = step.tokens
+                if progress is not None:
+                    progress(step)
+
+            try:
+                row, new = _engine.ingest_source(
+                    runtime,
+                    store,
+                    source,
+                    progress=report,
+                    skipped=skipped.extend,
+                    **elsewhere,
+                )
+            finally:
+                source.close()
+            if not set(tags) <= set(row.tags):
+                row = row._replace(tags=store.change_tags(row.id, add=tags))
+            seconds = time.perf_counter() - began
+            document = _convert.document(row, new=new, skipped=tuple(skipped))
+            return document, seconds, tokens
+
+
+def checked_tags(tags: str | Iterable[str]) -> tuple[str, ...]:
+    """Return checked tags, before anything is read."""
+    with engine_errors():
+        return _engine.checked_tags(listed(tags))
