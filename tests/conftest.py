@@ -92,5 +92,5 @@ def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def untouched_handbook_library(handbook_library: Path) -> Path:
-    """The same library, opened by nobody: SQLite may remove files of an open one as they are copied."""
+    """The same library, opened by nobody: SQLite may remove files of an open one meanwhile."""
     return handbook_library.parent / UNTOUCHED
