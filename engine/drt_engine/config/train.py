@@ -135,13 +135,14 @@ class PassagesConfig:
     ``qa`` and ``docs``: files; ``questions``: questions a batch; ``passages``: passages a question,
     drawn from these numbers; ``margins``: tokens of the neighbours around a chunk, drawn likewise;
     ``candidates``: ranks among which negatives are drawn, by BM25 or, with ``ranks``, by all that
-    asking uses: a file of what the model of ``start.model`` ranks best, made once; ``short``:
-    chunks from which on a document is searched by itself; ``collection``: chunks of shorter
-    documents that are searched together, the more the harder the negatives; ``hidden``: share of
-    the answerable questions whose evidence is left out; ``by_end``: share of the passages chosen by
-    where the evidence ends; ``keywords``: share of the questions cut to their key words;
-    ``longest``: tokens of a span from which on only its passage is to be found. ``weights`` of
-    ``source``, ``source/type`` or
+    asking uses: a file of what the model of ``start.model`` ranks best, made once, without
+    collections of more chunks than ``ranks_longest`` (0: with all), for questions of the sources
+    ``ranks_of`` (none named: of all); ``short``: chunks from which on a document is searched by
+    itself; ``collection``: chunks of shorter documents that are searched together, the more the
+    harder the negatives; ``hidden``: share of the answerable questions whose evidence is left out;
+    ``by_end``: share of the passages chosen by where the evidence ends; ``keywords``: share of the
+    questions cut to their key words; ``longest``: tokens of a span from which on only its passage
+    is to be found. ``weights`` of ``source``, ``source/type`` or
     ``source/kind``.
     """
 
@@ -153,6 +154,8 @@ class PassagesConfig:
     margins: tuple[int, ...] = (16, 32, 48)
     candidates: int = 16
     ranks: Path | None = None
+    ranks_longest: int = 0
+    ranks_of: tuple[str, ...] = ()
     short: int = 48
     collection: int = 48
     hidden: float = 0.08

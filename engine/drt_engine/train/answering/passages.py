@@ -42,7 +42,8 @@ class PassageQuestion:
 
     Where ``region`` is true, the evidence supports the answer without being it: it says which
     passage is right, and no more. ``answer_type`` numbers ``ANSWER_TYPES`` and ``verdict`` is 0 for
-    no, 1 for yes; -100: not known. ``weight``: how often it is drawn, relative to others.
+    no, 1 for yes; -100: not known. ``weight``: how often it is drawn, relative to others;
+    ``source``: what the weights are of.
     ``ranked``: what asking would retrieve, best first, where that was searched.
     """
 
@@ -55,6 +56,7 @@ class PassageQuestion:
     answer_type: int
     verdict: int
     weight: float
+    source: str = ""
     ranked: tuple[RankedChunk, ...] = ()
 
     def log_probability(self, document: int, chunk: int) -> float:
@@ -207,6 +209,7 @@ class PassageData:
             answer_type=ANSWER_TYPES.index(answer_type) if answer_type in ANSWER_TYPES else IGNORED,
             verdict={"no": 0, "yes": 1}.get(yes_no, IGNORED),
             weight=_weight(self.config.weights, question, answer_type),
+            source=question.source,
         )
 
 

@@ -158,9 +158,24 @@ def test_ranks_are_what_asking_retrieves(tmp_path: Path) -> None:
     assert path.read_bytes() == whole
     batch = PassagesTask(setup).draw(random.Random(1))
     assert batch.log_probability.shape == batch.question.shape and batch.log_probability.min() < 0
-    with pytest.raises(ConfigError, match="holds the ranks of other questions"):
-        other = replace(settings, passages=replace(settings.passages, collection=1))
-        PassagesTask(TaskSetup(other, MODEL, TOKENIZER))
+    # A question that is added is searched with its document's others, and none of other documents.
+    added = {**QUESTIONS[0], "id": "added", "question": "Something else?"}
+    more = config(tmp_path, ranks=path, collection=100)
+    with more.qa[0].open("a") as file:
+        file.write(json.dumps(added) + "\n")
+    grown = PassagesTask(TaskSetup(replace(settings, passages=more), MODEL, TOKENIZER)).data
+    assert all(question.ranked for question in grown.questions)
+    assert path.read_bytes().startswith(whole)
+    # Collections that are too long for a search, and other sources, are left to BM25.
+    source = QUESTIONS[0]["source"]
+    for changes, some in (({"ranks_longest": 1}, False), ({"ranks_of": (source,)}, True)):
+        settings_left = replace(settings, passages=replace(more, **changes))
+        left = PassagesTask(TaskSetup(settings_left, MODEL, TOKENIZER)).data
+        for question in left.questions:
+            assert bool(question.ranked) == (some and question.source == source)
+    path.write_text('{"searched": "another"}\n')
+    with pytest.raises(ConfigError, match="holds the ranks of another model"):
+        PassagesTask(setup)
     with pytest.raises(ConfigError, match=r"passages\.ranks needs start\.model"):
         PassagesTask(TaskSetup(replace(settings, start=StartConfig()), MODEL, TOKENIZER))
 
