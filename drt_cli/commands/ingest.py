@@ -209,9 +209,10 @@ def _print_lines(reading: _Reading, settings: Settings) -> int:
     try:
         with reading.opened(settings) as (results, _):
             for result in results:
-                print_line(result.to_dict())
+                # counted first: Ctrl-C may come as soon as somebody has read the line
                 documents += result.document is not None
                 failures += result.error is not None
+                print_line(result.to_dict())
     except KeyboardInterrupt:
         note_interrupted(settings, documents)
         raise

@@ -14,7 +14,7 @@ import pytest
 
 from drt import IngestProgress, ShardsProgress, _engine, schema
 from drt_cli._options import Settings
-from drt_cli._output import MOST_REMARKS, note_skipped, progress_bar
+from drt_cli._output import MOST_REMARKS, note_skipped, print_line, progress_bar
 from drt_cli._shards_bar import shards_bar
 from drt_engine.cluster.shard_reader import DocumentResult
 from drt_engine.errors import EmptyDocument
@@ -300,6 +300,19 @@ def test_an_interruption_lists_what_was_read(
     assert "handbook.txt" in result.out and "second.txt" not in result.out
     if words == ("--json",):
         assert [one["title"] for one in result.json["documents"]] == ["handbook.txt"]
+
+
+def test_a_line_that_was_printed_counts_when_an_interruption_comes_behind_it(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def print_and_stop(value: Any) -> None:
+        print_line(value)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drt_cli.commands.ingest.print_line", print_and_stop)
+    result = drt("ingest", "--jsonl", handbook)
+    assert result.code == 130 and "handbook.txt" in result.out
+    assert "1 document was read; what was read is kept" in result.err
 
 
 def test_workers_are_not_for_watching(drt: Drt, tmp_path: Path) -> None:
