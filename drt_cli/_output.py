@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 NOT_FOUND = "The document does not say."
 LIKELY = "The document probably says it here:"
+OR_HERE = "Or here:"
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
@@ -191,11 +192,11 @@ def print_place(citation: Citation, number: int) -> None:
     say(f"      {marked(citation.context, citation.quote, begin=begin, end=end)}", hanging=6)
 
 
-def print_passage(answer: Answer, citation: Citation) -> None:
+def print_passage(passage: str, citation: Citation, number: int) -> None:
     """Print the passage around a citation with the likely quote marked, and its place."""
     begin, end = marks()
-    say(f"  {marked(answer.passage, citation.quote, begin=begin, end=end)}", hanging=2)
-    say(f"  [1] {place(citation)}")
+    say(f"  {marked(passage, citation.quote, begin=begin, end=end)}", hanging=2)
+    say(f"  [{number}] {place(citation)}")
 
 
 def marks() -> tuple[str, str]:
@@ -278,8 +279,11 @@ def print_evidence(answer: Answer) -> None:
             click.echo()
         if answer.state == "none":
             click.echo("Closest passage:")
-        if answer.state == "likely":
-            print_passage(answer, citation)
+        if answer.state == "likely" and number == 1:
+            print_passage(answer.passage, citation, number)
+        elif answer.state == "likely":
+            click.secho(OR_HERE, bold=True)
+            print_passage(answer.second_passage, citation, number)
         else:
             print_citation(citation, number)
     click.echo(f"\nconfidence {answer.confidence:.2f}")

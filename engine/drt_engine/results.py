@@ -145,8 +145,8 @@ class Citation:
     long; it is ``sentence`` in JSON. ``span_start`` and ``span_end`` are the words in a longer
     quote that answer, ``None`` where all of it does. ``metadata`` is a field of the file's metadata
     with its value ("author: Ann Lee") where the text does not say it: there is no quote then, and
-    ``start`` and ``end`` are 0. ``library`` is the folder that the document is in, where several
-    libraries were asked.
+    ``start`` and ``end`` are 0. ``likely`` marks a place that is no answer but likely to hold one.
+    ``library`` is the folder that the document is in, where several libraries were asked.
     """
 
     document: str
@@ -165,6 +165,7 @@ class Citation:
     probability: float
     context: str = field(default="", repr=False)
     metadata: str | None = field(default=None, kw_only=True, repr=False)
+    likely: bool = field(default=False, kw_only=True, repr=False)
     library: str | None = field(default=None, kw_only=True, repr=False)
 
     @property

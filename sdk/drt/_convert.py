@@ -64,6 +64,7 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         state=result.state,
         quote_probability=result.quote_probability,
         passage=result.passage,
+        second_passage=result.second_passage,
         verdict=result.verdict,
         hint=result.hint,
         scan=result.scan,

@@ -14,6 +14,7 @@ _HEADS = {
     "likely": "The document probably says it here:",
     "none": "The document does not say.",
 }
+OR_HERE = "Or here:"  # before a second likely place
 # C0 and C1 controls, and bidirectional ones that can show text in another order.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#|~&])")
@@ -53,7 +54,10 @@ def _lines(
     elif answer.verdict is not None:
         lines = [bold(f"{answer.verdict.capitalize()}."), ""]
     for number, citation in enumerate(answer.citations, start=1):
-        around = answer.passage if answer.state == "likely" else citation.sentence
+        around = citation.sentence
+        if answer.state == "likely":
+            around = answer.passage if number == 1 else answer.second_passage
+            lines += [escape(OR_HERE), ""] if number > 1 else []
         quote = citation.quote if citation.metadata is None else citation.metadata
         lines += [_emphasised(around, quote, citation.span, escape, bold) + note.format(number), ""]
     return lines[:-1]

@@ -122,6 +122,10 @@ def _citation() -> Schema:
             "description": "a field of the file's metadata and its value, as in author: Ann Lee,"
             " where the text does not say it: the quote is empty then",
         },
+        likely={
+            "type": "boolean",
+            "description": "a place that is no answer but likely to hold one",
+        },
         span_start={
             "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
             "description": "first character of the words in a longer quote that answer",
@@ -155,6 +159,10 @@ def _answer(**first: Schema) -> Schema:
         confidence=_share("how likely the documents say it"),
         quote_probability=_share("how likely the first citation's quote is right"),
         passage={"type": "string", "description": "the text around the first citation"},
+        second_passage={
+            "type": "string",
+            "description": "the text around a second likely place, mostly empty",
+        },
     )
     sentence = {"type": "string", "description": "the sentence around the first citation's quote"}
     return {**fields, **_object(first | text | fields["properties"] | {"sentence": sentence})}

@@ -53,6 +53,8 @@ def test_a_likely_passage_is_said_to_be_one(drt: Drt, handbook: Path) -> None:
     assert lines[0] == "The document probably says it here:"
     assert lines[2].startswith("  Before. ") and "«the»" in lines[2].lower()
     assert lines[3].startswith("  [1] handbook.txt") and lines[-2] == "confidence 0.12"
+    assert lines[5] == "Or here:" and lines[6].startswith("  Then. ")
+    assert lines[7].startswith("  [2] handbook.txt")
     assert drt("ask", "--json", "Which zeppelin is likely?", handbook).json["state"] == "likely"
 
 
@@ -63,6 +65,7 @@ def test_markdown_marks_the_words_and_notes_the_places(drt: Drt, handbook: Path)
     )
     likely = drt("ask", "--markdown", "Which zeppelin is likely?", handbook).out
     assert likely.startswith("The document probably says it here:\n\nBefore. ")
+    assert "[^1]\n\nOr here:\n\nThen. " in likely
     wrong = drt("ask", "--markdown", "--json", "Which period?", handbook)
     assert (
         wrong.code == 2 and "--markdown prints whole answers as text; use it without" in wrong.err
@@ -72,7 +75,8 @@ def test_markdown_marks_the_words_and_notes_the_places(drt: Drt, handbook: Path)
 def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    keys += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
+    keys += ["verdict", "hint", "sentence", "passage", "second_passage", "citations"]
+    keys += ["tokens_read"]
     assert list(result.json) == [*keys, "seconds", "model", "unread_libraries", "scan"]
     assert list(result.json["citations"][0]) == [
         "document",
@@ -90,6 +94,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "span_end",
         "probability",
         "metadata",
+        "likely",
         "library",
         "sentence",
         "handle",

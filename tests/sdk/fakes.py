@@ -63,6 +63,7 @@ class FakeAnswer:
     state: str = "none"
     quote_probability: float = 0.0
     passage: str = ""
+    second_passage: str = ""
     verdict: str | None = None
     hint: str = ""
     scan: ScanInfo | None = None
@@ -201,6 +202,9 @@ class FakeEngine:
         citations = tuple(one for id in ids for one in _find(store, id, word))
         found = bool(citations)
         closest = citations or _find(store, ids[0], "the")
+        is_likely = not found and "likely" in question
+        second = _find(store, ids[0], "is")[:1] if is_likely else []
+        cited = citations if found else [*closest[:1], *second]
         mode = options.get("mode", "quote")
         trace = _trace(question, closest[0], full=options.get("record", False))
         answer = FakeAnswer(
@@ -208,13 +212,14 @@ class FakeEngine:
             found=found,
             confidence=0.75 if found else 0.125,
             mode=mode,
-            citations=citations if found else closest[:1],
+            citations=tuple(replace(one, likely=is_likely) for one in cited),
             tokens_read=sum(store.document(id).tokens for id in ids),
             trace=trace,
-            state="answer" if found else "likely" if "likely" in question else "none",
+            state="answer" if found else "likely" if is_likely else "none",
             quote_probability=0.5 if found else 0.25,
             hint="" if found else "Try other words.",
             passage=f"Before. {(citations or closest)[0].context} After.",
+            second_passage=f"Then. {second[0].context}" if second else "",
         )
         if session is not None:
             session.turns.append(

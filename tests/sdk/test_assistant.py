@@ -168,6 +168,9 @@ def test_not_found_has_no_text_and_the_closest_passage(
     assert answer.state == "none"
     likely = assistant.ask("Which zeppelin is likely?")
     assert (likely.state, likely.found, likely.text) == ("likely", False, "")
+    assert [citation.likely for citation in likely.citations] == [True, True]
+    assert likely.second_passage == f"Then. {likely.citations[1].sentence}"
+    assert [citation.likely for citation in answer.citations] == [False]
 
 
 def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path) -> None:
@@ -186,6 +189,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "hint": "",
         "sentence": "The notice period is thirty days.",
         "passage": "Before. The notice period is thirty days. After.",
+        "second_passage": "",
         "citations": [
             {
                 "document": document.id,
@@ -203,6 +207,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "span_end": None,
                 "probability": 0.5,
                 "metadata": None,
+                "likely": False,
                 "library": None,
                 "sentence": "The notice period is thirty days.",
                 "handle": citation.handle,
@@ -215,7 +220,8 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "scan": None,
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    order += ["verdict", "hint", "sentence", "passage", "citations", "tokens_read"]
+    order += ["verdict", "hint", "sentence", "passage", "second_passage", "citations"]
+    order += ["tokens_read"]
     assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries", "scan"]
 
 

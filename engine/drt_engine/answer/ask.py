@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +22,7 @@ from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
-from drt_engine.results import Trace
+from drt_engine.results import Citation, Trace
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.filters import NO_FILTERS, Filters
 from drt_engine.retrieval.library import SearchOptions
@@ -147,12 +147,13 @@ def _steps(
             recording = Recording(tape, asked_texts, answer_texts, judgement.start_shares)
             rows = {row.id: row for row in view.documents()}  # any may come close
             trace = make_trace(question, run.source, rows, recording)
+        likely = draft.likely and not draft.found
         result = AnswerResult(
             text=draft.text,
             found=draft.found,
             confidence=draft.confidence,
             mode=options.mode,
-            citations=draft.citations,
+            citations=tuple(replace(citation, likely=likely) for citation in draft.citations),
             tokens_read=tokens_read,
             trace=trace,
             signals=judgement.signals,
@@ -160,7 +161,8 @@ def _steps(
             quote_probability=(
                 draft.confidence if draft.quote_probability is None else draft.quote_probability
             ),
-            passage=_passage(view, documents, draft),
+            passage=_passage(view, documents, draft.citations[:1]),
+            second_passage=_passage(view, documents, draft.citations[1:2] if likely else ()),
             candidates=draft.candidates,
             verdict=draft.verdict,
             hint=hint(view, question, draft, options.search_options(), threshold=options.threshold),
@@ -223,12 +225,13 @@ def _draft(
     return draft
 
 
-def _passage(view: LibraryView, documents: DocumentRows, draft: Draft) -> str:
-    """Return the text around the first citation."""
-    if not draft.citations:
+def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:
+    """Return the text around a citation, "" where there is none."""
+    if not citations:
         return ""
-    first = draft.citations[0]
-    return passage_around(view, documents.row(first.document), first.start, first.end)
+    (citation,) = citations
+    row = documents.row(citation.document)
+    return passage_around(view, row, citation.start, citation.end)
 
 
 def _trace(question: str, run: PromptRun, documents: DocumentRows) -> Trace:

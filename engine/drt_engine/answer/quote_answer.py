@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from drt_engine.answer.choice import ranking
 from drt_engine.answer.citations import cite, cite_span
@@ -30,6 +31,7 @@ _ASKS_FOR_HEADINGS = re.compile(
 # validation questions 0.73 of the quotes from 0.02 to 0.1 were right: with a limit of 0.1, 0.50 of
 # the answerable questions get a right answer at a precision of 0.80, with 0.03 they are 0.54.
 _LEAST_RETRIEVAL = 0.03
+_APART = 300  # characters between two likely places, so that the passage around one has not both
 
 
 @dataclass(frozen=True)
@@ -62,36 +64,30 @@ def quote_answer(
     best = (quotable or quotes)[0]
     shown = _shown(store, documents, judgement, best, question=question, expected=expected)
     right = shown.right and bool(quotable)
-    if not right and quotable and not judgement.own_threshold:
-        # Unsure, the reader is helped by the words around its spans to the likeliest place: one
+    others: Sequence[Citation] = ()
+    if right:
+        further = [quote for quote in quotable if quote.span in spans and quote is not best]
+        others = _others(store, documents, further, shown.citation, expected)
+    elif quotable and not judgement.own_threshold:
+        # Unsure, the reader is helped by the words around its spans to the likeliest places: those
         # that may be quoted, unless all that it chose itself are headings or marks.
         usual = any(quote.span in spans for quote in quotable)
-        places = quotable if usual else quotes
-        order = ranking(
-            store,
-            documents,
-            [quote.span for quote in places],
-            question,
-            passages=judgement.passages,
+        quotes = quotable if usual else quotes
+        spans_to_rank = [quote.span for quote in quotes]
+        order = ranking(store, documents, spans_to_rank, question, passages=judgement.passages)
+        places = (
+            _shown(store, documents, judgement, quotes[at], question=question, expected=expected)
+            for at in order
         )
-        if places[order[0]] is not best:
-            likely = _shown(
-                store,
-                documents,
-                judgement,
-                places[order[0]],
-                question=question,
-                expected=expected,
-            )
-            shown = replace(likely, candidates=shown.candidates)
+        shown = replace(next(places), candidates=shown.candidates)
+        if judgement.found:
+            others = _second_place(shown.citation, (place.citation for place in places))
     first = shown.citation
-    further = [quote for quote in quotable if quote.span in spans and quote is not best]
-    others = _others(store, documents, further, first, expected)
     return Draft(
         first.quote if right else "",
         right,
         judgement.confidence,
-        (first, *others) if right else (first,),
+        (first, *others),
         likely=judgement.found,
         quote_probability=shown.probability,
         candidates=shown.candidates,
@@ -242,6 +238,18 @@ def _others(
         if not any(_overlap(citation, better) for better in (first, *others)):
             others.append(citation)
     return others
+
+
+def _second_place(first: Citation, places: Iterable[Citation]) -> tuple[Citation, ...]:
+    """Return the best of some further places that is well apart from the first, if there is one."""
+    apart = (
+        place
+        for place in places
+        if place.document != first.document
+        or place.start >= first.end + _APART
+        or place.end + _APART <= first.start
+    )
+    return tuple(islice(apart, 1))
 
 
 def _verdict(judgement: Judgement) -> str | None:

@@ -20,9 +20,10 @@ class QuoteCandidate:
 class AnswerResult:
     """An answer with its evidence.
 
-    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, which
-    ``likely`` says to be likely to hold the answer. ``quote_probability`` is how likely the first
-    citation is right; ``passage`` is the text around it; ``verdict`` is "yes" or "no" where the
+    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, or one
+    or two places that are likely to hold the answer where ``likely`` says so. ``quote_probability``
+    is how likely the first citation is right; ``passage`` is the text around it, ``second_passage``
+    that around a second likely place; ``verdict`` is "yes" or "no" where the
     question asks for it and the model is sure; ``hint`` is a sentence about why nothing was found
     or what else to ask. For calibration: ``candidates`` are the quotes that
     might have been shown, ``answer_type`` is what the reader took the question for, and
@@ -41,6 +42,7 @@ class AnswerResult:
     likely: bool = False
     quote_probability: float = 0.0
     passage: str = ""
+    second_passage: str = ""
     candidates: tuple[QuoteCandidate, ...] = ()
     verdict: str | None = None
     hint: str = ""
@@ -65,7 +67,7 @@ def answer_state(*, found: bool, likely: bool) -> AnswerState:
 class Draft:
     """The text of an answer and what it rests on, before its costs and its trace are known.
 
-    ``likely`` says, where nothing was found, that the citation is likely to hold the answer.
+    ``likely`` says, where nothing was found, that the citations are likely to hold the answer.
     ``quote_probability`` is ``None`` where nothing but the ``confidence`` judges the quote.
     """
 

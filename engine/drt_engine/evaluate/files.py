@@ -62,8 +62,9 @@ class FilesOptions:
 class FileAnswer:
     """One judged answer: whether the quote and the text around it match, and how sure it was.
 
-    ``right_shown`` judges the sentence and the passage of the answer, ``right_nearby`` the
-    ``NEARBY`` characters on each side of its citation.
+    ``right_shown`` judges the sentence and the passage of the first citation, ``right_nearby`` the
+    ``NEARBY`` characters on each side of it. ``right_shown_either`` and ``right_nearby_either``
+    count a second likely place, too, which ``shows_second`` says to be shown.
     """
 
     question: FileQuestion
@@ -75,6 +76,9 @@ class FileAnswer:
     state: AnswerState
     confidence: float
     quote_probability: float
+    right_shown_either: bool
+    right_nearby_either: bool
+    shows_second: bool = False
 
     @property
     def answer_found(self) -> bool:
@@ -155,23 +159,31 @@ def _answer(
     runtime: Runtime, store: Store, question: FileQuestion, suffix: str, how: AskOptions
 ) -> FileAnswer:
     result = ask(runtime, store, question.question, how)
-    quote = around = shown = ""
+    quote = result.text  # a file's metadata are no quote
     if result.citations:
-        first = result.citations[0]
-        quote = result.text or first.quote  # a file's metadata are no quote
-        shown = f"{quote}\n{first.sentence}\n{result.passage}"
-        around = store.text(first.document, max(0, first.start - NEARBY), first.end + NEARBY)
+        quote = quote or result.citations[0].quote
     pattern = question.pattern
+    shows_second = bool(result.second_passage)
+    right_shown, right_nearby = [], []  # of the first citation, and of a second likely place
+    for number, citation in enumerate(result.citations[: 1 + shows_second]):
+        words = citation.quote if number else quote
+        passage = result.second_passage if number else result.passage
+        right_shown.append(_matches(pattern, f"{words}\n{citation.sentence}\n{passage}"))
+        start, end = max(0, citation.start - NEARBY), citation.end + NEARBY
+        right_nearby.append(_matches(pattern, store.text(citation.document, start, end)))
     return FileAnswer(
         question,
         suffix,
         quote,
         right_quote=_matches(pattern, quote),
-        right_shown=_matches(pattern, shown),
-        right_nearby=_matches(pattern, around),
+        right_shown=any(right_shown[:1]),
+        right_nearby=any(right_nearby[:1]),
         state=result.state,
         confidence=result.confidence,
         quote_probability=result.quote_probability,
+        right_shown_either=any(right_shown),
+        right_nearby_either=any(right_nearby),
+        shows_second=shows_second,
     )
 
 
@@ -207,6 +219,8 @@ class _ParagraphIndex:
             state="answer" if best else "none",
             confidence=1.0,
             quote_probability=1.0,
+            right_shown_either=right,
+            right_nearby_either=right,
         )
 
 
@@ -233,6 +247,9 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
         "right_any_threshold": mean(float(a.right_quote) for a in answerable),
         "right_shown": mean(float(a.right_shown) for a in answerable),
         "right_nearby": mean(float(a.right_nearby) for a in answerable),
+        "right_shown_either": mean(float(a.right_shown_either) for a in answerable),
+        "right_nearby_either": mean(float(a.right_nearby_either) for a in answerable),
+        "shows_second": mean(float(a.shows_second) for a in answers),
         "wrongly_not_found": mean(float(not a.answer_found) for a in answerable),
         "said_absent": mean(float(a.state == "none") for a in answerable),
         "wrongly_found": mean(float(a.answer_found) for a in unanswerable),

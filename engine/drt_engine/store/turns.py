@@ -107,6 +107,7 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "source_start": _or_none(_is_count),
     "source_end": _or_none(_is_count),
     "metadata": _or_none(_is_text),
+    "likely": lambda value: isinstance(value, bool),
     "span_start": _or_none(_is_count),
     "span_end": _or_none(_is_count),
     "library": _or_none(_is_text),

@@ -52,8 +52,9 @@ class Answer:
 
     ``state`` is "answer" (a quote that is right in four of five cases or more), "likely" (the
     documents probably answer in the ``sentence`` or the ``passage`` shown) or "none" (they do not
-    say). ``found`` is true for "answer" alone; otherwise ``text`` is empty and the one citation is
-    the closest passage. ``confidence`` is the probability that the documents hold an answer,
+    say). ``found`` is true for "answer" alone; otherwise ``text`` is empty, and the citations are
+    one or two likely places (``second_passage`` is the text around the second), or the closest
+    passage. ``confidence`` is the probability that the documents hold an answer,
     ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
     where the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
     was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,
@@ -74,6 +75,7 @@ class Answer:
     state: AnswerState = "none"
     quote_probability: float = 0.0
     passage: str = field(default="", repr=False)
+    second_passage: str = field(default="", repr=False)
     verdict: str | None = None
     hint: str = ""
     unread_libraries: tuple[UnreadLibrary, ...] = ()
@@ -110,6 +112,7 @@ class Answer:
             "hint": self.hint,
             "sentence": self.sentence,
             "passage": self.passage,
+            "second_passage": self.second_passage,
             "citations": [citation.to_dict() for citation in self.citations],
             "tokens_read": self.tokens_read,
             "seconds": self.seconds,

@@ -274,9 +274,28 @@ def test_the_quote_is_judged_beside_the_documents(
     assert first.quote in answer.passage and answer.passage in "".join(
         store.iter_text(first.document)
     )
+    assert {citation.likely for citation in answer.citations} == {state == "likely"}
     # A threshold that is asked for decides alone, by the confidence.
     asked = ask(model, store, QUESTION, AskOptions(threshold=0.5))
     assert asked.found == (shift > 0) and asked.quote_probability == answer.quote_probability
+
+
+def test_a_second_likely_place_is_well_apart_from_the_first(store: Store) -> None:
+    quote = QuoteCalibration({"span": 0.0}, -3.0, 0.8)
+    calibration = {"reread": Calibration(scale=0.0, shift=3.0, quote=quote)}
+    model = dataclasses.replace(runtime(), calibration=calibration)
+    pairs = 0
+    for question in QUESTIONS:
+        answer = ask(model, store, question, AskOptions())
+        assert answer.state == "likely" and len(answer.citations) in (1, 2)
+        assert bool(answer.second_passage) == (len(answer.citations) == 2)
+        for first, second in zip(answer.citations, answer.citations[1:], strict=False):
+            assert_exact(store, second)
+            assert second.quote in answer.second_passage
+            gap = max(second.start - first.end, first.start - second.end)
+            assert first.document != second.document or gap >= 300
+            pairs += 1
+    assert pairs
 
 
 @pytest.mark.parametrize("tokens", sampled([7, 8, 9, 160], {1, 3}))

@@ -69,6 +69,8 @@ def test_answers_are_judged_by_their_patterns(
     assert paragraph["who"]["right_nearby"] == 0.5  # the archive's goats are in another paragraph
     assert set(result["baselines"]) == {"bm25 paragraph", "lexical"}
     assert sum(v["n"] for k, v in result["metrics"].items() if k.startswith("confidence")) == 5
+    for first in ("right_shown", "right_nearby"):  # what a second place adds is counted apart
+        assert every[first] <= every[f"{first}_either"]
     assert "right_nearby" in EvalReport(**result).as_table()
     json.dumps(result, allow_nan=False)
 

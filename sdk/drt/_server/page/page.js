@@ -220,7 +220,8 @@ function turnNodes(answer, asked) {
     ...(answer.writing ? writingNodes(answer.writing) : []),
     make("p", state, "state"),
     ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
-    ...answer.citations.map(citationNode),
+    ...answer.citations.flatMap((citation, at) =>
+      citation.likely && at ? [make("p", "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
     ...(summary ? [] : [mapNode(answer.question, asked)]),
   ];
 }
