@@ -53,7 +53,8 @@ class ReaderConfig:
 
     ``margin``: tokens of each neighbouring chunk that a passage holds besides its own chunk;
     ``longest_question``: tokens of a question that are read, the last ones where it is longer;
-    ``prior``: what the logarithm of a passage's retrieval probability counts beside its logits.
+    ``prior``: what the logarithm of a passage's retrieval probability counts beside its logits;
+    ``context``: tokens of its document's title and section path in front of a passage (0: none).
     """
 
     layers: int = 6
@@ -63,6 +64,7 @@ class ReaderConfig:
     margin: int = 32
     longest_question: int = 64
     prior: float = 0.0
+    context: int = 0
     begin_id: int = 101
     separator_id: int = 102
 
@@ -75,8 +77,8 @@ class ReaderConfig:
             positions=self.positions,
             longest_question=self.longest_question,
         )
-        if min(self.margin, self.begin_id, self.separator_id) < 0:
-            raise ConfigError("reader.margin, begin_id and separator_id must be 0 or more")
+        if min(self.margin, self.context, self.begin_id, self.separator_id) < 0:
+            raise ConfigError("reader.margin, context, begin_id and separator_id must be 0 or more")
 
 
 @dataclass(frozen=True)

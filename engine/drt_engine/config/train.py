@@ -142,7 +142,8 @@ class PassagesConfig:
     harder the negatives; ``hidden``: share of the answerable questions whose evidence is left out;
     ``by_end``: share of the passages chosen by where the evidence ends; ``keywords``: share of the
     questions cut to their key words; ``longest``: tokens of a span from which on only its passage
-    is to be found. ``weights`` of ``source``, ``source/type`` or
+    is to be found; ``bare``: share of the questions whose passages have no title and sections in
+    front, where the model reads them. ``weights`` of ``source``, ``source/type`` or
     ``source/kind``.
     """
 
@@ -162,6 +163,7 @@ class PassagesConfig:
     by_end: float = 0.3
     keywords: float = 0.1
     longest: int = 72
+    bare: float = 0.25
     weights: dict[str, float] = field(default_factory=dict)
     type_loss: float = 0.1
     verdict_loss: float = 0.2

@@ -1,13 +1,15 @@
 """Cross-encoder that reads a question and a passage together and points at the answer.
 
 A BERT-like encoder over ``begin question separator passage separator`` (Devlin et al. 2019, section
-4.2). The logits of all passages of one question are normalised together, with one null logit for
+4.2), where ``context separator`` may stand before the passage: the title and the headings above it.
+The logits of all passages of one question are normalised together, with one null logit for
 each passage (Clark and Gardner 2018), so passages compete and "not here" is one of the choices.
 Knows nothing of text or libraries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -24,7 +26,7 @@ _PAIRS = 16  # encoded at a time: their activations stay in the processor's cach
 class PairTokens:
     """Pairs of question and passage as token ids, each array [P, T].
 
-    ``segments``: 0 for the question, 1 for the passage and its separator; ``valid``: not padding;
+    ``segments``: 0 for the question, 1 for context and passage; ``valid``: not padding;
     ``passage``: the tokens that an answer may hold.
     """
 
@@ -131,20 +133,43 @@ class SpanReader(nn.Module):
         return x
 
 
+def context_ids(config: ReaderConfig, title: Sequence[int], section: Sequence[int]) -> list[int]:
+    """Return what stands in front of a passage: the begin of the title, the end of the section.
+
+    ``title`` and ``section`` are token ids; a third of ``config.context`` is the title's.
+    """
+    ids = list(title[: config.context // 3])
+    room = config.context - len(ids)
+    return ids + list(section[-room:] if room else ())
+
+
 def pack_pairs(
-    config: ReaderConfig, questions: list[list[int]], passages: list[list[int]], *, pad_id: int
+    config: ReaderConfig,
+    questions: Sequence[list[int]],
+    passages: Sequence[list[int]],
+    *,
+    contexts: Sequence[list[int]] = (),
+    pad_id: int,
 ) -> tuple[PairTokens, list[int]]:
-    """Return pairs of question and passage token ids, and where each passage starts in its row."""
-    offsets = [len(question) + 2 for question in questions]
+    """Return pairs of question and passage token ids, and where each passage starts in its row.
+
+    ``contexts`` are token ids in front of the passages, which no answer may hold; none named means
+    none anywhere.
+    """
+    # An empty context needs no separator of its own.
+    contexts = contexts or [[]] * len(passages)
+    fronts = [[*ids, config.separator_id] if ids else [] for ids in contexts]
+    offsets = [len(q) + 2 + len(f) for q, f in zip(questions, fronts, strict=True)]
     lengths = [o + len(p) + 1 for o, p in zip(offsets, passages, strict=True)]
     shape = (len(questions), max(lengths, default=0))
     ids = torch.full(shape, pad_id)
     segments = torch.zeros(shape, dtype=torch.long)
     valid, inside = (torch.zeros(shape, dtype=torch.bool) for _ in range(2))
-    for row, (question, passage) in enumerate(zip(questions, passages, strict=True)):
-        tokens = [config.begin_id, *question, config.separator_id, *passage, config.separator_id]
+    for row, (question, front, passage) in enumerate(zip(questions, fronts, passages, strict=True)):
+        head = [config.begin_id, *question, config.separator_id]
+        tokens = [*head, *front, *passage, config.separator_id]
         ids[row, : len(tokens)] = torch.tensor(tokens)
-        segments[row, offsets[row] : len(tokens)] = 1
+        segments[row, len(head) : len(tokens)] = 1
         valid[row, : len(tokens)] = True
         inside[row, offsets[row] : len(tokens) - 1] = True
     return PairTokens(ids, segments, valid, inside), offsets

@@ -12,6 +12,7 @@ from torch import Tensor
 from drt_engine.errors import ConfigError
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.quote_head import Reread
+from drt_engine.model.reader import context_ids
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
 from drt_engine.results import ScanInfo
@@ -352,8 +353,24 @@ def _read(
     memory = memory_of_records(_records(library, candidates, choices), device)
     if not library.reads_passages:
         return _Reading(memory, tokens_read=int(memory.mask.sum()))
-    logits, tokens_read = read_passages(model, library.question_ids, passages)
+    logits, tokens_read = read_passages(
+        model, library.question_ids, passages, _contexts(library, passages)
+    )
     return _Reading(memory, logits=logits, tokens_read=tokens_read)
+
+
+def _contexts(library: LibraryQuery, passages: Sequence[Passage]) -> list[list[int]]:
+    """Return the token ids of title and section path in front of each passage, if they are read."""
+    reader = library.runtime.config.reader
+    if reader is None or not reader.context:
+        return []
+    documents = library.store.documents_by_id([p.row.document_id for p in passages])
+    titles = {document.id: document.title for document in documents}
+    texts = [titles.get(passage.row.document_id, "") for passage in passages]
+    texts += [passage.row.section or "" for passage in passages]
+    ids = [encoding.ids for encoding in library.runtime.tokenizer.encode_batch(texts)]
+    count = len(passages)
+    return [context_ids(reader, ids[n], ids[count + n]) for n in range(count)]
 
 
 def _records(

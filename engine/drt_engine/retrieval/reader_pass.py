@@ -57,9 +57,15 @@ class PassageLogits:
 
 
 def read_passages(
-    model: DRT, question_ids: Sequence[int], passages: Sequence[Passage]
+    model: DRT,
+    question_ids: Sequence[int],
+    passages: Sequence[Passage],
+    contexts: Sequence[list[int]] = (),
 ) -> tuple[PassageLogits, int]:
-    """Read R passages with the cross-encoder; return the logits and how many tokens were read."""
+    """Read R passages with the cross-encoder; return the logits and how many tokens were read.
+
+    ``contexts`` are token ids in front of the passages; none named means none anywhere.
+    """
     reader = model.span_reader
     assert reader is not None
     # Slots without a token are left out of the pairs, and come back below.
@@ -67,7 +73,11 @@ def read_passages(
     token_ids = [passage.token_ids[passage.mask].tolist() for passage in passages]
     question = list(question_ids)[-reader.config.longest_question :]
     pairs, offsets = pack_pairs(
-        reader.config, [question] * len(passages), token_ids, pad_id=model.config.pad_id
+        reader.config,
+        [question] * len(passages),
+        token_ids,
+        contexts=contexts,
+        pad_id=model.config.pad_id,
     )
     logits = reader(model.embedding, pairs.to(model.embedding.weight.device))
     columns = [slice(o, o + len(ids)) for o, ids in zip(offsets, token_ids, strict=True)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -10,6 +11,7 @@ import torch
 
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.config.model import ReaderConfig
+from drt_engine.model.reader import PairLogits, PairTokens
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
@@ -98,6 +100,26 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     finally:
         del reader.forward
     assert answer.text == "thirty"
+
+
+def test_passages_are_read_below_their_title_and_section(store: Store) -> None:
+    """What the reader gets between question and passage is what a citation names."""
+    context = replace(READER, context=40, positions=160)
+    runtime = Runtime.load(model_folder(**{**CHANGES, "reader": context}), device="cpu", threads=1)
+    reader = runtime.model.span_reader
+    assert reader is not None
+    kept, fronts = reader.forward, []
+
+    def records(words: torch.nn.Embedding, pairs: PairTokens) -> PairLogits:
+        for ids, segments, inside in zip(pairs.ids, pairs.segments, pairs.passage, strict=True):
+            front = ids[(segments == 1) & ~inside & (ids != context.separator_id)]
+            fronts.append(runtime.tokenizer.decode(front.tolist()))
+        return kept(words, pairs)
+
+    reader.forward = records  # type: ignore[method-assign]
+    ask(runtime, store, QUESTIONS[0], AskOptions(threshold=0.0, retriever="lexical"))
+    assert "lighthouse manual lighthouse manual > leave" in fronts
+    assert "lighthouse manual lighthouse manual > fog" in fronts
 
 
 def test_free_mode_streams(store: Store) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
 from drt_engine.config.model import ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.layers import cast_weights
-from drt_engine.model.reader import pack_pairs
+from drt_engine.model.reader import context_ids, pack_pairs
 from tests.engine.model.factories import make_model, small_like
 
 READER = ReaderConfig(layers=2, heads=4, mlp=48, positions=128, margin=4, longest_question=20)
@@ -96,3 +98,39 @@ def test_a_reader_that_does_not_fit_is_refused(changes: dict[str, int], message:
         )
     with pytest.raises(ConfigError, match=r"reader\.layers is 0"):
         ReaderConfig(layers=0)
+
+
+def test_a_context_stands_before_its_passage_and_holds_no_answer() -> None:
+    pairs, offsets = pack_pairs(
+        READER,
+        [QUESTION, QUESTION],
+        [[20, 21], [30, 31, 32]],
+        contexts=[[60, 61], []],
+        pad_id=0,
+    )
+    assert pairs.ids.tolist() == [
+        [101, 7, 8, 9, 102, 60, 61, 102, 20, 21, 102],
+        [101, 7, 8, 9, 102, 30, 31, 32, 102, 0, 0],
+    ]
+    assert offsets == [8, 5]
+    assert pairs.segments.tolist()[0] == [0] * 5 + [1] * 6
+    assert pairs.passage.nonzero().tolist() == [[0, 8], [0, 9], [1, 5], [1, 6], [1, 7]]
+    model = make_model(CONFIG)
+    assert model.span_reader is not None
+    with torch.inference_mode():
+        logits = model.span_reader(model.embedding, pairs)
+    bare, _ = read([[20, 21], [30, 31, 32]])
+    assert torch.isfinite(logits.start[0]).nonzero()[:, 0].tolist() == [8, 9]
+    assert not torch.allclose(logits.start[0, 8:10], bare.start[0, 5:7], atol=1e-4)  # it is read
+    assert torch.allclose(logits.start[1, 5:8], bare.start[1, 5:8], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [(0, []), (2, [8, 9]), (6, [1, 2, 6, 7, 8, 9]), (30, list(range(1, 10)))],
+)
+def test_a_context_is_the_begin_of_the_title_and_the_end_of_the_section(
+    context: int, expected: list[int]
+) -> None:
+    reader = replace(READER, context=context)
+    assert context_ids(reader, [1, 2], list(range(3, 10))) == expected

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from drt_engine.config.model import ANSWER_TYPES
+from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.config.train import PassagesConfig
 from drt_engine.data.schema import QADocument, Question, read_documents, read_questions
 from drt_engine.errors import ConfigError
@@ -23,6 +23,7 @@ from drt_engine.model.reader import PairTokens
 from drt_engine.text.lexical import LexicalIndex
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.batch import chunk_texts, token_spans
+from drt_engine.train.answering.contexts import chunk_contexts
 
 IGNORED = -100  # a label that is not known
 _BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
@@ -68,10 +69,14 @@ class PassageQuestion:
 
 @dataclass
 class PassageDocument:
-    """Token ids [n] of a document and its chunks' texts; ``collection`` numbers its index."""
+    """Token ids [n] of a document and its chunks' texts; ``collection`` numbers its index.
+
+    ``contexts``: token ids in front of each chunk's passage; empty where the reader takes none.
+    """
 
     ids: Tensor
     chunks: list[str]
+    contexts: list[list[int]] = field(default_factory=list)
     collection: int = 0
 
 
@@ -117,10 +122,10 @@ class PassageData:
     """The questions of ``config.qa`` that can be asked of the documents of ``config.docs``."""
 
     def __init__(
-        self, config: PassagesConfig, tokenizer: Tokenizer, *, chunk: int, longest_question: int
+        self, config: PassagesConfig, tokenizer: Tokenizer, *, chunk: int, reader: ReaderConfig
     ) -> None:
         self.config, self.tokenizer = config, tokenizer
-        self.chunk, self.longest_question = chunk, longest_question
+        self.chunk, self.longest_question = chunk, reader.longest_question
         self.documents: list[PassageDocument] = []
         numbers: dict[str, int] = {}  # of the documents, by id
         spans: dict[int, list[tuple[int, int]]] = {}  # of the evidence in tokens, by question
@@ -138,7 +143,10 @@ class PassageData:
                 numbers[document.doc_id] = len(self.documents)
                 ids = torch.tensor(encoding.ids, dtype=torch.int32)
                 chunks = chunk_texts(encoding, document.text, chunk)
-                self.documents.append(PassageDocument(ids, chunks))
+                contexts = []
+                if reader.context:
+                    contexts = chunk_contexts(document, encoding, tokenizer, reader, chunk=chunk)
+                self.documents.append(PassageDocument(ids, chunks, contexts))
                 for number in questions_of[document.doc_id]:
                     spans[number] = token_spans(encoding, questions[number].evidence)
         self.collections = _collect(self.documents, short=config.short, size=config.collection)

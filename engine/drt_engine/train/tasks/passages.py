@@ -43,7 +43,7 @@ class PassagesTask(Task[PassageBatch]):
             self.config,
             setup.tokenizer,
             chunk=self.model.chunk,
-            longest_question=self.reader.longest_question,
+            reader=self.reader,
         )
         if self.config.ranks is not None:
             _search(self.data, setup, self.config.ranks)
@@ -58,18 +58,23 @@ class PassagesTask(Task[PassageBatch]):
         # One row per pair: the question's tokens, its passage, and the number of the question.
         question_ids: list[list[int]] = []
         windows: list[Window] = []
+        contexts: list[list[int]] = []
         log_probabilities: list[float] = []
         owners: list[int] = []
         for number, question in enumerate(questions):
             ids = self._question_ids(question, rng)
             margin = rng.choice(self.config.margins)
+            bare = bool(self.reader.context) and rng.random() < self.config.bare
             for document, chunk in self._chunks(question, rng):
                 question_ids.append(ids)
                 windows.append(self._window(document, chunk, margin))
+                contexts.append([] if bare else self._context(document, chunk))
                 log_probabilities.append(question.log_probability(document, chunk))
                 owners.append(number)
         passages = [data.documents[d].ids[first:stop].tolist() for d, first, stop in windows]
-        pairs, offsets = pack_pairs(self.reader, question_ids, passages, pad_id=self.model.pad_id)
+        pairs, offsets = pack_pairs(
+            self.reader, question_ids, passages, contexts=contexts, pad_id=self.model.pad_id
+        )
         # Targets [P, T]: the borders of the evidence, moved to where its passage is in the pair.
         starts, ends = (torch.zeros_like(pairs.passage) for _ in range(2))
         answered = torch.zeros(len(questions), dtype=torch.bool)
@@ -120,6 +125,10 @@ class PassagesTask(Task[PassageBatch]):
             without_evidence = [c for c in chunk_ids if c not in evidence]
             chunks.append((question.document, rng.choice(without_evidence or chunk_ids)))
         return chunks
+
+    def _context(self, document: int, chunk: int) -> list[int]:
+        contexts = self.data.documents[document].contexts
+        return contexts[chunk] if contexts else []
 
     def _window(self, document: int, chunk: int, margin: int) -> Window:
         size, end = self.model.chunk, len(self.data.documents[document].ids)

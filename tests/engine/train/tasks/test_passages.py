@@ -20,6 +20,7 @@ from drt_engine.model.reader import PairLogits
 from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
 from drt_engine.search.search import SearchRequest, search
+from drt_engine.train.answering.contexts import section_starts
 from drt_engine.train.answering.passage_loss import passage_loss
 from drt_engine.train.answering.passages import PassageBatch
 from drt_engine.train.loop import Loop
@@ -311,3 +312,44 @@ def test_a_stage_starts_from_a_model_without_some_of_its_parts(tmp_path: Path) -
     model, _ = start(stage)
     assert model.span_reader is not None and model.reader is None
     assert torch.equal(model.embedding.weight, older.embedding.weight)
+
+
+def test_passages_stand_below_title_and_section_unless_they_are_bare(tmp_path: Path) -> None:
+    model = replace(MODEL, reader=replace(READER, context=30))
+    settings = config(tmp_path, margins=(16,))
+    text = "# Station\n\nThe keeper signs.\n\n## Harbour\n\nThe pilot counts boats.\n"
+    document = {"doc_id": "article", "title": "Rules", "text": text}
+    start = text.index("The pilot")
+    question = {**QUESTIONS[2], "answers": ["The pilot"], "evidence": [[start, start + 9]]}
+    settings.docs[0].write_text(json.dumps(document), encoding="utf-8")
+    settings.qa[0].write_text(json.dumps(question), encoding="utf-8")
+
+    def fronts(bare: float) -> set[str]:
+        batch = task(replace(settings, bare=bare), model).draw(random.Random(1))
+        found = set()
+        for ids, segments, inside in zip(
+            batch.pairs.ids, batch.pairs.segments, batch.pairs.passage, strict=True
+        ):
+            front = ids[(segments == 1) & ~inside & (ids != READER.separator_id)]
+            found.add(TOKENIZER.decode(front.tolist()))
+        # The targets are moved by what stands in front.
+        row, first = batch.starts.nonzero()[0].tolist()
+        last = int(batch.ends[row].nonzero()[0])
+        quote = batch.pairs.ids[row, first : last + 1].tolist()
+        assert TOKENIZER.decode(quote) == "The pilot"
+        return found
+
+    assert "RulesStation > Harbour" in fronts(0.0)
+    assert fronts(1.0) == {""}
+
+
+def test_sections_are_those_of_markdown_or_of_plain_text() -> None:
+    marked = "# Station\n\nA.\n\n## Harbour\n\nB.\n"
+    assert section_starts(marked) == [
+        (0, ""),
+        (0, "Station"),
+        (marked.index("## H"), "Station > Harbour"),
+    ]
+    plain = "Begin.\n\nCHAPTER I. The Boat\n\nIt sails.\n"
+    assert section_starts(plain) == [(0, ""), (plain.index("CHAP"), "CHAPTER I. The Boat")]
+    assert section_starts("No heading at all.") == [(0, "")]
