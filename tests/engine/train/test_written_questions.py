@@ -32,7 +32,7 @@ def test_rows_are_well_formed_and_no_question_is_asked_twice() -> None:
     asked = Counter((row["doc_id"], row["question"].lower()) for row in rows)
     assert max(asked.values()) == 1
     for row in rows:
-        assert row["type"] in {*ANSWER_TYPES, "paraphrase", "twohop"}
+        assert row["type"] in {*ANSWER_TYPES, "paraphrase", "twohop", "table", "none"}
         assert row["question"].strip() == row["question"] != ""
         assert (row.get("yes_no") in ("yes", "no")) == (row["type"] == "yesno")
         edges = [edge for span in row["spans"] for edge in span]
