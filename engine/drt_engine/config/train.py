@@ -255,7 +255,8 @@ class RunConfig:
     ``recompute``: what the backward pass computes again, to save memory: the weights of window
     attention, or all of every layer. After ``limit_minutes`` the run stops with a checkpoint; the
     schedule still counts steps. ``workers`` processes make batches ahead, for a device that would
-    wait for them. ``parallel``: what the processes of ``torchrun`` hold of the model, all of it
+    wait for them. ``bf16``: matrix products in bf16, except on processors that are slower at it.
+    ``parallel``: what the processes of ``torchrun`` hold of the model, all of it
     (``ddp``) or a share of every parameter, gradient and moment (``fsdp``). Which settings a
     resumed run may change is in ``train/resume.py``.
     """

@@ -21,6 +21,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import save_model
 from drt_engine.progress import report
+from drt_engine.runtime import fast_bf16
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.average import averaged
 from drt_engine.train.checkpoint import find_state, read_extra
@@ -54,6 +55,8 @@ class Loop:
         self.ranks = ranks or OneRank()
         self.parallel = make_parallel(config, model, self.ranks)
         self.device = next(model.parameters()).device
+        # A processor without bf16 emulates it: a step takes ten times as long as in fp32.
+        self.bf16 = config.run.bf16 and (self.device.type != "cpu" or fast_bf16())
         model.set_recompute(config.run.recompute)
         self.folder = config.run.out
         state = find_state(self.folder)
@@ -159,7 +162,7 @@ class Loop:
                 continue
             seeds = self._seeds(number)
             drawn = self.prefetcher.draw(seeds[0], seeds[1:])
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.run.bf16):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
                 loss, values = self.tasks.loss(self.model, drawn)
             (loss / config.accumulate).backward()
             self.metrics.add(**values)

@@ -72,6 +72,26 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drt_engine.train.loop.plot", lambda run: None)
 
 
+@pytest.mark.parametrize(("fast", "asked"), [(True, True), (False, True), (True, False)])
+def test_bf16_is_left_to_processors_that_are_fast_at_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, asked: bool
+) -> None:
+    """Emulated bf16 takes ten times as long as fp32."""
+    monkeypatch.setattr("drt_engine.train.loop.fast_bf16", lambda: fast)
+    config = stream_config(tmp_path, steps=1)
+    made = loop(replace(config, run=replace(config.run, bf16=asked)))
+    enabled = []
+    loss = made.tasks.loss
+
+    def records(*arguments: object) -> object:
+        enabled.append(torch.is_autocast_enabled("cpu"))
+        return loss(*arguments)  # type: ignore[arg-type]
+
+    made.tasks.loss = records  # type: ignore[method-assign,assignment]
+    made.run()
+    assert enabled == [fast and asked]
+
+
 # Mixed batches hold those of the other two.
 @pytest.mark.parametrize("make", sampled(MAKERS.values(), {2}), ids=MAKERS)
 def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) -> None:
