@@ -16,6 +16,7 @@ from drt_cli.main import COMMANDS, cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+LARGE = [(ROOT / "docs" / name).read_text("utf-8") for name in ("cluster.md", "scaling.md")]
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -25,15 +26,24 @@ def blocks(language: str) -> list[str]:
 
 
 def commands() -> list[list[str]]:
-    """Commands of the README, and those that its numbers were measured with."""
+    """Commands of the README and of large libraries, and those that numbers were measured with."""
     lines = [line.split("#")[0] for block in blocks("sh") for line in block.splitlines()]
+    lines += [line for text in LARGE for line in re.sub(r"\\\n *", "", text).splitlines()]
     lines = [part.strip() for line in lines for part in line.split("&&")]
-    inline = re.findall(r"`(drt [^`]+)`", README + BENCHMARKS)
+    inline = re.findall(r"`(drt [^`]+)`", "".join([README, BENCHMARKS, *LARGE]))
     return [shlex.split(line) for line in [*lines, *inline] if line.startswith("drt ")]
 
 
+def command_of(words: list[str]) -> str:
+    """Return the command that follows the libraries' names."""
+    at = 1
+    while words[at] == "--library":
+        at += 2
+    return words[at].rstrip(",")
+
+
 def test_every_command_of_the_readme_exists() -> None:
-    named = {words[1].rstrip(",") for words in commands()}
+    named = {command_of(words) for words in commands()}
     assert named <= set(COMMANDS)
     assert {"ask", "ingest", "summarize", "eval", "bench"} <= named
 

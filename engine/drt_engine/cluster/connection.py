@@ -47,6 +47,10 @@ class ActorTimeout(Exception):
     """An actor has not answered in time; it may still."""
 
 
+class NoRoom(ConfigError):
+    """An actor has not started in time, as no node has what it needs; it may still."""
+
+
 @dataclass(frozen=True)
 class Resources:
     """What an actor takes of its node; Ray starts it where that is free."""
@@ -119,13 +123,13 @@ class Cluster:
     def wait_for(self, actor: Any, *, timeout: float) -> str:
         """Return the name of the machine where a new actor runs, once it does.
 
-        Raises ConfigError where drt is missing there or another version, and where no node had what
-        the actor needs within ``timeout`` seconds.
+        Raises ConfigError where drt is missing there or another version, and ``NoRoom`` where no
+        node had what the actor needs within ``timeout`` seconds.
         """
         try:
             return str(self.result(actor.greet.remote(_installed_version()), timeout=timeout))
         except ActorTimeout:
-            raise ConfigError(
+            raise NoRoom(
                 f"a worker has not started within {timeout:g} s (the Ray cluster at {self.address}"
                 f" has {_processors(self._ray)} free): wait for other work there, or ask for less"
             ) from None
@@ -318,7 +322,10 @@ def _wants_token(warnings: bytes | None) -> bool:
 
 def _unreachable(address: str, reason: str) -> str:
     if address == LOCAL:
-        return f"Ray cannot be started on this machine ({reason}): free memory, or read without it"
+        return (
+            f"Ray cannot be started on this machine ({reason}): free memory and processors, or go"
+            " on without it"
+        )
     return (
         f"no Ray cluster can be joined at {address} ({reason}): start one with `ray start --head`,"
         " check the address, or use local"

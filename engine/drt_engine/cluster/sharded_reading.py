@@ -1,7 +1,8 @@
 """Reading documents into the shards of a library, by an actor for each shard.
 
 A thread for each shard asks its actor for one document after the other. An actor that ends is
-started anew, and the document that it had open is tried once more. Knows no model.
+started anew, and the document that it had open is tried once more. Where no node has room for it,
+as one was lost, it waits for those that are done. Knows no model.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from drt_engine.cluster.connection import ActorEnded, ActorTimeout, Cluster, Resources
+from drt_engine.cluster.connection import (
+    ActorEnded,
+    ActorTimeout,
+    Cluster,
+    NoRoom,
+    Resources,
+)
 from drt_engine.cluster.shard_reader import (
     DocumentResult,
     LoadedModel,
@@ -75,6 +82,8 @@ class ShardedReading:
         self._guard = threading.Lock()
         self._is_closed = False
         self._drivers: list[_ShardDriver] = []
+        self._done: set[int] = set()  # the shards whose threads have ended
+        self._waiting: set[int] = set()  # those whose new actors have not started
         self.actors: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
@@ -117,6 +126,7 @@ class ShardedReading:
         shards: list[list[NamedFile]] = [[] for _ in range(self._library.count)]
         for file in files:
             shards[self._library.shard_of(file.path)].append(file)
+        self._done.clear()
         self._drivers = [_ShardDriver(self, n, named) for n, named in enumerate(shards)]
         threads = [
             threading.Thread(target=driver.run, name=f"drt-shard-{number}", daemon=True)
@@ -183,9 +193,30 @@ class ShardedReading:
             if actor is not None:
                 return actor
             self.actors[number] = self._launched()
-        self._load(number)
+        self._make_room(number)
+        try:
+            self._load(number)
+        finally:
+            with self._guard:
+                self._waiting.discard(number)
         self._open(number)
         return self.actors[number]
+
+    def _make_room(self, number: int) -> None:
+        """Note that an actor waits for room, and end those of shards that are done."""
+        with self._guard:
+            self._waiting.add(number)
+            done = list(self._done)
+        for other in done:
+            self.discard(other)
+
+    def end_shard(self, number: int) -> None:
+        """Note that a shard is done; its actor ends where another one waits for its room."""
+        with self._guard:
+            self._done.add(number)
+            is_in_the_way = bool(self._waiting)
+        if is_in_the_way:
+            self.discard(number)
 
     def call(self, actor: Any, call: _Call) -> Any:
         """Ask an actor for a document, and return the reference of the call."""
@@ -214,7 +245,7 @@ class ShardedReading:
         for attempt in range(1, _ATTEMPTS + 1):
             actor = self.actors[number]
             try:
-                host = self._cluster.wait_for(actor, timeout=timeout)
+                host = self._started(number, actor)
                 model = self._cluster.result(
                     actor.load.remote(self._options.model), timeout=timeout
                 )
@@ -241,6 +272,17 @@ class ShardedReading:
                 f" {first.fingerprint} in {first.dtype} as another worker: install the same drt on"
                 " all nodes, and name the type with --dtype"
             )
+
+    def _started(self, number: int, actor: Any) -> str:
+        """Return the machine of an actor once it runs, which may be when another shard is done."""
+        while True:
+            with self._guard:
+                others = set(range(len(self._drivers))) - self._done - self._waiting - {number}
+            try:
+                return self._cluster.wait_for(actor, timeout=self._options.start_timeout)
+            except NoRoom:
+                if not others:
+                    raise
 
     def _open(self, number: int) -> None:
         """Let an actor open its shard, which this process must see then; raises ConfigError."""
@@ -278,6 +320,7 @@ class _ShardDriver:
         """Hand all results over, and None after the last; an error ends it."""
         try:
             self._read()
+            self._reading.end_shard(self._number)
         except BaseException as error:  # raised where the results are collected
             self._reading.put(error)
         else:

@@ -50,7 +50,10 @@ class RayCluster:
                 f" {LONGEST_DEADLINE:g}."
             )
         if address is None and deadline is not None:
-            raise ConfigError("a deadline is that of the actors of ray; name the address of one.")
+            raise ConfigError(
+                f"the deadline of {deadline:g} seconds is for actors of a Ray cluster, and none is"
+                " named; name the address of one, or leave the deadline out."
+            )
         return None if address is None else cls(address, deadline)
 
 

@@ -1,11 +1,12 @@
 """A Ray in this process: actors are objects, calls run when they are made.
 
-``kills`` says which calls end their actor instead.
+``kills`` says which calls end their actor instead, ``room`` how many actors can run at a time.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import threading
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -60,16 +61,16 @@ class Method:
 class Actor:
     def __init__(self, ray: FakeRay, instance: Any) -> None:
         self._ray, self._instance = ray, instance
-        self._is_alive = True
+        self._is_alive, self._has_room = True, False
 
     def __getattr__(self, name: str) -> Method:
         return Method(self, name)
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Reference:
-        if self._ray.is_full:
+        if not self._starts():
             return Reference(error=GetTimeoutError())
         if self._is_alive and self._ray.kills(name, arguments):
-            self._is_alive = False
+            self.end()
         if not self._is_alive:
             detail = "Worker exit detail: Worker unexpectedly exits with a connection error code 2."
             return Reference(error=RayActorError(f"The actor died.\n{detail}"))
@@ -77,6 +78,19 @@ class Actor:
             return Reference(getattr(self._instance, name)(*arguments))
         except Exception as error:
             return Reference(error=RayTaskError(f"traceback of {error}", error))
+
+    def end(self) -> None:
+        self._is_alive = False
+        if self._has_room:
+            self._has_room = False
+            self._ray.room += 1
+
+    def _starts(self) -> bool:
+        with self._ray.guard:
+            if self._is_alive and not self._has_room and self._ray.room > 0:
+                self._has_room = True
+                self._ray.room -= 1
+        return self._has_room or not self._is_alive
 
 
 class FakeRay:
@@ -94,7 +108,7 @@ class FakeRay:
         self.is_open = False
         self.opened: list[dict[str, Any]] = []
         self.started: list[dict[str, Any]] = []
-        self.is_full = False
+        self.guard, self.room = threading.Lock(), 1000
         self.kills: Callable[[str, tuple[Any, ...]], bool] = lambda name, arguments: False
         self.refusal: Exception | None = None
 
@@ -130,4 +144,4 @@ class FakeRay:
         return {}
 
     def kill(self, actor: Actor, **_: Any) -> None:
-        actor._is_alive = False
+        actor.end()

@@ -181,7 +181,7 @@ def test_another_version_in_a_worker(ray: FakeRay, monkeypatch: pytest.MonkeyPat
 def test_no_room_for_a_worker(ray: FakeRay) -> None:
     with connect("local") as cluster:
         actor = cluster.start(Worker, resources=Resources())
-        ray.is_full = True
+        ray.room = 0
         with pytest.raises(ConfigError, match=r"within 1 s \(the Ray .* has 0 processors free\)"):
             cluster.wait_for(actor, timeout=1)
 

@@ -189,6 +189,35 @@ def test_a_worker_that_ends_while_it_opens_its_shard(
     assert set(names(read(tmp_path / "papers", folder))) >= set(ALL)
 
 
+@pytest.mark.parametrize("victim", [0, 1])
+def test_a_worker_without_room_waits_for_those_that_are_done(
+    ray: FakeRay, folder: Path, tmp_path: Path, victim: int
+) -> None:
+    library = ShardedLibrary.of(tmp_path / "papers", 2)
+    deaths: list[str] = []
+
+    def kills(name: str, arguments: tuple[Any, ...]) -> bool:
+        if name != "read" or deaths or library.shard_of(Path(arguments[0])) != victim:
+            return False
+        deaths.append(arguments[0])
+        ray.room -= 1  # its machine is lost
+        return True
+
+    ray.kills, ray.room = kills, 2
+    results = read(library.path, folder, start_timeout=0.0)
+    assert deaths and set(names(results)) >= set(ALL)
+    contents(library.path)
+
+    def kills_all(name: str, arguments: tuple[Any, ...]) -> bool:
+        if name == "read":
+            ray.room = -2
+        return name == "read"
+
+    ray.kills, ray.room = kills_all, 2
+    with pytest.raises(ConfigError, match="a worker has not started within 0 s"):
+        read(tmp_path / "others", folder, start_timeout=0.0)
+
+
 def test_mixed_models(
     ray: FakeRay, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
