@@ -35,11 +35,11 @@ async def ask(request: Request) -> Response:
             return events(request, items)
         *_, (_, last) = [item async for item in items]
         del last["type"]
-        return reply(last)
+        return reply(service, last)
     if streams:
         return events(request, pieces(service, question, body, session=session))
     answer = await answer_once(service, question, body, session=session)
-    return reply(answer.to_dict())
+    return reply(service, answer.to_dict())
 
 
 async def answer_once(
@@ -114,7 +114,7 @@ async def search(request: Request) -> Response:
     service, body = service_of(request), await read_body(request, "search")
     method = cast(Callable[..., Any], getattr(service.assistant, "search"))  # noqa: B009
     hits = await service.questions.run(partial(method, **body))
-    return reply(hits.to_dict())
+    return reply(service, hits.to_dict())
 
 
 async def summarize(request: Request) -> Response:
@@ -124,7 +124,7 @@ async def summarize(request: Request) -> Response:
     body["since"] = day_of(body.get("since"))  # never a file of the server
     work = partial(service.assistant.summarize, documents, **body)
     summary = await service.questions.run(work)
-    return reply(summary.to_dict())
+    return reply(service, summary.to_dict())
 
 
 async def trace(request: Request) -> Response:
@@ -132,4 +132,4 @@ async def trace(request: Request) -> Response:
     service, body = service_of(request), await read_body(request, "trace")
     question = body.pop("question")
     result: Trace = await service.questions.run(partial(service.assistant.trace, question, **body))
-    return reply(result.to_dict())
+    return reply(service, result.to_dict())

@@ -10,7 +10,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -110,6 +110,7 @@ def operations(*, with_search: bool) -> list[Operation]:
         Operation("DELETE", session, sessions.delete_session),
         Operation("POST", "/v1/chat/completions", chat_completions.complete, body="chat"),
         Operation("GET", "/v1/models", chat_completions.list_models),
+        Operation("GET", "/v1/models/{model}", chat_completions.show_model),
         Operation("GET", "/v1/writer", writing.show_writer),
         Operation("GET", "/healthz", health),
         Operation("GET", "/metrics", metrics, media_type=MEDIA_TYPE.partition(";")[0]),
@@ -128,7 +129,12 @@ def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
         ],
         middleware=[Middleware(Guard, options=options, metrics=service.metrics)],
         # What is caught as an Exception alone is raised again, for the log of the ASGI server.
-        exception_handlers={HTTPException: respond, DrtError: respond, Exception: respond},
+        exception_handlers={
+            ClientDisconnect: respond,
+            HTTPException: respond,
+            DrtError: respond,
+            Exception: respond,
+        },
         lifespan=_lifespan,
     )
     app.state.service = service

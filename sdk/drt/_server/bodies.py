@@ -118,12 +118,18 @@ async def read_object(request: Request) -> dict[str, Any]:
     """Return the JSON object that a request holds; 400 where it holds something else."""
     content = await request.body()
     try:
-        value = json.loads(content)
+        value = json.loads(content, parse_float=_number)
     except (ValueError, RecursionError):
         raise HTTPException(400, "the body is no JSON; send one JSON object.") from None
     if not isinstance(value, dict):
         raise HTTPException(400, "the body is JSON, but no object; send one JSON object.")
     return value
+
+
+def _number(text: str) -> int | float:
+    """Return 3.0 as 3: a JSON Schema's integers may be written so, and Python's are not."""
+    value = float(text)
+    return int(value) if value.is_integer() and abs(value) < 1 << 53 else value
 
 
 async def read_body(request: Request, name: str) -> dict[str, Any]:

@@ -6,6 +6,7 @@ else a client sends (system messages, temperature, tools) changes nothing: answe
 
 from __future__ import annotations
 
+import contextlib
 import time
 import uuid
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from .._errors import QuestionError
 from .answers import answer_once, streamed
 from .bodies import QUESTION_CHARACTERS, body_schema, read_object
 from .errors import described, error_body
@@ -23,6 +25,7 @@ from .responses import event, reply, stream
 from .service import Service, service_of
 
 if TYPE_CHECKING:
+    from .._session import Session
     from .._stream import AnswerStream
     from .._types import Answer, Citation
 
@@ -32,9 +35,25 @@ KINDS = {"likely": "likely passage: ", "none": "closest passage: "}
 
 async def list_models(request: Request) -> Response:
     """List the one model that is served, as OpenAI's clients expect it."""
-    name = service_of(request).model_name
-    model = {"id": name, "object": "model", "created": 0, "owned_by": "drt"}
-    return reply({"object": "list", "data": [model]})
+    service = service_of(request)
+    return reply(service, {"object": "list", "data": [_model(service)]})
+
+
+async def show_model(request: Request) -> Response:
+    """Return the model that is served, by its name."""
+    service, name = service_of(request), str(request.path_params["model"])
+    return (
+        reply(service, _model(service)) if name == service.model_name else _unknown(service, name)
+    )
+
+
+def _model(service: Service) -> dict[str, Any]:
+    return {"id": service.model_name, "object": "model", "created": 0, "owned_by": "drt"}
+
+
+def _unknown(service: Service, name: object) -> Response:
+    problem = f"there is no model {str(name)[:80]!r} here; there is {service.model_name}."
+    return JSONResponse(error_body(problem, "model_not_found", 404), 404)
 
 
 async def complete(request: Request) -> Response:
@@ -42,8 +61,7 @@ async def complete(request: Request) -> Response:
     service, body = service_of(request), await read_object(request)
     name = service.model_name
     if body.get("model") not in (name, None):
-        problem = f"there is no model {str(body['model'])[:80]!r} here; there is {name}."
-        return JSONResponse(error_body(problem, "model_not_found", 404), 404)
+        return _unknown(service, body["model"])
     if body.get("n") not in (None, 1):
         raise HTTPException(400, "n is not 1; a question has one answer here.")
     questions, options = _questions(body.get("messages")), _ask_options(body.get("drt"))
@@ -59,9 +77,8 @@ async def complete(request: Request) -> Response:
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None}
     message["annotations"] = annotations
     choice = {"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}
-    return reply(
-        {**head, "object": "chat.completion", "choices": [choice], "drt": answer.to_dict()}
-    )
+    completion = {**head, "object": "chat.completion", "choices": [choice]}
+    return reply(service, {**completion, "drt": answer.to_dict()})
 
 
 def rendered(answer: Answer, base_url: str) -> tuple[str, list[dict[str, Any]]]:
@@ -143,11 +160,18 @@ async def _answer(service: Service, questions: list[str], options: Any) -> Answe
         return await answer_once(service, questions[0], options)
 
     def in_context() -> Answer:
-        session = service.assistant.session()
-        *_, answer = (session.ask(question, **options) for question in questions)
-        return answer
+        return _in_context(service, questions, options).ask(questions[-1], **options)
 
     return await service.questions.run(in_context)
+
+
+def _in_context(service: Service, questions: list[str], options: Any) -> Session:
+    """Return a conversation in which all but the last question are asked already."""
+    session = service.assistant.session()
+    for question in questions[:-1]:
+        with contextlib.suppress(QuestionError):  # "?!" is no context, and no reason to fail
+            session.ask(question, **options)
+    return session
 
 
 async def _chunks(
@@ -161,10 +185,9 @@ async def _chunks(
         return event(None, {**head, "object": "chat.completion.chunk", "choices": [choice]})
 
     def start() -> AnswerStream:
-        asker = service.assistant if len(questions) == 1 else service.assistant.session()
-        for question in questions[:-1]:
-            asker.ask(question, **options)
-        return asker.stream(questions[-1], **options)
+        if len(questions) == 1:
+            return service.assistant.stream(questions[0], **options)
+        return _in_context(service, questions, options).stream(questions[-1], **options)
 
     yield chunk({"role": "assistant", "content": ""})
     try:

@@ -24,10 +24,10 @@ from starlette.responses import Response
 
 from .._formats import formats
 from .._passages import passage
-from .._types import IngestProgress, IngestReport, IngestResult
+from .._types import FormatInfo, IngestProgress, IngestReport, IngestResult
+from .._writer.reasons import without_folders
 from .bodies import flag, number, read_body
-from .errors import without_paths
-from .responses import Event, events, reply, wants_events
+from .responses import Event, described_values, events, reply, wants_events
 from .service import Service, service_of
 
 FILES = 64  # of one upload
@@ -43,28 +43,32 @@ async def list_documents(request: Request) -> Response:
     since = parameters.get("since")
     documents = await run_in_threadpool(service.library.documents, **filters, since=since)
     return reply(
+        service,
         {
             "library": service.library.path.name,
             "documents": [document.to_dict() for document in documents],
-        }
+        },
     )
 
 
 async def show_document(request: Request) -> Response:
     """Describe one document, by id, the start of an id, title or file name."""
-    document = await run_in_threadpool(service_of(request).library.show, _named(request))
-    return reply(document.to_dict())
+    service = service_of(request)
+    document = await run_in_threadpool(service.library.show, _named(request))
+    return reply(service, document.to_dict())
 
 
 async def document_text(request: Request) -> Response:
     """Return the text of a document, or of a part of it: citations count its characters."""
-    library, name = service_of(request).library, _named(request)
+    service, name = service_of(request), _named(request)
+    library = service.library
     start = number(request, "start", 0, maximum=10**12)
     document = await run_in_threadpool(library.show, name)
     end = number(request, "end", start + TEXT_CHARACTERS, maximum=10**12)
     end = min(end, start + TEXT_CHARACTERS, document.characters)
     text = await run_in_threadpool(library.text, document, start, max(start, end))
     return reply(
+        service,
         {
             "document": document.id,
             "title": document.title,
@@ -72,23 +76,29 @@ async def document_text(request: Request) -> Response:
             "start": start,
             "end": start + len(text),
             "text": text,
-        }
+        },
     )
 
 
 async def show_passage(request: Request) -> Response:
     """Return a cited passage with the text around it, by its handle."""
     around = number(request, "around", 400, maximum=AROUND)
-    handle = str(request.path_params["handle"])
-    show = partial(passage, service_of(request).library, handle, around=around)
+    service, handle = service_of(request), str(request.path_params["handle"])
+    show = partial(passage, service.library, handle, around=around)
     cited = await run_in_threadpool(show)
-    return reply(cited.to_dict())
+    return reply(service, cited.to_dict())
 
 
-async def list_formats(request: Request) -> Response:  # noqa: ARG001  a route's signature
+async def list_formats(request: Request) -> Response:
     """List the formats that can be read."""
     entries = await run_in_threadpool(formats)
-    return reply({"formats": [entry.to_dict() for entry in entries]})
+    return reply(service_of(request), {"formats": [_format(entry) for entry in entries]})
+
+
+def _format(entry: FormatInfo) -> dict[str, Any]:
+    """Return a format; why a plug-in's fails may be a sentence with the path of its file."""
+    problem = without_folders(entry.problem) if entry.problem else None
+    return entry.to_dict() | {"problem": problem}
 
 
 async def remove_document(request: Request) -> Response:
@@ -97,7 +107,7 @@ async def remove_document(request: Request) -> Response:
     _expect_writing(service)
     work = partial(service.library.remove, _named(request), forget=flag(request, "forget"))
     document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
-    return reply(document.to_dict())
+    return reply(service, document.to_dict())
 
 
 async def tag_document(request: Request) -> Response:
@@ -107,7 +117,7 @@ async def tag_document(request: Request) -> Response:
     body = await read_body(request, "tag")
     work = partial(service.library.tag, _named(request), **body)
     document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
-    return reply(document.to_dict())
+    return reply(service, document.to_dict())
 
 
 async def upload(request: Request) -> Response:
@@ -116,9 +126,27 @@ async def upload(request: Request) -> Response:
     _expect_writing(service)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise HTTPException(415, 'send the files as multipart/form-data, each as a field "file".')
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(service.uploading())
+        files, tags = await _received(request, service)
+        # Reading goes on where the client leaves: what was sent is read, as a command would.
+        items = _started(service, files, tags, finished=stack.pop_all().close)
+    if wants_events(request):
+        return events(request, items)
+    report = None
+    async for name, value in items:
+        report = value if name == "report" else report
+    assert report is not None
+    if report["failures"] and not report["documents"]:
+        raise HTTPException(422, " ".join(failure["message"] for failure in report["failures"]))
+    status = 201 if any(document["new"] for document in report["documents"]) else 200
+    return reply(service, report, status)
+
+
+async def _received(request: Request, service: Service) -> tuple[list[tuple[str, Path]], list[str]]:
+    """Return the names of the files that a form holds, each with a copy of it, and the tags."""
     service.uploads.mkdir(mode=0o700, exist_ok=True)
     files: list[tuple[str, Path]] = []
-    tags: list[str] = []
     try:
         async with request.form(max_files=FILES, max_fields=FILES) as form:
             tags = [tag for tag in form.getlist("tag") if isinstance(tag, str)]
@@ -133,15 +161,7 @@ async def upload(request: Request) -> Response:
     except BaseException:
         _delete(path for _, path in files)
         raise
-    if wants_events(request):
-        return events(request, _reading(service, files, tags))
-    report = None
-    async for name, value in _reading(service, files, tags):
-        report = value if name == "report" else report
-    assert report is not None
-    if report["failures"] and not report["documents"]:
-        raise HTTPException(422, " ".join(failure["message"] for failure in report["failures"]))
-    return reply(report, 201 if any(document["new"] for document in report["documents"]) else 200)
+    return files, tags
 
 
 def safe_name(name: str) -> str:
@@ -178,9 +198,13 @@ def _expect_writing(service: Service) -> None:
 def _copy(part: UploadFile, folder: Path) -> Path:
     """Copy a part to a file of its own; return its path."""
     descriptor, path = tempfile.mkstemp(prefix=".", dir=folder)
-    with os.fdopen(descriptor, "wb") as file:
-        while piece := part.file.read(1 << 20):
-            file.write(piece)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            while piece := part.file.read(1 << 20):
+                file.write(piece)
+    except BaseException:
+        _delete([Path(path)])
+        raise
     return Path(path)
 
 
@@ -190,10 +214,14 @@ def _delete(paths: Any) -> None:
             path.unlink()
 
 
-async def _reading(
-    service: Service, files: list[tuple[str, Path]], tags: list[str]
+def _started(
+    service: Service,
+    files: list[tuple[str, Path]],
+    tags: list[str],
+    *,
+    finished: Callable[[], None],
 ) -> AsyncIterator[Event]:
-    """Read the files in the writer's thread; yield progress, each result, and the report."""
+    """Read the files in the writer's thread; return its progress, each result, and the report."""
     loop = asyncio.get_running_loop()
     queue: asyncio.Queue[Event | None] = asyncio.Queue()
 
@@ -201,12 +229,22 @@ async def _reading(
         loop.call_soon_threadsafe(queue.put_nowait, item)
 
     work = partial(_read, service, files, tags=tags, emit=emit)
-    # Reading goes on where the client leaves: what was sent is read, as a shell's command would.
     job = loop.run_in_executor(service.writing, work)
-    job.add_done_callback(lambda _: queue.put_nowait(None))
-    while (item := await queue.get()) is not None:
-        yield item
-    await job
+
+    def end(_: object) -> None:
+        queue.put_nowait(None)
+        finished()
+        with contextlib.suppress(asyncio.CancelledError):
+            job.exception()  # nobody else may ask for it, where the client has left
+
+    job.add_done_callback(end)
+
+    async def items() -> AsyncIterator[Event]:
+        while (item := await queue.get()) is not None:
+            yield item
+        await job
+
+    return items()
 
 
 def _read(
@@ -224,12 +262,12 @@ def _read(
             path.replace(place)
             for result in _ingested(service, place, tags=tags, emit=emit):
                 results.append(result)
-                emit(("document", _described(service, result.to_dict())))
+                emit(("document", described_values(result.to_dict(), service)))
             _delete([place])
     finally:
         _delete(path for _, path in files)
         _delete(service.uploads / name for name, _ in files)
-    emit(("report", _described(service, IngestReport.of(results).to_dict())))
+    emit(("report", described_values(IngestReport.of(results).to_dict(), service)))
 
 
 def _ingested(
@@ -243,12 +281,3 @@ def _ingested(
     for result in service.writer.ingest_each(place, tags=tags, progress=report):
         service.metrics.count_tokens(result.tokens)
         yield result
-
-
-def _described(service: Service, value: Any) -> Any:
-    """Return a report in which sentences name no folder of the server."""
-    if isinstance(value, dict):
-        return {name: _described(service, item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_described(service, item) for item in value]
-    return without_paths(value, service) if isinstance(value, str) else value

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 from typing import TYPE_CHECKING, Any
 
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from .. import _errors as errors
@@ -34,6 +35,7 @@ STATUS: tuple[tuple[type[errors.DrtError], int], ...] = (
     (errors.StorageFullError, 507),
     (errors.DrtError, 500),
 )
+FULL = (errno.ENOSPC, errno.EDQUOT)  # on Windows, too
 RETRY_SECONDS = "5"
 MISTAKE = "a mistake of the server, not yours; its log has the details."
 
@@ -45,21 +47,27 @@ def error_body(message: str, kind: str, status: int) -> dict[str, Any]:
 
 def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
     """Return the status and the JSON for an exception; what is not ours is logged, not shown."""
+    if isinstance(error, ClientDisconnect):  # nobody reads it
+        return 400, error_body("the client left before its body was complete.", "left", 400)
     if isinstance(error, HTTPException):
         return error.status_code, error_body(error.detail, "request_error", error.status_code)
     for kind, status in STATUS:
         if isinstance(error, kind):
             message = without_paths(str(error), service)
             return status, error_body(message, type(error).__name__, status)
+    if isinstance(error, OSError) and error.errno in FULL:
+        return 507, error_body("the server's disk is full; free some space there.", "full", 507)
     log.error("unexpected error", exc_info=error)
     return 500, error_body(MISTAKE, "server_error", 500)
 
 
 def without_paths(sentence: str, service: Service) -> str:
     """Return a sentence that names no folder of the server."""
-    libraries = service.library.paths
-    for folder in (service.uploads, *(p for path in libraries for p in (path.absolute(), path))):
-        sentence = sentence.replace(f"{folder}/", "").replace(str(folder), "the library")
+    sentence = sentence.replace(f"{service.uploads}/", "")
+    several = service.library.several
+    for folder, name in service.folder_names.items():
+        sentence = sentence.replace(f"{folder}/", f"{name}/" if several else "")
+        sentence = sentence.replace(folder, name if several else "the library")
     return sentence.replace("the library at the library", "the library")
 
 

@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .errors import error_body
+from .responses import EVENTS, event
 
 if TYPE_CHECKING:
     from .metrics import Metrics
@@ -83,9 +84,12 @@ class Guard:
                 await self._app(scope, body.receive, response.send)
         except TimeoutError:
             message = f"the request took more than {seconds:g} s and was given up; try it again."
-            late = JSONResponse(error_body(message, "timeout", 504), 504)
+            error = error_body(message, "timeout", 504)
             if not response.status:
-                await late(scope, body.receive, response.send)
+                await JSONResponse(error, 504)(scope, body.receive, response.send)
+            elif response.streams:
+                last = event("error", error).encode()
+                await response.send({"type": "http.response.body", "body": last})
 
     def _refusal(self, scope: Scope) -> JSONResponse | None:
         headers = Headers(scope=scope)
@@ -115,6 +119,8 @@ class Guard:
             name = urlsplit(f"//{host}").hostname or ""
             urlsplit(f"//{host}").port  # noqa: B018  raises where it is no number
         except ValueError:
+            return False
+        if "@" in host:  # before it would be a user, and no client sends one
             return False
         if name == "localhost" or name.endswith(".localhost") or name == self._options.host:
             return True
@@ -174,15 +180,19 @@ class _Response:
         self._asked_headers = request.get("access-control-request-headers")
         self._allowed_origins = allowed_origins
         self.status = 0
+        self.streams = False  # whether it is open for more events
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
+            self.streams = headers.get("content-type", "").startswith(EVENTS)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
             if self._origin in self._allowed_origins:
                 self._allow_origin(headers)
+        elif not message.get("more_body", False):
+            self.streams = False
         await self._send(message)
 
     def _allow_origin(self, headers: MutableHeaders) -> None:

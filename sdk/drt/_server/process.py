@@ -18,22 +18,64 @@ from .._errors import ConfigError
 if TYPE_CHECKING:
     from .options import ServeOptions
 
-HEADER_SECONDS = 10.0  # in which a new connection must have sent its first request
+HEADER_SECONDS = 10.0  # from a request's first byte, or that of the connection, to its last
+READ_SECONDS = 20.0  # after which a client must have read
+READ_RATE = 1024  # bytes a second of a response, or all of it
 HEADER_BYTES = 64 * 1024
 CONNECTIONS = 1024
 IDLE_SECONDS = 30
 
 
 class _Protocol(H11Protocol):
-    """HTTP/1.1 that closes connections on which no request arrives."""
+    """HTTP/1.1 that closes connections on which no request arrives, or no response is read.
+
+    uvicorn's own limit is for idle connections: a byte now and then would keep one for ever, and
+    so would a client that does not read, since closing waits until all is sent.
+    """
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
-        self.loop.call_later(HEADER_SECONDS, self._expect_request)
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._expect_request()
+        self._watch_reading(self.transport.get_write_buffer_size())
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self._is_answering():
+            self._forget_request()
+        else:  # the beginning of a request, or a body that nobody wants any more
+            self._expect_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._forget_request()
+        super().connection_lost(exc)
+
+    def _is_answering(self) -> bool:
+        return self.cycle is not None and not self.cycle.response_complete
 
     def _expect_request(self) -> None:
-        if self.cycle is None and not self.transport.is_closing():
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(HEADER_SECONDS, self._end_without_request)
+
+    def _forget_request(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _end_without_request(self) -> None:
+        self._head_timer = None
+        if not self._is_answering() and not self.transport.is_closing():
             self.transport.close()
+
+    def _watch_reading(self, before: int) -> None:
+        """Cut the connection where a client reads less than ``READ_RATE`` of what waits for it."""
+        if self not in self.connections:
+            return
+        now = self.transport.get_write_buffer_size()
+        if before and now and now > before - READ_RATE * READ_SECONDS:
+            self.transport.abort()
+            return
+        self.loop.call_later(READ_SECONDS, self._watch_reading, now)
 
 
 class _Server(uvicorn.Server):

@@ -10,23 +10,43 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 
-from .errors import described
+from .errors import described, without_paths
 from .service import Service, service_of
 
+EVENTS = "text/event-stream"
 INSIDE = "!/"  # between an archive and the name of its member
 Event = tuple[str, dict[str, Any]]
 
 
-def public(value: Any) -> Any:
-    """Return plain values in which a document's source is the file's name alone."""
+SENTENCES = frozenset({"reason", "notes"})  # that drt itself wrote, and which may name a folder
+
+
+def public(value: Any, service: Service) -> Any:
+    """Return plain values in which files and libraries have their names alone."""
     if isinstance(value, dict):
-        return {
-            name: source_name(item) if name == "source" and isinstance(item, str) else public(item)
-            for name, item in value.items()
-        }
+        return {name: _public(name, item, service) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [public(item) for item in value]
+        return [public(item, service) for item in value]
     return value
+
+
+def _public(name: str, value: Any, service: Service) -> Any:
+    if name == "source" and isinstance(value, str):
+        return source_name(value)
+    if name == "library" and isinstance(value, str):
+        return service.folder_names.get(value, PurePath(value).name)
+    if name in SENTENCES:
+        return described_values(value, service)
+    return public(value, service)
+
+
+def described_values(value: Any, service: Service) -> Any:
+    """Return plain values of which no sentence names a folder of the server."""
+    if isinstance(value, dict):
+        return {name: described_values(item, service) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [described_values(item, service) for item in value]
+    return without_paths(value, service) if isinstance(value, str) else value
 
 
 def source_name(source: str) -> str:
@@ -35,14 +55,14 @@ def source_name(source: str) -> str:
     return PurePath(file).name + mark + member
 
 
-def reply(value: Any, status: int = 200) -> JSONResponse:
+def reply(service: Service, value: Any, status: int = 200) -> JSONResponse:
     """Return a JSON response without folders of the server."""
-    return JSONResponse(public(value), status)
+    return JSONResponse(public(value, service), status)
 
 
 def wants_events(request: Request) -> bool:
     """Return whether a client asks for server-sent events."""
-    return "text/event-stream" in request.headers.get("accept", "")
+    return EVENTS in request.headers.get("accept", "")
 
 
 def event(name: str | None, value: Any) -> str:
@@ -59,15 +79,13 @@ def events(request: Request, items: AsyncIterator[Event]) -> StreamingResponse:
 
 def stream(lines: AsyncIterator[str]) -> StreamingResponse:
     """Stream lines that are events already."""
-    return StreamingResponse(
-        lines, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
-    )
+    return StreamingResponse(lines, media_type=EVENTS, headers={"X-Accel-Buffering": "no"})
 
 
 async def _lines(items: AsyncIterator[Event], service: Service) -> AsyncIterator[str]:
     try:
         async for name, value in items:
-            yield event(name, public(value))
+            yield event(name, public(value, service))
     except Exception as error:
         _, body = described(error, service)
         yield event("error", body)

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from .._errors import DrtError
+from .errors import OverloadedError
 from .metrics import Metrics
 from .questions import Questions
 
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from .options import ServeOptions
 
 
+UPLOADS = 32  # received or read at the same time: each may fill the disk with its limit
 UNUSED_SECONDS = 24 * 3600.0  # after which no server is still reading an upload
 
 
@@ -44,6 +50,7 @@ class Service:
     )
 
     def __post_init__(self) -> None:
+        self._uploading = 0
         self.questions = Questions(self.assistant, limit=self.options.queue)
         self.metrics.watch_queue(lambda: self.questions.waiting)
 
@@ -62,6 +69,41 @@ class Service:
         """The folder of files that are being received; a document's source names it."""
         path = self.library.path.absolute()
         return path.with_name(f"{path.name}.uploads")
+
+    @cached_property
+    def folder_names(self) -> dict[str, str]:
+        """What the folders that the server reads are called outside it, longest path first."""
+        names: dict[str, str] = {}
+        taken: Counter[str] = Counter()
+        for path in (*self.library.paths, *self._folders()):
+            forms = {str(path), str(path.absolute()), str(path.resolve())}
+            known = names.get(str(path.absolute()))
+            if known is None:
+                taken[path.name] += 1
+                count = taken[path.name]
+                known = path.name if count == 1 else f"{path.name} ({count})"
+            names |= dict.fromkeys(forms, known)
+        return dict(sorted(names.items(), key=lambda item: -len(item[0])))
+
+    def _folders(self) -> list[Path]:
+        try:
+            return self.library.folders
+        except DrtError:  # a list that is gone or damaged
+            return []
+
+    @contextlib.contextmanager
+    def uploading(self) -> Iterator[None]:
+        """Count an upload until it is read; raises ``OverloadedError`` where too many are."""
+        if self._uploading >= UPLOADS:
+            raise OverloadedError(
+                f"{UPLOADS} uploads are being received or read, which is as many as may; send it"
+                " again later."
+            )
+        self._uploading += 1
+        try:
+            yield
+        finally:
+            self._uploading -= 1
 
     def load(self) -> None:
         """Load the model, and open the library or make it, where that is not done."""

@@ -15,20 +15,21 @@ from .service import service_of
 
 async def list_sessions(request: Request) -> Response:
     """List the stored conversations; with ``words``, the turns that contain them all."""
-    library = service_of(request).library
+    service = service_of(request)
+    library = service.library
     words = request.query_params.get("words")
     if words is not None:
         turns = await run_in_threadpool(library.search_sessions, words)
-        return reply({"turns": [turn.to_dict() for turn in turns]})
+        return reply(service, {"turns": [turn.to_dict() for turn in turns]})
     sessions = await run_in_threadpool(library.sessions)
-    return reply({"sessions": [session.to_dict() for session in sessions]})
+    return reply(service, {"sessions": [session.to_dict() for session in sessions]})
 
 
 async def show_session(request: Request) -> Response:
     """Show the turns of a conversation."""
-    name = _named(request)
-    turns = await run_in_threadpool(service_of(request).library.session_turns, name)
-    return reply({"session": name, "turns": [turn.to_dict() for turn in turns]})
+    service, name = service_of(request), _named(request)
+    turns = await run_in_threadpool(service.library.session_turns, name)
+    return reply(service, {"session": name, "turns": [turn.to_dict() for turn in turns]})
 
 
 async def rename_session(request: Request) -> Response:
@@ -37,14 +38,14 @@ async def rename_session(request: Request) -> Response:
     await service.questions.run(
         partial(service.library.rename_session, _named(request), body["name"])
     )
-    return reply({"session": body["name"]})
+    return reply(service, {"session": body["name"]})
 
 
 async def delete_session(request: Request) -> Response:
     """Delete a conversation for good."""
     service, name = service_of(request), _named(request)
     await service.questions.run(partial(service.library.delete_session, name))
-    return reply({"session": name})
+    return reply(service, {"session": name})
 
 
 def _named(request: Request) -> str:

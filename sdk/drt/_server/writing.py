@@ -34,10 +34,10 @@ LATER = 0.25  # of a request's time: for how long a writer that keeps no limit i
 
 async def show_writer(request: Request) -> Response:
     """Return where the server's writer is, or null where it has none."""
-    options = service_of(request).options.writer
-    return reply(
-        {"writer": None if options is None else {"host": options.host, "model": options.model}}
-    )
+    service = service_of(request)
+    options = service.options.writer
+    writer = None if options is None else {"host": options.host, "model": options.model}
+    return reply(service, {"writer": writer})
 
 
 def written(

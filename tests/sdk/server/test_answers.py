@@ -31,6 +31,15 @@ def test_an_answer_is_as_published_and_names_no_folder(client: Client) -> None:
     assert answer["citations"][0]["source"] == "handbook.txt"
 
 
+def test_a_whole_number_may_be_written_with_a_point(client: Client, engine: FakeEngine) -> None:
+    headers = {"content-type": "application/json"}
+    for text, status in (("3.0", 200), ("3e0", 200), ("3.5", 400), ("1e999", 400), ("NaN", 400)):
+        body = f'{{"question": "{QUESTION}", "top_k": {text}}}'
+        response = client.post("/v1/ask", content=body, headers=headers)
+        assert response.status_code == status, (text, response.text)
+    assert [type(asked["top_k"]) for asked in engine.asked] == [int, int]
+
+
 def test_events_are_pieces_then_the_answer(client: Client) -> None:
     response = client.post("/v1/ask", json={"question": QUESTION, "stream": True})
     assert response.headers["content-type"].startswith("text/event-stream")

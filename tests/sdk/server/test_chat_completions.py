@@ -56,6 +56,20 @@ def test_the_earlier_question_is_context_and_options_are_taken(
         assert engine.asked[-1]["top_k"] == 3
 
 
+def test_words_that_are_no_question_are_no_context(openai: Any, engine: FakeEngine) -> None:
+    messages = [{"role": "user", "content": "?!"}, {"role": "user", "content": "Which keeper?"}]
+    made = openai.chat.completions.create(model="fake", messages=messages)
+    assert made.choices[0].message.content.startswith("keeper")
+
+
+def test_the_model_is_found_by_its_name(openai: Any) -> None:
+    import openai as package
+
+    assert openai.models.retrieve("fake").id == "fake"
+    with pytest.raises(package.NotFoundError, match="there is no model 'gpt-9' here"):
+        openai.models.retrieve("gpt-9")
+
+
 def test_what_is_not_said_is_said_so(openai: Any) -> None:
     messages = [{"role": "user", "content": "Which zeppelin?"}]
     text = openai.chat.completions.create(model="fake", messages=messages).choices[0].message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from typing import Any
 
@@ -131,6 +132,34 @@ def test_a_form_without_files_and_many_files_are_refused(serve: Serve) -> None:
     assert client.post("/v1/documents", files=many).status_code == 400
     headers = {"content-type": "multipart/form-data"}
     assert client.post("/v1/documents", content=b"x", headers=headers).status_code == 400
+
+
+def test_more_uploads_than_are_read_are_refused(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drt._server import service
+
+    monkeypatch.setattr(service, "UPLOADS", 1)
+    client = serve()
+    with client.app.state.service.uploading():
+        refused = send(client, "a.txt", HANDBOOK.encode())
+    assert refused.status_code == 503 and refused.headers["retry-after"]
+    for name in ("", "a.txt", "b.txt"):  # one that failed counts no longer, either
+        accepted = send(client, name, HANDBOOK.encode(), accept="text/event-stream")
+    assert accepted.status_code == 200 and "report" in accepted.text
+
+
+def test_a_full_disk_is_said(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drt._server import documents
+
+    def full(*arguments: Any, **options: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/secret/place")
+
+    client = serve()
+    monkeypatch.setattr(documents.tempfile, "mkstemp", full)
+    response = send(client, "a.txt", HANDBOOK.encode())
+    assert response.status_code == 507 and "disk is full" in response.text
+    assert "secret" not in response.text
 
 
 def test_a_read_only_server_takes_and_removes_nothing(serve: Serve) -> None:

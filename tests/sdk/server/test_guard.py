@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from drt import ConfigError, ServeOptions
+from drt import Assistant, ConfigError, ServeOptions
 from tests.sdk.server.conftest import Client, Serve
+from tests.sdk.server.test_answers import events
 
 TOKEN = "0123456789abcdef0123"
 
@@ -23,6 +26,7 @@ TOKEN = "0123456789abcdef0123"
         ("evil.example", 421),
         ("127.0.0.1.evil.example", 421),
         ("localhost:99999", 421),
+        ("evil.example@127.0.0.1", 421),
         ("", 421),
     ],
 )
@@ -106,6 +110,33 @@ def test_a_body_that_comes_too_slowly_is_refused(
     assert status[0] == 408
 
 
+def test_events_that_take_too_long_end_with_an_error(
+    serve: Serve, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import drt._engine as seam
+
+    assistant.ingest(handbook)
+    go = threading.Event()
+
+    def slow(plain: Any) -> Any:
+        def ask(*arguments: Any, **options: Any) -> Any:
+            go.wait(10)
+            return plain(*arguments, **options)
+
+        return ask
+
+    for name in ("ask", "stream"):
+        monkeypatch.setitem(vars(seam), name, slow(vars(seam)[name]))
+    client = serve(timeout=0.2)
+    asked = {"question": "Which period?", "session": "talk"}
+    response = client.post("/v1/ask", json={**asked, "stream": True})
+    whole = client.post("/v1/ask", json=asked)
+    go.set()
+    assert whole.status_code == 504 and "0.2 s" in whole.json()["error"]["message"]
+    [(name, value)] = events(response.text)
+    assert (name, value["error"]["code"]) == ("error", 504)
+
+
 def test_every_response_has_headers_that_protect(client: Client) -> None:
     for path in ("/healthz", "/v1/documents", "/nothing"):
         headers = client.get(path).headers
@@ -118,7 +149,10 @@ def test_every_response_has_headers_that_protect(client: Client) -> None:
 def test_metrics_count_requests_by_route(client: Client) -> None:
     client.get("/v1/documents/handbook.txt")
     client.get("/nothing/at/all")
+    for number in range(3):  # each would be a series, and take memory for ever
+        assert client.request(f"MADE-UP-{number}", "/v1/ask").status_code == 405
     text = client.get("/metrics").text
+    assert "MADE-UP" not in text and 'method="other",route="/v1/ask",status="405"} 3.0' in text
     assert (
         'drt_requests_total{method="GET",route="/v1/documents/{document}",status="200"} 1.0' in text
     )

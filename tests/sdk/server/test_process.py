@@ -111,8 +111,54 @@ def test_connections_without_a_request_are_closed(
         assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
+def test_a_second_request_must_come_in_time_too(
+    assistant: Assistant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor does a body that is sent on, behind its refusal, keep a connection."""
+    from drt._server import process
+
+    monkeypatch.setattr(process, "HEADER_SECONDS", 0.2)
+    monkeypatch.setattr(process, "IDLE_SECONDS", 600)
+    complete = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    endless = b"POST /nothing HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n\r\n"
+    with running(assistant) as (address, _):
+        port = int(address.rpartition(":")[2])
+        for first in (complete, endless):
+            with socket.create_connection(("127.0.0.1", port), timeout=10) as slow:
+                slow.sendall(first)
+                assert slow.recv(10_000).startswith(b"HTTP/1.1 ")
+                with pytest.raises(OSError):  # noqa: PT012  the server ends it at some byte
+                    for _ in range(1000):
+                        slow.sendall(b"X")
+                        time.sleep(0.01)
+        assert httpx2.get(f"{address}/healthz").status_code == 200
+
+
+def test_a_client_that_reads_nothing_is_cut_off(
+    assistant: Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drt._server import process
+
+    monkeypatch.setattr(process, "READ_SECONDS", 0.1)
+    file = tmp_path / "long.txt"
+    file.write_text("The keeper counts the coal. " * 30_000, encoding="utf-8")
+    assistant.ingest(file)
+    request = b"GET /v1/documents/long.txt/text HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+    with running(assistant) as (address, server):
+        port = int(address.rpartition(":")[2])
+        with socket.socket() as deaf:
+            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            deaf.settimeout(10)
+            deaf.connect(("127.0.0.1", port))
+            deaf.sendall(request * 20)
+            until(lambda: len(server.server_state.connections) == 1)
+            until(lambda: not server.server_state.connections)
+        whole = httpx2.get(f"{address}/v1/documents/long.txt/text", timeout=20)
+        assert len(whole.json()["text"]) == 840_000
+
+
 def test_a_client_that_leaves_in_the_middle_keeps_nobody_waiting(
-    assistant: Assistant, handbook: Path
+    assistant: Assistant, handbook: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     assistant.ingest(handbook)
     body = b'{"question": "Which period?", "stream": true}'
@@ -127,6 +173,7 @@ def test_a_client_that_leaves_in_the_middle_keeps_nobody_waiting(
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         answer = httpx2.post(f"{address}/v1/ask", json={"question": "Which keeper?"}, timeout=20)
         assert answer.json()["answer"] == "keeper"
+        assert "Traceback" not in caplog.text and "unexpected" not in caplog.text
         waiting = httpx2.get(f"{address}/metrics").text
     assert "drt_questions_waiting 0.0" in waiting
 
@@ -158,7 +205,9 @@ def test_the_commands_of_the_page_run(
             ended = subprocess.run(["bash", "-c", command], capture_output=True, check=False)
             assert ended.returncode == 0, (command, ended.stdout, ended.stderr)
         for block in re.findall(r"```python\n(.*?)```", page, flags=re.S):
-            exec(compile(block, "serve.md", "exec"), {})
+            names: dict[str, Any] = {}
+            exec(compile(block, "serve.md", "exec"), names)
+            names["client"].close()
 
 
 def test_the_server_can_be_a_writer(assistant: Assistant, handbook: Path) -> None:

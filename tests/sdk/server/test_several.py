@@ -62,6 +62,37 @@ def test_all_of_them_are_read(several: Client) -> None:
     assert unknown.status_code == 404 and "/gone" not in unknown.text
 
 
+def test_no_response_has_a_path_of_the_server(several: Client, tmp_path: Path) -> None:
+    question = {"question": "Which period?"}
+    several.post("/v1/ask", json={**question, "session": "talk"})
+    messages = {"messages": [{"role": "user", "content": "Which period?"}]}
+    for response in (
+        several.post("/v1/ask", json=question),
+        several.post("/v1/ask", json={**question, "stream": True}),
+        several.post("/v1/trace", json=question),
+        several.post("/v1/search", json={"query": "period"}),
+        several.post("/v1/summarize", json={"documents": ["other.txt"]}),
+        several.post("/v1/chat/completions", json=messages),
+        several.get("/v1/sessions/talk"),
+        several.get("/v1/documents"),
+        several.get("/v1/documents/none"),
+        several.get("/v1/formats"),
+    ):
+        assert str(tmp_path) not in response.text, response.request.url
+    (missing,) = several.post("/v1/ask", json=question).json()["unread_libraries"]
+    assert missing["library"] == "gone" and " library at gone: " in missing["reason"]
+    assert "not looked for in gone" in several.get("/v1/documents/none").text
+
+
+def test_libraries_of_one_name_are_told_apart(tmp_path: Path, engine: FakeEngine) -> None:
+    from drt._server.service import Service
+
+    paths = [tmp_path / folder / "notes" for folder in ("a", "b")]
+    with Assistant(paths) as many:
+        names = Service(many, ServeOptions()).folder_names
+    assert [names[str(path)] for path in paths] == ["notes", "notes (2)"]
+
+
 def test_conversations_are_kept_and_summarise(several: Client) -> None:
     asked = {"question": "Which period?", "session": "talk"}
     assert several.post("/v1/ask", json=asked).json()["state"] == "answer"
