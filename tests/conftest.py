@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import gc
 import os
 import random
@@ -20,6 +19,19 @@ import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 
 from tests.forks import Forks  # noqa: E402
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+    # They limit processes, break calls of the system or kill, as only the others can be.
+    collect_ignore = [
+        "engine/documents/test_confinement.py",
+        "engine/documents/test_fuzz.py",
+        "engine/store/test_crash.py",
+        "engine/store/test_faults.py",
+        "engine/test_asking_faults.py",
+    ]
 
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
 UNTOUCHED = "handbook.untouched"  # the folder of a library
@@ -62,6 +74,8 @@ def seeds() -> None:
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
     """What forks processes that have imported torch."""
+    if not hasattr(os, "fork"):
+        pytest.skip("nothing forks here")
     made = Forks()
     yield made
     made.close()
@@ -78,7 +92,8 @@ def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = folder.parent
     library = folder / "handbook.library"
     with (folder / "handbook.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # the first reads, the others wait for it
+        if fcntl is not None:  # without it (Windows) the tests run in one process
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the first reads, the others wait for it
         if not library.exists():
             from drt import Assistant
 
