@@ -17,7 +17,7 @@ from drt_engine.answer.metadata.question import (
     metadata_question,
     names_title,
 )
-from drt_engine.answer.metadata.values import HEAD, Stored, Value, find_value
+from drt_engine.answer.metadata.values import HEAD, Stored, Value, find_value, version_in
 from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
 from drt_engine.retrieval.passages import Passage
@@ -132,7 +132,13 @@ def _probability(passages: Sequence[Passage], document_id: str, start: int) -> f
 
 def _of_file(document: DocumentRow, field: Field, stored: Stored) -> Citation | None:
     """Return the citation of a value that the file's metadata alone have; None without one."""
-    value = {"title": stored.title, "author": stored.author, "date": stored.date}.get(field)
+    values: dict[Field, str] = {
+        "title": stored.title,
+        "author": stored.author,
+        "date": stored.date,
+        "version": version_in(stored.title),
+    }
+    value = values.get(field)
     if not value:
         return None
     return Citation(

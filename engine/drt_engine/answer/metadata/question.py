@@ -66,7 +66,7 @@ _OF_DOCUMENTS = re.compile(
 _UPDATED = re.compile(r"\b(?:last|latest|recently|updated?|modified|revised|revision)\b")
 # Words for a document, by the documents that they are said of.
 _ANY = word_set("document doc file text pdf docx page pages it this that version copy")
-_MAIL = word_set("message mail email e reply letter note answer")
+_MAIL = word_set("message mail email e reply letter note answer patch")
 _BOOK = word_set("book ebook novel volume textbook story anthology collection")
 _CODE = word_set("header script module program code source library notebook package software")
 _TITLED = word_set(

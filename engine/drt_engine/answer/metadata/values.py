@@ -14,13 +14,15 @@ from drt_engine.answer.metadata.question import Field
 from drt_engine.text.words import word_set, words
 
 HEAD = 6_000  # characters from the start in which a document says what it is
+_LEAST_WORDS = 3  # of a line that may be of a sentence that goes on in the next one
 _TITLE_PAGE = 2_500  # in which values without a name before them are the document's
 
 _KEYS: dict[Field, tuple[str, ...]] = {
     "title": ("title", "document title"),
     "author": (
         *("author", "authors", "author(s)", "by", "written by", "from", "creator", "editor"),
-        *("sender", "prepared by", "compiled by", "edited by", "maintainer", "contact"),
+        *("sender", "prepared by", "compiled by", "edited by", "author-email", "maintainer"),
+        *("maintainers", "maintainer-email", "contact"),
     ),
     "date": (
         *("date", "publication date", "published", "release date", "released", "date published"),
@@ -35,10 +37,12 @@ _KEYS: dict[Field, tuple[str, ...]] = {
 _UPDATED = ("last updated", "updated", "last modified", "modified", "revised", "last revised")
 _LINE = re.compile(
     r"^[ \t]*(?:[-*#/;%|>]+[ \t]*|//[ \t]*|\.\.[ \t]+|@|:)?[*_]{0,2}"
-    r"(?P<key>[A-Za-z][A-Za-z() ]{0,24}?)[*_]{0,2}[ \t]*(?::[*_]{0,2}|\|)[ \t]*[*_]{0,2}"
+    r"(?P<key>[A-Za-z][A-Za-z() -]{0,24}?)[*_]{0,2}[ \t]*(?::[*_]{0,2}|\|)[ \t]*[*_]{0,2}"
     r"(?P<value>\S[^\n]*)$",
     re.MULTILINE,
 )
+_FIELD_OR_ITEM = re.compile(rf"\s*[-*+] |{_LINE.pattern}")
+_RECORD = re.compile(r" \| [^:|\n]{1,80}: ")  # between two fields of a row
 _DUNDER = re.compile(
     r"__(?P<key>version|author|date)__\s*=\s*[\"'](?P<value>[^\"'\n]+)"
     r"|#\s*define\s+\w*?(?P<define>VERSION)\w*\s+\"(?P<text>[^\"\n]+)"
@@ -67,6 +71,15 @@ _VERSION = re.compile(
     r"|(?<!since )(?<!from )(?<!than )(?<!before )(?<!after )\bv\d+(?:\.\d+)+\b"
     r"|\b(?:First|Second|Third|Fourth|Fifth|\d+(?:st|nd|rd|th)) [Ee]dition\b"
 )
+# What is around the version of a licence that a document is under, and not its own: "under the
+# terms of the GNU GPL version 2 or later".
+_LICENCE_BEFORE = re.compile(
+    r"(?:\bL?GPL\S*|\b[Ll]icen[cs]e),?\s+\Z|;\s+(?:either\s+)?\Z|\bterms\s+of\s+\Z"
+)
+_LICENCE_AFTER = re.compile(
+    r",?\s+(?:or\s+(?:\(at|any|later|newer)|of\s+the\s[^.]{0,40}\b[Ll]icen[cs]e)"
+)
+_LONGEST_NOTICE = 40  # characters before a version that are looked at
 _DOTTED = re.compile(r"(?<![\w.])\d+(?:\.\d+)+(?![\w.])")
 _NAME = r"[A-Z][\w.'\u2019-]*(?: (?:[A-Z][\w.'\u2019-]*|de|van|von|der|la|of|the|and|&)){0,7}"
 _BY = re.compile(
@@ -75,11 +88,18 @@ _BY = re.compile(
     re.MULTILINE,
 )
 _BY_BELOW = re.compile(rf"^[ \t]*(?:by|BY|By)[ \t]*\n\s*(?P<value>{_NAME})[ \t]*$", re.MULTILINE)
+# "Authors:" or the heading "Original authors", and the list below.
+_LISTED = re.compile(
+    r"^[ \t]*#{0,6}[ \t]*[*_]{0,2}(?:\w+ )?(?:authors?|AUTHORS?|Authors?)[*_]{0,2}:?[*_]{0,2}[ \t]*"
+    r"(?:\n[-=~]{3,}[ \t]*)?\n\s*(?P<value>[-*+\u2022] [^\n]+(?:\n+[ \t]*[-*+\u2022] [^\n]+)*)",
+    re.MULTILINE,
+)
 _COPYRIGHT = re.compile(
     rf"(?:Copyright|\u00a9)(?:[ ,]|\([cC]\)|\u00a9|by|{_YEAR}|[-\u2013])*(?P<value>{_NAME})"
 )
 _ISSUED_BY = re.compile(
-    rf"\b(?:[Pp]ublished|[Ii]ssued|[Rr]eleased|[Pp]rinted)(?: in {_YEAR}|,? {_YEAR},?)? by\s+"
+    rf"(?<![Aa]s )\b(?:[Pp]ublished|[Ii]ssued|[Rr]eleased|[Pp]rinted)"
+    rf"(?: in {_YEAR}|,? {_YEAR},?)? by\s+"
     rf"(?:the |The |THE )?(?P<value>{_NAME})"
 )
 _ADDRESS = re.compile(r"@\w|\w at \w+\.\w")
@@ -146,12 +166,25 @@ def _keyed(head: str, keys: Sequence[str]) -> Iterator[Value]:
     """Yield the values of lines ``key: value``, by the order of the keys."""
     fields: dict[str, Value] = {}
     for match in _LINE.finditer(head):
-        fields.setdefault(match["key"].strip().lower(), _trimmed(head, *match.span("value")))
+        if not (_is_of_sentence(head, match) or _RECORD.search(match[0])):
+            fields.setdefault(match["key"].strip().lower(), _trimmed(head, *match.span("value")))
     for match in _DUNDER.finditer(head):
         for key, value in (("key", "value"), ("define", "text"), ("tag", "tagged")):
             if match[key]:
                 fields.setdefault(match[key].lower(), _trimmed(head, *match.span(value)))
     yield from (fields[key] for key in keys if key in fields and fields[key].text)
+
+
+def _is_of_sentence(head: str, match: re.Match[str]) -> bool:
+    """Return whether a line is no field but goes on with a sentence: "by: the use of ..."."""
+    line_before = head[: max(0, match.start() - 1)].rpartition("\n")[2]
+    same_indent = _indent(line_before) == _indent(match[0])
+    is_prose = len(line_before.split()) >= _LEAST_WORDS and not _FIELD_OR_ITEM.match(line_before)
+    return match["key"][0].islower() and same_indent and is_prose
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _titles(head: str, stored: Stored) -> Iterator[Value]:
@@ -167,6 +200,8 @@ def _authors(head: str, stored: Stored) -> Iterator[Value]:
     if place is not None:
         yield place
     page = head[:_TITLE_PAGE]
+    for match in _LISTED.finditer(head):
+        yield Value(match["value"], *match.span("value"))
     for pattern in (_BY, _BY_BELOW):
         for match in pattern.finditer(page):
             yield _trimmed(head, *match.span("value"))
@@ -212,6 +247,13 @@ def _keyed_dates(head: str) -> Iterator[Value]:
     return (value for value in _keyed(head, _KEYS["date"]) if re.search(r"\d", value.text))
 
 
+def _is_in_row(page: str, place: int) -> bool:
+    """Return whether a place is in a row of a table, whose dates are of what it lists."""
+    line_end = page.find("\n", place)
+    line = page[page.rfind("\n", 0, place) + 1 : line_end if line_end >= 0 else len(page)]
+    return " | " in line or "\t" in line.strip()
+
+
 def _updates(head: str) -> Iterator[Value]:
     yield from _keyed(head, _UPDATED)
     for match in _UPDATED_ON.finditer(head):
@@ -220,28 +262,48 @@ def _updates(head: str) -> Iterator[Value]:
 
 def _dates(head: str, stored: Stored) -> Iterator[Value]:
     page = head[:_TITLE_PAGE]
-    published = [_trimmed(head, *match.span("date")) for match in _PUBLISHED.finditer(head)]
+    published = [
+        _trimmed(head, *match.span("date"))
+        for match in _PUBLISHED.finditer(head)
+        if not _is_in_row(head, match.start())
+    ]
     # The release of an electronic edition is not when its book was published.
     if "Project Gutenberg" in head:
         yield from published
     yield from _keyed_dates(head)
     yield from published
     for match in DATE.finditer(page):
-        yield Value(match[0], *match.span())
+        if not _is_in_row(page, match.start()):
+            yield Value(match[0], *match.span())
     place = locate(head, stored.date)
     if place is not None:
         yield place
 
 
 def _versions(head: str, stored: Stored) -> Iterator[Value]:
-    title = locate(head, stored.title)
-    if title is not None and (match := _VERSION.search(title.text) or _DOTTED.search(title.text)):
-        yield Value(match[0], title.start + match.start(), title.start + match.end())
+    title, version = locate(head, stored.title), version_in(stored.title)
+    if version and title is not None and (place := locate(title.text, version)):
+        yield Value(place.text, title.start + place.start, title.start + place.end)
     for value in _keyed(head, _KEYS["version"]):
         if re.search(r"\d", value.text):
             yield value
-    for match in _VERSION.finditer(head[:_TITLE_PAGE]):
-        yield Value(match[0], *match.span())
+    if version:
+        return  # the file's metadata know better than a guess
+    page = head[:_TITLE_PAGE]
+    for match in _VERSION.finditer(page):
+        before = page[max(0, match.start() - _LONGEST_NOTICE) : match.start()]
+        opens_line = match[0][0].isupper() and not before.rpartition("\n")[2].strip()
+        of_licence = _LICENCE_AFTER.match(page, match.end()) or (
+            not opens_line and _LICENCE_BEFORE.search(before)
+        )
+        if not of_licence:
+            yield Value(match[0], *match.span())
+
+
+def version_in(title: str) -> str:
+    """Return the version that a title names, "" without one."""
+    match = _VERSION.search(title) or _DOTTED.search(title)
+    return match[0] if match else ""
 
 
 def _publishers(head: str, _: Stored) -> Iterator[Value]:
@@ -262,4 +324,6 @@ def _trimmed(head: str, start: int, end: int) -> Value:
     text = head[start:end]
     bare = re.sub(r"(?:\s*(?:\*/|-->|\\|\|))+\s*\Z", "", text).rstrip(" \t*_\"'`,;")
     lead = len(bare) - len(bare.lstrip(" \t*_\"'`"))
+    if bare[:1] == '"' and bare.count('"') == 2:
+        lead = 0  # "A, Inc." <a@a.example>
     return Value(bare[lead:], start + lead, start + len(bare))
