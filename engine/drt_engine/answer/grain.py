@@ -35,6 +35,11 @@ _SEVERAL = re.compile(
     rf"|(?:are|were)\b|(?:two|three|four|five|six|seven|eight|nine|ten)\b)"
     rf"|\W*(?:list|name) (?:all|the)\b"
 )
+# What opens an item, a docstring or a comment, and says nothing.
+_OPENING_MARK = re.compile(
+    r"(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|/\*+!?|//+!?)[ \t]+|(?:\"{3}|'{3})[ \t]*"
+)
+_LONGEST_MARK = 10  # characters
 _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
 
 
@@ -81,7 +86,8 @@ def grown_span(
         block = list_around(view, document, (end - 1, end))
         if block is not None:
             return min(start, block[0]), max(end, block[1])
-    return start, end
+    mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
+    return start + (mark.end() if mark else 0), end
 
 
 def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:

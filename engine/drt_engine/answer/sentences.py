@@ -6,6 +6,7 @@ Reads text through the store and knows nothing of models, so that showing a pass
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
@@ -15,15 +16,24 @@ _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
 _PASSAGE_MARGIN = 300  # characters on each side that are read at a glance
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
+_ROW = re.compile(r"[^\n]*\S \| \S[^\n]*")  # a table's, which no sentence goes beyond
 
 
 def sentence_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
-    """Return the sentence or sentences that hold ``start:end``, cut to a readable length."""
+    """Return the sentence or sentences that hold ``start:end``, cut to a readable length.
+
+    Cut between words, where there are any.
+    """
     touching = sentences_at(store, document, start, end)
     spare = max(0, _LONGEST_CONTEXT - (end - start)) // 2
-    low = max(touching[0][0] if touching else start, start - spare)
-    high = min(touching[-1][1] if touching else end, end + spare)
-    return store.text(document.id, low, high).strip()
+    first, last = (touching[0][0], touching[-1][1]) if touching else (start, end)
+    before = store.text(document.id, max(first, start - spare), start)
+    after = store.text(document.id, end, min(last, end + spare))
+    if first < start - spare:
+        before = re.sub(r"\A\S*\s", "", before)
+    if last > end + spare:
+        after = re.sub(r"\s\S*\Z", "", after)
+    return (before + store.text(document.id, start, end) + after).strip()
 
 
 def passage_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
@@ -46,8 +56,27 @@ def passage_around(store: Store | LibraryView, document: DocumentRow, start: int
 def sentences_at(
     store: Store | LibraryView, document: DocumentRow, start: int, end: int
 ) -> list[tuple[int, int]]:
-    """Return the places of the sentences that share a character with ``start:end``, in order."""
+    """Return the places of the sentences that share a character with ``start:end``, in order.
+
+    A row of a table is one.
+    """
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
     text = store.text(document.id, low, high)
-    spans = ((low + a, low + b) for a, b in sentence_spans(text))
-    return [(a, b) for a, b in spans if a < end and start < b]
+    spans = (part for a, b in sentence_spans(text) for part in _rows_apart(text, a, b))
+    return [(low + a, low + b) for a, b in spans if low + a < end and start < low + b]
+
+
+def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a sentence: each row of a table that is in it, and what is between."""
+    last = start
+    for match in _ROW.finditer(text, start, end):
+        for a, b in ((last, match.start()), match.span()):
+            part = text[a:b].strip()
+            if part:
+                a = text.index(part, a)
+                yield a, a + len(part)
+        last = match.end()
+    rest = text[last:end].strip()
+    if rest:
+        last = text.index(rest, last)
+        yield last, last + len(rest)

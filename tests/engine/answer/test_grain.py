@@ -14,6 +14,7 @@ from drt_engine.answer.grain import (
     grown_span,
 )
 from drt_engine.answer.quote_features import repeats
+from drt_engine.answer.sentences import passage_around, sentence_around
 
 TEXT = """The harbour is old. Boats wait outside the wall, since the quay is narrow.
 
@@ -66,10 +67,54 @@ def test_a_list_has_all_its_items_and_its_lead_in() -> None:
     steps = TEXT[TEXT.index("Light") :].rstrip()
     assert grown("Lay the wood", "how") == grown("Light the stove", "list") == steps
     # A manner takes steps, but no mere list; and a long list is left to its items.
-    assert grown("a rope", "how") == "- a rope."
+    assert grown("a rope", "how") == "a rope."
     endless = "\n".join(f"- item {number} of the endless list" for number in range(200))
-    assert grown("item 100 of", "list", endless) == "- item 100 of the endless list"
+    assert grown("item 100 of", "list", endless) == "item 100 of the endless list"
     assert grown("1. alone", "list", "1. alone\n\nAfter it.") == "1. alone"
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "sentence"),
+    [
+        ("- The quay is narrow.\n- It is old.\n", "narrow", "The quay is narrow."),
+        (
+            '"""Remove the white space of every line."""\n',
+            "white",
+            'Remove the white space of every line."""',
+        ),
+        ("4.2 The quay is narrow.\n", "narrow", "4.2 The quay is narrow."),
+        (
+            "-5 degrees were measured on the quay.\n",
+            "quay",
+            "-5 degrees were measured on the quay.",
+        ),
+    ],
+)
+def test_a_sentence_begins_behind_its_bullet(text: str, quote: str, sentence: str) -> None:
+    assert grown(quote, "why", text) == sentence
+
+
+ROWS = "".join(
+    f"version: {n} | codename: Release of the {n}th harbour | released: 20{n}-07-06 | end: 2022\n"
+    for n in range(10, 20)
+)
+
+
+def test_a_row_of_a_table_is_shown_alone() -> None:
+    document: Any = TextOnly(f"The releases, by their age:\n{ROWS}They are all of them.\n")
+    start = document.content.index("2013")
+    row = ROWS.split("\n")[3]
+    assert sentence_around(document, document, start, start + 10) == row
+    assert grown("2013", "why", document.content) == row
+    passage = passage_around(document, document, start, start + 10)
+    assert passage.startswith("version: 11") and passage.endswith("end: 2022")
+
+
+def test_a_long_sentence_is_cut_between_words() -> None:
+    document: Any = TextOnly(f"{'harbour ' * 100}quay{' lighthouse' * 100}.")
+    start = document.content.index("quay")
+    words = sentence_around(document, document, start, start + 4).split()
+    assert set(words) == {"harbour", "quay", "lighthouse"}
 
 
 def test_what_is_endless_stays_as_it_is() -> None:

@@ -48,6 +48,30 @@ def read(folder: Path, name: str, text: str) -> Text:
     return Text("".join(pieces), places, document.title, document.media_type)
 
 
+PATCH = """The scan is told in words.
+
+diff --git a/notes.md b/notes.md
+--- a/notes.md
++++ b/notes.md
+@@ -1,3 +1,3 @@
+ Before that, the chunks are read.
+-The quote is the first of the spans.
++The quote is the likeliest of the spans.
+
+ - an item of the notes
+-- 
+2.39.5
+That was the patch.
+"""
+
+
+def test_the_changes_of_a_patch_are_code(tmp_path: Path) -> None:
+    patch = read(tmp_path, "patch.txt", PATCH)
+    for words in ("diff", "+++ b", "Before", "The quote is the likeliest", "- an item"):
+        assert patch.kind(words) == "code"
+    assert patch.kind("The scan") == patch.kind("That was") == "paragraph"
+
+
 NOTES = """# Harbour notes
 
 Read me with care. The pier is long.

@@ -108,6 +108,8 @@ def test_plain_headings() -> None:
         "The drt big bold it snake_case_name"
     )
     assert plain_heading("![img](x.png) [Go][ref] C\\# {#anchor}") == "img Go C#"
+    assert plain_heading('Use<a id="use"></a> <!-- x -->') == "Use"
+    assert plain_heading("The `<a>` of List<T>, a < b > c") == "The <a> of List<T>, a < b > c"
 
 
 @settings(deadline=None, max_examples=60)  # a busy machine is no failure

@@ -57,6 +57,23 @@ def test_a_long_row_is_read_in_lines_that_repeat_its_key(tmp_path: Path) -> None
     assert {block.line for block in blocks} == {1, 2}
 
 
+def test_comments_before_a_table_are_text_and_the_last_one_may_name_its_columns(
+    tmp_path: Path,
+) -> None:
+    comments = "# Berths of the harbour\n#\n# From Ann, with one comma\n"
+    rows = "A1\t12\tnorth\n# closed in winter\nA2\t9\n"
+    _, blocks = read(tmp_path / "a.tab", f"{comments}#berth\tlength\tside\n{rows}")
+    text = "Berths of the harbour\n\nFrom Ann, with one comma\n"
+    assert joined(blocks) == (
+        f"{text}berth | length | side\nberth: A1 | length: 12 | side: north\n"
+        "closed in winter\nberth: A2 | length: 9\n"
+    )
+    _, blocks = read(tmp_path / "b.csv", f"{comments}Name,Age\nAnn,12\n#4,9\n")
+    assert joined(blocks) == f"{text}Name | Age\nName: Ann | Age: 12\n4,9\n"
+    _, blocks = read(tmp_path / "c.csv", "Name,Colour\n#4,red\n")  # no comments before it
+    assert joined(blocks) == "Name | Colour\nName: #4 | Colour: red\n"
+
+
 def test_page_marks_of_a_book_are_pages_not_text(tmp_path: Path) -> None:
     page = (
         '<p>One.</p><p>quite<span epub:type="pagebreak" id="p3" title="3">3</span> content '

@@ -88,6 +88,18 @@ def test_a_licence_alone_is_summarised_by_its_text(tmp_path: Path) -> None:
         assert summarize(runtime(), store, row.id, SummaryOptions(words=30)).text == text
 
 
+def test_scraps_are_summarised_without_headings_and_fields(tmp_path: Path) -> None:
+    mail = "From: Ada <ada@a.example>\nTo: Tom <tom@b.example>\nSubject: Bees\n\nHi,\nBees sleep.\n"
+    names = "# Keepers of the hives\n\n## First keepers\n\n- Ann Lee\n- Tom Day\n"
+    with library(tmp_path / "library") as store:
+        for name, text, expected in (
+            ("bees.eml", mail, "Hi, Bees sleep."),
+            ("keepers.md", names, "Ann Lee Tom Day"),
+        ):
+            row = read_text(store, tmp_path, name=name, text=text)
+            assert summarize(runtime(), store, row.id, SummaryOptions(words=40)).text == expected
+
+
 def test_a_table_is_told_by_its_columns(tmp_path: Path) -> None:
     rows = "".join(f"Line {n},{n * 7},Oslo\n" for n in range(12))
     with library(tmp_path / "library") as store:
@@ -134,10 +146,12 @@ def test_fragments_code_and_notices() -> None:
     assert is_code("for (i = 0; i < n; i++) { sum(i); }") and is_code("a | b")
     assert not is_code("Bees (of every kind) sleep at night; wasps do not.")
     assert is_notice("Copyright (c) 2020 Ann Lee.") and is_notice("All rights reserved.")
+    assert is_notice("You can redistribute it under the terms of the GNU licence.")
     assert not is_notice("Tenants need the permission of the owner.")
 
 
 def test_marks_before_a_sentence() -> None:
+    assert opening_mark_length('1.0.1. "Hive" means a box.') == 7
     marks = ("7.1 ", '"""', "/* ", "// ")
     assert [opening_mark_length(f"{mark}Bees sleep.") for mark in marks] == [4, 3, 3, 3]
     assert item_mark_length("- [ ] Bees sleep.") == 6 and item_mark_length("(iv) Bees sleep.") == 5

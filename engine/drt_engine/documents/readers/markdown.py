@@ -45,12 +45,17 @@ _NOT_PARAGRAPH = re.compile(r"[ \t]*$|(?: {0,3}(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]|
 _INDENTED = re.compile(r" {4}|\t")
 _LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|!?\[([^\]]*)\]\[[^\]]*\]")
 _EMPHASIS = re.compile(r"`+|\*+|(?<!\w)__?|__?(?!\w)")
+_CODE_OR_TAG = re.compile(
+    r"(`[^`]*`)|</?(?:a|b|i|p|br|em|img|kbd|sub|sup|div|code|font|span|small|center|strong)"
+    r"(?:\s[^<>]*)?/?>|<!--.*?-->"
+)
 _ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^}]*\}[ \t]*$")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
 def plain_heading(text: str) -> str:
-    """Return a heading without the marks of links, emphasis, code and attributes."""
+    """Return a heading without the marks of links, emphasis, code and attributes, and tags."""
+    text = _CODE_OR_TAG.sub(lambda m: m[1] or "", text)
     text = _ATTRIBUTES.sub("", _CLOSING_HASHES.sub("", text))
     text = _LINK.sub(lambda m: m[1] or m[2] or "", text)
     return _ESCAPE.sub(r"\1", _EMPHASIS.sub("", text)).strip()

@@ -11,7 +11,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 from drt_engine.documents.base import (
     Block,
@@ -28,6 +27,8 @@ from drt_engine.errors import UnreadableDocument
 
 _DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE_LINES = 20
+_COMMENT = "#"
+_MOST_COMMENTS = 200  # lines before a table
 _LONGEST_LINE = 1 << 20
 _LONGEST_ROW = 500  # characters that are still read at a glance
 _LONGEST_NAME = 80
@@ -71,7 +72,7 @@ def _parted(parts: Sequence[str]) -> list[str]:
 
 
 class _Lines:
-    """The lines of a table; ``position`` is where the next one begins, in characters.
+    """The lines of a table; ``position`` is where the next one begins, ``text`` the last one.
 
     Raises UnreadableDocument for a line that no table has.
     """
@@ -80,6 +81,7 @@ class _Lines:
         self._name = source.name
         self._lines = split_lines(characters(source, encoding), _LONGEST_LINE)
         self.position = 0
+        self.text = ""
         self._ended = 0
 
     @property
@@ -96,6 +98,7 @@ class _Lines:
                 )
             self._ended = int(line.endswith("\n"))
             self.position += len(line)
+            self.text = line
             yield line
 
 
@@ -130,27 +133,59 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
-def _sample(source: Source, encoding: str) -> tuple[str, bool]:
-    """Delimiter, and whether there is a header."""
-    lines = list(islice(_Lines(source, encoding), _SAMPLE_LINES))
+@dataclass(frozen=True)
+class _Layout:
+    """How a table is written: its delimiter, whether its first row is a header, and comments.
+
+    ``comments`` lines before it begin with ``#``; the last one may be the header, ``names``.
+    """
+
+    delimiter: str
+    headed: bool
+    comments: int = 0
+    names: tuple[str, ...] = ()
+
+
+def _layout(source: Source, encoding: str) -> _Layout:
+    sample: list[str] = []
+    comments: list[str] = []
+    for line in _Lines(source, encoding):
+        if not sample and line.startswith(_COMMENT) and len(comments) < _MOST_COMMENTS:
+            comments.append(line)
+        elif len(sample) < _SAMPLE_LINES:
+            sample.append(line)
+        else:
+            break
     try:
-        delimiter = _delimiter(lines, source.suffix)
-        rows = [row for row in csv.reader(lines, delimiter=delimiter) if row]
+        delimiter = _delimiter(sample, source.suffix)
+        rows = [row for row in csv.reader(sample, delimiter=delimiter) if row]
+        if not comments:
+            return _Layout(delimiter, is_header(rows))
+        names = next(csv.reader([comments[-1].lstrip(f"{_COMMENT} ")], delimiter=delimiter), [])
     except csv.Error:
-        return ",", False
-    return delimiter, is_header(rows)
+        return _Layout(",", False)
+    width = max(map(len, rows), default=0)
+    is_prose = delimiter in ",;" and any(name.startswith(" ") for name in names)
+    if len(names) == width > 1 and not is_prose and is_header([names, *rows]):
+        return _Layout(delimiter, False, len(comments), tuple(map(one_line, names)))
+    return _Layout(delimiter, is_header(rows), len(comments))
 
 
 def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
-    delimiter, headed = _sample(source, encoding)
+    layout = _layout(source, encoding)
     lines = _Lines(source, encoding)
-    reader = csv.reader(lines, delimiter=delimiter)
-    names: list[str] = []
+    reader = csv.reader(lines, delimiter=layout.delimiter)
+    names, headed = list(layout.names), layout.headed
     before = position = 0  # lines and characters
     try:
         for row in reader:  # it takes no line beyond the row's
             line, before = before + 1, reader.line_num
             span, position = (position, lines.last), lines.position
+            if layout.comments and lines.text.startswith(_COMMENT):
+                is_header_line = bool(layout.names) and line == layout.comments
+                text = " | ".join(names) if is_header_line else lines.text.strip("# \t\r\n")
+                yield Block(f"{text}\n", line=line, origin=((0, *span),))
+                continue
             if headed and row:
                 names, headed = [one_line(cell) for cell in row], False
                 yield Block(" | ".join(names) + "\n", line=line, origin=((0, *span),))

@@ -33,6 +33,11 @@ _MARKERS = (
     r"(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6\uf0b7]"
     r"|\(?(?:\d{1,3}|[A-Za-z]|[ivxlc]{1,5})[.)])"
 )
+# Where the changes of a file begin in a patch, and what their lines begin with.
+_DIFF = re.compile(r"diff --git |@@ -\d+(?:,\d+)? \+\d+(?:,\d+)? @@")
+_DIFF_LINE = re.compile(
+    r"(?!-- ?\Z)(?:[-+ @\\]|\Z|(?:diff|index|new file|deleted file|rename|similarity) )"
+)
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BARE_MARK = re.compile(rf"\s*{_MARKERS}?\s*\Z")
 _CELL = r"[^|\n]{1,400}"
@@ -112,12 +117,18 @@ def kinds_of(
     """Return what each of some lines is, as far as the lines themselves tell.
 
     ``in_fence`` says that they begin inside a fenced block of code, ``markdown`` that signs of
-    numbers make headings. Lines that go on with an item, a quote or a note have its kind.
+    numbers make headings. Lines that go on with an item, a quote or a note have its kind. The
+    changes of a patch are code.
     """
     kinds: list[BlockKind] = []
     open_kind: BlockKind = "paragraph"
+    in_diff = False
     for line in lines:
         text = line.text
+        in_diff = _DIFF_LINE.match(text) is not None if in_diff else _DIFF.match(text) is not None
+        if in_diff:
+            kinds.append("code")
+            continue
         if _FENCE.match(text):
             in_fence = not in_fence
             kinds.append("mark")

@@ -15,17 +15,19 @@ from drt_engine.documents.structure.lines import BlockKind
 from drt_engine.summary.sentences import wording
 from drt_engine.text.sentences import is_heading, sentence_spans
 
-PROSE, FRAGMENT, OTHER = 2, 1, 0  # grades
+PROSE, FRAGMENT, OTHER, LABEL = 2, 1, 0, -1  # grades
 _SHORTEST, _LONGEST = 6, 70  # words of a sentence in a summary
 _FEWEST_FRAGMENTS = 4  # one fragment in so many sentences, or all are taken
 _WHOLE: frozenset[BlockKind] = frozenset(("paragraph", "item", "field"))
+_LABELS: frozenset[BlockKind] = frozenset(("heading", "contents", "running head"))
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedSentence:
     """A sentence with its characters ``start:end`` in the document and what is around it.
 
-    ``grade`` is ``PROSE``, ``FRAGMENT`` (no whole sentence, or a quotation) or ``OTHER``.
+    ``grade`` is ``PROSE``, ``FRAGMENT`` (no whole sentence, or a quotation), ``LABEL`` (a heading,
+    a header field, a line of contents) or ``OTHER``.
     ``is_notice`` says that its paragraph is of a licence, a copyright or publisher's notice.
     ``is_item`` says that it is an item of a list; its bullet or number is not part of it.
     ``previous`` is the end of the sentence before it in its paragraph.
@@ -101,7 +103,8 @@ def quotable(sentences: Sequence[PlacedSentence]) -> list[int]:
     """
     counts = Counter(sentence.grade for sentence in sentences)
     if not counts[PROSE] and _FEWEST_FRAGMENTS * counts[FRAGMENT] < len(sentences):
-        return list(range(len(sentences)))
+        scraps = [number for number, s in enumerate(sentences) if s.grade != LABEL]
+        return scraps or list(range(len(sentences)))
     best = PROSE if counts[PROSE] else FRAGMENT
     numbers = [number for number, s in enumerate(sentences) if s.grade == best]
     own_text = [number for number in numbers if not sentences[number].is_notice]
@@ -110,8 +113,12 @@ def quotable(sentences: Sequence[PlacedSentence]) -> list[int]:
 
 def _grade(sentence: str, kind: BlockKind, section: str) -> int:
     length = len(sentence.split())
-    if kind not in _WHOLE and kind != "quote" or is_heading(sentence):
+    if kind in _LABELS or is_heading(sentence):
+        return LABEL
+    if kind not in _WHOLE and kind != "quote":
         return OTHER
+    if kind == "field" and not wording.is_whole(sentence):
+        return LABEL
     if length < _SHORTEST or wording.is_code(sentence):
         return OTHER
     if (

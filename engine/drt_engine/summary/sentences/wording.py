@@ -16,7 +16,7 @@ _ITEM_MARK = re.compile(
 )
 # What opens a comment or a docstring, and the number of a clause: "7.1 All notebooks ...".
 _OPENING_MARK = re.compile(
-    r"(?:\"\"\"|'''|/\*+!?|//+)\s*|\d{1,3}(?:\.\d{1,3}){1,4}\.?\s+(?=[A-Z][a-z]*\s)"
+    r"(?:\"\"\"|'''|/\*+!?|//+)\s*|\d{1,3}(?:\.\d{1,3}){1,4}\.?\s+(?=[\"“]?[A-Z][a-z]*[\s\"”])"
 )
 _OTHER = re.compile(r"[^\w\s]|[\d_]")  # neither letters nor spaces
 _CODE = re.compile(
@@ -126,6 +126,7 @@ _NOTICE = re.compile(
     r"|\bwarrant(?:y|ies) of\b|\bwithout (?:any )?(?:express )?warrant|express or implied"
     r"|\bProject Gutenberg\b|\bcopyright (?:©|\(c\)|\d{4})|\bredistributions? (?:of|in|is|and)\b"
     r"|\blicensed under\b|\bmade available under\b|\bcreative commons\b"
+    r"|\bredistribute (?:it|them|this)\b|\bfree software[:;,] you\b|\bthere is no warranty\b"
     r"|\bregistered trademarks?\b|\btrademarks? (?:of|and|or)\b|\bdistributed under\b"
     r"|\bthe key ?words\b.{0,40}\bMUST\b|\bISBN\b|\bpublic domain\b"
     r"|\bno event (?:shall|will)\b|\bproduced by\b.{0,80}https?:",
