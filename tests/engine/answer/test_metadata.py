@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.lookup import PRECISION, metadata_answer
 from drt_engine.answer.metadata.question import metadata_question
 from drt_engine.answer.metadata.values import Stored, find_value
@@ -45,11 +46,31 @@ came at noon. It was written by her uncle. "Who wrote it?" she asked.
 """
 
 
+PACKAGE = """Name: hive
+Version: 2.1
+License-Expression: MIT
+Requires-Python: >=3.9
+Classifier: Topic :: Bees
+Classifier: Topic :: Honey
+Maintainer-email: Ann Lee <ann@hive.example>
+Platform: UNKNOWN
+
+# Hive
+
+Hive counts bees. It requires a camera; the platform is of wood. License plates are not read.
+"""
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("metadata")
     with library(folder / "library") as opened:
-        for name, text in (("bees.md", BEES), ("crane.eml", MAIL), ("salt.txt", NOVEL)):
+        for name, text in (
+            ("bees.md", BEES),
+            ("crane.eml", MAIL),
+            ("salt.txt", NOVEL),
+            ("hive.md", PACKAGE),
+        ):
             read_text(opened, folder, name=name, text=text)
         yield opened
 
@@ -83,6 +104,14 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("salt.txt", "Who wrote the letter?", None),
         ("salt.txt", "When was the letter sent?", None),
         ("salt.txt", "When was it last updated?", None),
+        ("hive.md", "Which Python version does hive require?", ">=3.9"),
+        ("hive.md", "What licence is used?", "MIT"),
+        ("hive.md", "Who is the maintainer?", "Ann Lee <ann@hive.example>"),
+        ("hive.md", "classifiers", "Topic :: Bees; Topic :: Honey"),
+        ("hive.md", "What is the platform?", None),  # which the header does not know
+        ("hive.md", "Which camera is required?", None),
+        ("hive.md", "Is there a license?", None),
+        ("salt.txt", "What is the license?", None),
     ],
 )
 def test_what_a_document_says_of_itself(
@@ -120,6 +149,21 @@ def test_what_only_the_file_says_is_cited_as_such(tmp_path: Path) -> None:
             assert citation.handle == f"{row.id[:8]}:0-0"
             assert citation.to_dict()["metadata"] == metadata
         assert metadata_answer(plain, "What is its title?", None, ()) is None  # a file's name
+
+
+def test_speakers_of_a_transcript_are_no_fields() -> None:
+    talk = "Ann: I came by sea.\nTom: I did not.\nMaster: Who did?\nAnn: You did.\n"
+    assert header_values("Who is Ann?", talk, "Talk") == []
+    assert [value.text for value in header_values("Ann?", talk, "Talk")][:1] == ["I came by sea."]
+
+
+def test_a_version_in_the_title_of_the_file_alone_is_cited_as_such(tmp_path: Path) -> None:
+    page = "<title>Rules of the pier 0.12.1</title><p>Free under version 2 of the GNU licence.</p>"
+    with library(tmp_path / "library") as pages:
+        read_text(pages, tmp_path, name="rules.html", text=page)
+        draft = metadata_answer(pages, "Which version is this document?", None, ())
+        assert draft is not None and draft.text == "0.12.1"
+        assert [c.metadata for c in draft.citations] == ["version: 0.12.1"]
 
 
 @pytest.mark.parametrize(

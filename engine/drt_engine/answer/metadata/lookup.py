@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
+from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
     Field,
     MetadataQuestion,
@@ -47,7 +48,21 @@ def metadata_answer(
     asked = metadata_question(question)
     document = None if asked is None else _document(view, asked, document_ids)
     if asked is None or document is None:
+        citations = _named_fields(view, question, document_ids, passages)
+    else:
+        citations = _own_fields(view, document, asked, passages)
+    if not citations:
         return None
+    return Draft("; ".join(map(_shown, citations)), True, PRECISION, tuple(citations))
+
+
+def _own_fields(
+    view: LibraryView,
+    document: DocumentRow,
+    asked: MetadataQuestion,
+    passages: Sequence[Passage],
+) -> list[Citation]:
+    """Cite what a document says of itself, and what only its file's metadata say."""
     head = view.text(document.id, 0, min(document.characters, HEAD))
     stored = Stored(_own_title(document), document.author, document.date)
     citations: list[Citation] = []
@@ -61,9 +76,26 @@ def metadata_answer(
     if not (asked.updated or asked.is_named_alone):
         missing = [f for f, value in zip(asked.fields, values, strict=True) if value is None]
         citations += filter(None, (_of_file(document, field, stored) for field in missing))
-    if not citations:
-        return None
-    return Draft("; ".join(map(_shown, citations)), True, PRECISION, tuple(citations))
+    return citations
+
+
+def _named_fields(
+    view: LibraryView,
+    question: str,
+    document_ids: Sequence[str] | None,
+    passages: Sequence[Passage],
+) -> list[Citation]:
+    """Cite the field of the header that a question names, of the only document that is asked."""
+    rows = view.documents() if document_ids is None else view.documents_by_id(document_ids)
+    if len(rows) != 1:
+        return []
+    (document,) = rows
+    head = view.text(document.id, 0, min(document.characters, HEAD))
+    values = header_values(question, head, _title_and_file(document))
+    return [
+        cite(view, document, v.start, v.end, _probability(passages, document.id, v.start))
+        for v in values
+    ]
 
 
 def _shown(citation: Citation) -> str:
