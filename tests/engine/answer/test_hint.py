@@ -22,7 +22,7 @@ class Words:
     """A library that has one chunk with some words."""
 
     def holds_words(self, word: str, **_: object) -> bool:
-        return word in ("harbour", "boats")
+        return word in ("harbour", "boats", "license")
 
 
 def sentence(question: str, *, found: bool = False, likely: bool = False, **how: Any) -> str:
@@ -67,6 +67,15 @@ def test_why_nothing_was_found() -> None:
     draft = Draft("", False, 0.2, ())
     said = hint(view, "harbour", draft, SearchOptions(), threshold=0.5)
     assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
+
+
+def test_another_form_of_a_word_is_told() -> None:
+    said = sentence("How many harbors need a licence for a boat or zeppelin?")
+    assert said == (
+        'Nowhere in the library: "harbors", "need", "licence" (but "license" is), '
+        '"boat" (but "boats" is), "zeppelin"; try other words, or read more documents.'
+    )
+    assert '"harbor" (but "harbour" is)' in sentence("Where is the harbor?")
 
 
 @pytest.mark.parametrize(
