@@ -25,6 +25,7 @@ from ._opened.questions import Questions
 from ._opened.sharded import ingest_shards
 from ._paths import StrPath, listed_paths
 from ._session import Session
+from ._session_summary import requested_summary
 from ._stream import AnswerStream
 from ._types import (
     AllAnswers,
@@ -220,8 +221,17 @@ class Assistant:
             time.sleep(interval)
 
     def ask(self, question: str, **options: Unpack[AskOptions]) -> Answer:
-        """Answer a question about the library; ``AskOptions`` lists the options."""
-        return self._questions.answer(question, options)
+        """Answer a question about the library; ``AskOptions`` lists the options.
+
+        A request for a summary ("What is this document about?") of the only document that is asked,
+        or of one that it names, gets one as an answer of the mode "summary".
+        """
+        self._questions.expect(question, options)
+        summary = requested_summary(self, question, options, ())
+        if summary is None:
+            return self._questions.answer(question, options)
+        self._questions.note(summary)
+        return summary
 
     def ask_all(self, question: str, **options: Unpack[AskOptions]) -> AllAnswers:
         """Return every place that answers a question, with the same answers together.

@@ -49,6 +49,12 @@ def _lines(
     lines: list[str] = []
     if answer.state != "answer":
         lines = [escape(_HEADS[answer.state]), ""]
+    elif answer.mode == "summary":
+        sentences = (
+            escape(citation.quote) + note.format(number)
+            for number, citation in enumerate(answer.citations, start=1)
+        )
+        return [" ".join(sentences)]
     elif answer.mode == "free":
         lines = [escape(answer.text), ""]
     elif answer.verdict is not None:

@@ -1,4 +1,4 @@
-"""A request for a summary within a conversation: which documents it means, and its answer.
+"""A question that requests a summary: which documents it means, and its answer.
 
 "Summarize it" means what was asked last, "Summarize handbook.md" a document by its name.
 """

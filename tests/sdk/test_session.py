@@ -150,6 +150,20 @@ def test_a_request_for_a_summary_gets_one_and_is_a_turn(
     assert turns == assistant.session("review").turns
 
 
+def test_a_request_for_a_summary_is_no_question_without_a_conversation_either(
+    assistant: Assistant, handbook: Path, tmp_path: Path
+) -> None:
+    assistant.ingest(handbook)
+    answer = assistant.ask("What is this document about?")
+    assert (answer.mode, answer.text) == ("summary", "The notice period is thirty days.")
+    assert answer.as_markdown().startswith("The notice period is thirty days.[^1]\n\n[^1]: ")
+    letter = tmp_path / "letter.txt"
+    letter.write_text("The coal comes on Tuesday. Pay it then.\n")
+    assistant.ingest(letter)
+    assert assistant.ask("Summarize letter.txt").text == "The coal comes on Tuesday."
+    assert assistant.ask("Summarize it").mode == "quote"  # of two documents
+
+
 def test_a_summary_of_nothing_in_particular_is_a_question(
     assistant: Assistant, handbook: Path, tmp_path: Path
 ) -> None:

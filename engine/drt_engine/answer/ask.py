@@ -11,7 +11,7 @@ from typing import Literal
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.grain import answer_type
-from drt_engine.answer.hint import hint, is_about_drt
+from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.quote_answer import quote_answer
@@ -218,8 +218,10 @@ def _draft(
     )
     if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
         draft = quote_answer(view, documents, judgement, question, passages=run.passages)
-    if is_about_drt(question):  # which no document answers
-        draft = replace(draft, text="", found=False, citations=draft.citations[:1], likely=False)
+    if is_about_drt(question):  # which no document answers, and no passage is close to
+        draft = replace(draft, text="", found=False, citations=(), likely=False)
+    elif requested_summary(question) == "" and not draft.found:
+        draft = replace(draft, citations=(), likely=False)
     if draft.text:
         yield draft.text
     return draft
