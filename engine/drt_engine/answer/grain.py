@@ -72,7 +72,7 @@ def grown_span(
     """Return the characters of what answers a question of the type ``expected`` around a span.
 
     That is the span's sentence, or the list it belongs to, with its lead-in. A sentence that ends
-    in a colon goes on with the list behind it. A span whose sentence is endless stays as it is.
+    in a colon goes on with the list behind it, whether or not the span has some of its items. A span whose sentence is endless stays as it is.
     """
     if expected in ("list", "how"):
         block = list_around(view, document, span, steps=expected == "how")
@@ -82,10 +82,11 @@ def grown_span(
     if not sentences or sentences[-1][1] - sentences[0][0] > _LONGEST_SENTENCE:
         return span
     start, end = min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
-    if view.text(document.id, end - 1, end) == ":":
-        block = list_around(view, document, (end - 1, end))
-        if block is not None:
-            return min(start, block[0]), max(end, block[1])
+    for stop in [stop for _, stop in sentences]:
+        if view.text(document.id, stop - 1, stop) == ":":
+            block = list_around(view, document, (stop - 1, stop))
+            if block is not None:
+                return min(start, block[0]), max(end, block[1])
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
     return start + (mark.end() if mark else 0), end
 

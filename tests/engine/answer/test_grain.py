@@ -132,6 +132,7 @@ def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
     whole = text[text.index("Once") : text.index("\n\nEnd")]
     assert grown("not often", "when", text) == whole
     assert grown("Wood", "when", text) == "Wood is dear."
+    assert grown("this holds:\n\n* It is cold", "what", text) == whole  # and some of the list
 
 
 def test_words_of_two_sentences_are_no_answer_by_themselves() -> None:

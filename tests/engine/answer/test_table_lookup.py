@@ -21,6 +21,12 @@ Japan | 2009 | 5.2 | 0.6
 Japan | 2010 | 5.7 | 0.8
 Kenya | 2010 | 0.04 | 0.01
 """
+BUILDS = """\
+target | tests | notes
+arm-unknown-gnu | yes | 32-bit kernel of 4.1 or later, without a loader
+arm-unknown-musl | no | 32-bit kernel of 3.2, with a loader of its own
+x86-unknown-gnu | yes | Windows 10 and later
+"""
 MEANINGS = {("headquarters", "office"): 0.5, ("employees", "staff"): 0.7, ("set", "founded"): 0.4}
 
 
@@ -47,6 +53,22 @@ def answer(question: str, table: str = FIRMS) -> str | None:
 )
 def test_the_cell_that_was_asked_for(question: str, expected: str) -> None:
     assert answer(question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (
+            "Which kernel does arm-unknown-musl need?",
+            "32-bit kernel of 3.2, with a loader of its own",
+        ),
+        ("Which kernel does arm-unknown need?", None),  # two rows
+        ("Which compiler does arm-unknown-musl need?", None),
+        ("Which kernel does x86-unknown-gnu need?", None),
+    ],
+)
+def test_the_text_of_a_row_that_is_named_in_full(question: str, expected: str | None) -> None:
+    assert answer(question, BUILDS) == expected
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS
 
 _LEAST_ROW = 0.5  # of the weight of a word that one row alone has: below it no row is named
+_LEAST_TEXT = 4  # words of a cell of text
 _LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 # "Did Lumen pay in 2010?" and "Why did it?" want a judgement or a reason, not a cell.
@@ -115,7 +116,22 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
         return None
     if cell is None and _asks_for_row(question, match, matched_columns, similarity):
         cell = match.row.cells[0]
+    if cell is None and is_named:
+        cell = _text_about(remaining, match.row, question_words)
     return None if cell is None else TableAnswer(cell, match.row, len(match.words))
+
+
+def _text_about(remaining: Sequence[str], row: TableRow, question_words: list[str]) -> Cell | None:
+    """Return the one cell of text in a row named in full that has a word asked for.
+
+    "Which kernel does x86-64-gnu need?" asks for the notes of that row, which no column names.
+    """
+    if not frozenset(table_words(row.cells[0].text)) <= frozenset(question_words):
+        return None
+    texts = [cell for cell in row.cells[1:] if len(table_words(cell.text)) >= _LEAST_TEXT]
+    stems = {stem(word) for word in remaining}
+    about = [cell for cell in texts if stems & {stem(word) for word in table_words(cell.text)}]
+    return about[0] if len(about) == 1 else None
 
 
 def _question_words(question: str) -> list[str]:
