@@ -72,7 +72,8 @@ def grown_span(
     """Return the characters of what answers a question of the type ``expected`` around a span.
 
     That is the span's sentence, or the list it belongs to, with its lead-in. A sentence that ends
-    in a colon goes on with the list behind it, whether or not the span has some of its items. A span whose sentence is endless stays as it is.
+    in a colon goes on with the list behind it, whether or not the span has some of its items. A
+    span whose sentence is endless stays as it is.
     """
     if expected in ("list", "how"):
         block = list_around(view, document, span, steps=expected == "how")
