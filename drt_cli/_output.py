@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 NOT_FOUND = "The document does not say."
 LIKELY = "The document probably says it here:"
 OR_HERE = "Or here:"
+OTHERS = "Other places that may answer:"
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
@@ -277,6 +278,8 @@ def print_evidence(answer: Answer) -> None:
     for number, citation in enumerate(answer.citations, start=1):
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
+        if number == 2 and answer.found and answer.text == answer.citations[0].quote:
+            click.secho(OTHERS, bold=True)
         if answer.state == "none":
             click.echo("Closest passage:")
         if answer.state == "likely" and number == 1:

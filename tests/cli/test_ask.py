@@ -36,6 +36,7 @@ def test_further_quotes_follow(drt: Drt, handbook: Path) -> None:
     lines = drt("ask", "Which period?", handbook).out.splitlines()
     assert [line for line in lines if line.startswith('"')] == ['"period"', '"period"']
     assert "  Another «period»." in lines
+    assert lines.count("Other places that may answer:") == 1
 
 
 def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
