@@ -258,7 +258,16 @@ class Assistant:
 
     def stream(self, question: str, **options: Unpack[AskOptions]) -> AnswerStream:
         """Answer piece by piece; at the end the stream's ``answer`` is the complete answer."""
-        return self._questions.stream(question, options)
+        self._questions.expect(question, options)
+        summary = requested_summary(self, question, options, ())
+        if summary is None:
+            return self._questions.stream(question, options)
+        return AnswerStream(
+            iter((summary.text, summary)),
+            question=question,
+            model=summary.model,
+            finished=self._questions.note,
+        )
 
     def trace(self, question: str, **options: Unpack[AskOptions]) -> Trace:
         """Answer a question and return its trace: what was retrieved, scored and read."""

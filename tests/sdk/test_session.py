@@ -157,6 +157,9 @@ def test_a_request_for_a_summary_is_no_question_without_a_conversation_either(
     answer = assistant.ask("What is this document about?")
     assert (answer.mode, answer.text) == ("summary", "The notice period is thirty days.")
     assert answer.as_markdown().startswith("The notice period is thirty days.[^1]\n\n[^1]: ")
+    stream = assistant.stream("TL;DR")
+    assert list(stream) == [answer.text] and stream.answer is not None
+    assert stream.answer.mode == "summary"
     letter = tmp_path / "letter.txt"
     letter.write_text("The coal comes on Tuesday. Pay it then.\n")
     assistant.ingest(letter)
