@@ -69,7 +69,7 @@ def send(page: Any, name: str = "handbook.txt", text: str = HANDBOOK) -> None:
 @pytest.mark.browser
 def test_a_file_is_read_asked_and_opened_at_the_quote(page: Any) -> None:
     send(page)
-    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.get_by_label("Question", exact=True).fill("Which\u2028 period?\U0001f680")
     page.keyboard.press("Enter")
     citation = page.locator("#turns .citation").first
     assert citation.locator("mark").inner_text() == "period"
@@ -83,6 +83,8 @@ def test_a_file_is_read_asked_and_opened_at_the_quote(page: Any) -> None:
     page.keyboard.press("Escape")
     assert page.locator("#viewer").is_hidden()
     assert page.evaluate("document.activeElement.className") == "citation"
+    name = page.locator("#sessions").input_value()  # a conversation is called by its question
+    assert name.startswith("Which period?\U0001f680, 2"), name
     page.get_by_label("Question", exact=True).fill("Which zeppelin?")
     page.get_by_role("button", name="Ask").click()
     page.wait_for_selector("#turns li:nth-child(2) .citation")

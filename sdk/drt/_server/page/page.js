@@ -190,7 +190,10 @@ const uploadAll = (files) => attempt(async () => {
 // questions
 
 async function ask(question) {
-  if (!session) session = `page ${new Date().toISOString().slice(0, 19)}`;
+  if (!session) { // named by its first question, and its second, so that no other has the name
+    const words = [...question.replace(/[^\p{L}\p{N}\p{P}\p{S}]+/gu, " ")].slice(0, 60).join("").trim();
+    session = `${words}, ${new Date().toISOString().slice(0, 19).replace("T", " ")}`;
+  }
   const turn = make("li");
   const state = make("p", "Reading ...", "state");
   turn.append(make("p", question, "asked"), state);
