@@ -2,13 +2,14 @@
 
 numpy has no bf16, so the interpreter (seen in 3.6 and 3.9) keeps the bits in 16-bit integers, which
 ``tl.dot`` then multiplies as integers, and it cuts where a GPU rounds. It also prepares the
-language anew whenever a kernel calls a function, which takes most of the time. Nothing here runs on
-a GPU.
+language anew whenever a kernel calls a function, which takes most of the time, and computes whether
+integers overflow, which nothing looks at. Nothing here runs on a GPU.
 """
 
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any
 
 
@@ -18,7 +19,7 @@ def interpreting() -> bool:
 
 
 def repair_interpreter() -> None:
-    """Repair bf16 in the interpreter, and make it prepare the language once per module.
+    """Repair bf16 in the interpreter, and let it do what is of use, once.
 
     bf16 is multiplied as numbers and rounded to nearest, ties to even. Calling it again changes
     nothing.
@@ -52,6 +53,10 @@ def repair_interpreter() -> None:
             interpreter._patch_lang(self.fn)  # noqa: SLF001  what it does at every call
         return self.rewrite()(*args, **options)
 
+    # Overflows are for an assertion on the device, which is made with ``debug`` alone.
+    options = interpreter.interpreter_builder.options
+    if not options.debug:
+        interpreter.interpreter_builder.options = replace(options, sanitize_overflow=False)
     InterpretedFunction.__call__ = call
     InterpreterBuilder.create_dot = create_dot
     InterpreterBuilder.cast_impl = cast_impl
