@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 import drt as sdk
 from drt import DoctorCheck, _engine
 from tests.cli.conftest import Drt
 from tests.cli.test_layout import Terminal
+from tests.schemas import validate
 
 SOUND = [
     DoctorCheck("drt", "0.1"),
@@ -57,7 +57,7 @@ def test_a_broken_machine(drt: Drt, checks: list[DoctorCheck]) -> None:
 def test_the_json_keeps_to_its_schema(drt: Drt, checks: list[DoctorCheck]) -> None:
     for expected in (True, False):
         result = drt("doctor", "--json")
-        jsonschema.validate(result.json, sdk.schema("doctor"))
+        validate(result.json, sdk.schema("doctor"))
         assert result.json["ok"] is expected and result.code == (0 if expected else 1)
         checks.append(BROKEN)
 

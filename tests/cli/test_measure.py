@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from drt import _engine, schema
 from drt_cli.commands.evaluate import _length
 from drt_engine.errors import ConfigError
 from tests.cli.conftest import Drt
+from tests.schemas import validate
 from tests.sdk.fakes import FakeEngine
 
 
@@ -158,7 +158,7 @@ def test_a_study_prints_its_table_or_the_documented_json(
     assert engine.calls[-1] == ("study", data, ("train.optim.steps=3",), ("DRT",), None)
     drt("study", data, "--results", data.parent / "rows.json")
     assert engine.calls[-1][-1] == data.parent / "rows.json"
-    jsonschema.validate(drt("study", data, "--json").json, schema("study"))
+    validate(drt("study", data, "--json").json, schema("study"))
     wrong = drt("study", data, "steps")
     assert (wrong.code, "'steps' changes no setting" in wrong.err) == (2, True)
     engine.raises["study"] = ConfigError("unknown key titel; did you mean 'title'?")

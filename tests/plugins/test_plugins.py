@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from drt import ConfigError, PluginInfo, WriterOptions, evaluate, plugins, schema
 from tests.cli.conftest import Drt
 from tests.plugins.conftest import PACKAGES, distribution
+from tests.schemas import validate
 
 Install = Callable[[str], None]
 EVENT = (
@@ -53,7 +53,7 @@ def test_an_evaluator_measures_over_a_library_of_its_own(
     folder.mkdir()
     (folder / "a.md").write_text("# A\n\n## Coal and wood\n\nThe coal comes on Tuesday.\n")
     report = drt("eval", "headings", f"folder={folder}", "top_k=4", "--json").json
-    jsonschema.validate(report, schema("eval"))
+    validate(report, schema("eval"))
     assert (report["task"], report["n"]) == ("headings", 1)
     assert set(report["metrics"]["all"]) == {"hit@1", "hit@4"}
     assert "headings on notes: 1 cases" in drt("eval", "headings", f"folder={folder}").out
@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_named_and_stops_nothing(
     install("drt-command-cite")
     broken(tmp_path / "site")
     listed = drt("plugins", "--json").json
-    jsonschema.validate(listed, schema("plugins"))
+    validate(listed, schema("plugins"))
     states = {(one["kind"], one["name"]): one["state"] for one in listed["plugins"]}
     assert states == {
         ("reader", "gone"): "failed",

@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 
 from drt import Assistant, NotFoundError, formats, models, passage, schema, schemas
+from tests.schemas import validator
 
 
 @pytest.fixture
@@ -45,9 +46,7 @@ def results(assistant: Assistant, handbook: Path) -> dict[str, Any]:
 
 
 def checker(name: str) -> jsonschema.Draft202012Validator:
-    given = schema(name)
-    jsonschema.Draft202012Validator.check_schema(given)
-    return jsonschema.Draft202012Validator(given)
+    return validator(schema(name))
 
 
 @pytest.mark.parametrize("name", schemas())

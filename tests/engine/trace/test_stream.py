@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import jsonschema
 import pytest
 import torch
 
@@ -19,6 +18,7 @@ from drt_engine.retrieval.sources import StreamSource
 from drt_engine.trace.stream import stream_page, stream_text, trace_stream
 from tests.engine.model.factories import make_model, tiny
 from tests.fakes import byte_tokenizer
+from tests.schemas import validate
 
 TOKENIZER = byte_tokenizer()
 TEXT = "The <b>pilot</b> counts the boats & tells the keeper, who signs the log. "
@@ -58,7 +58,7 @@ def test_chunks_read_what_the_decoder_retrieves(runtime: LanguageRuntime, file: 
 
 def test_the_views_of_a_trace(runtime: LanguageRuntime, file: Path) -> None:
     trace = trace_stream(runtime, file, tokens=30)
-    jsonschema.validate(json.loads(json.dumps(trace)), schema("trace-stream"))
+    validate(json.loads(json.dumps(trace)), schema("trace-stream"))
     assert (trace["tokens"], len(trace["chunks"])) == (30, 4)
     assert trace["chunks"][-1]["text"] == TEXT[24:30]
     assert "group 2" in stream_text(trace)

@@ -12,10 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from drt import Assistant, ConfigError, mcp_server, schema
+from tests.schemas import validate
 from tests.sdk.conftest import HANDBOOK, assistant, engine, handbook  # noqa: F401  fixtures
 
 pytestmark = pytest.mark.skipif(find_spec("mcp") is None, reason="no mcp")
@@ -49,20 +49,20 @@ def server(assistant: Assistant, handbook: Path) -> Any:  # noqa: F811
 
 def test_tools_return_the_published_json(server: Any, assistant: Assistant) -> None:  # noqa: F811
     answer, _ = call(server, "ask", question="Which period?")
-    jsonschema.validate(answer, schema("ask"))
+    validate(answer, schema("ask"))
     citation = answer["citations"][0]
     shown, _ = call(server, "read_passage", handle=citation["handle"], around=10)
-    jsonschema.validate(shown, schema("show"))
+    validate(shown, schema("show"))
     assert shown["quote"] == citation["quote"] == "period"
     listed, _ = call(server, "list_documents")
     assert listed["documents"][0]["title"]
     summary, _ = call(server, "summarize", documents=["handbook.txt"])
-    jsonschema.validate(summary, schema("summarize"))
+    validate(summary, schema("summarize"))
 
 
 def test_search_returns_hits_with_handles(server: Any) -> None:
     hits, _ = call(server, "search", query="notice period", top_k=3)
-    jsonschema.validate(hits, schema("search"))
+    validate(hits, schema("search"))
 
 
 def test_mistakes_are_sentences(server: Any) -> None:
@@ -259,7 +259,7 @@ def test_several_libraries_are_read_and_not_changed(
         ):
             result, failed = call(both, name, **arguments)
             assert not failed and result["unread_libraries"] == []
-            jsonschema.validate(result, schema(name))
+            validate(result, schema(name))
         listed, _ = call(both, "list_documents")
         assert [one["title"] for one in listed["documents"]] == ["handbook.txt", "other.txt"]
         answer, _ = call(both, "ask", question="Which period?", documents=["other.txt"])

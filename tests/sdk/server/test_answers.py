@@ -7,11 +7,11 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import jsonschema
 import pytest
 
 from drt import Assistant, schema
 from drt_engine import errors
+from tests.schemas import validate
 from tests.sdk.fakes import FakeEngine
 from tests.sdk.server.conftest import Client, Serve
 
@@ -27,7 +27,7 @@ def test_an_answer_is_as_published_and_names_no_folder(client: Client) -> None:
     response = client.post("/v1/ask", json={"question": QUESTION, "top_k": 4})
     answer = response.json()
     assert response.status_code == 200, answer
-    jsonschema.validate(answer, schema("ask"))
+    validate(answer, schema("ask"))
     assert answer["citations"][0]["source"] == "handbook.txt"
 
 
@@ -45,7 +45,7 @@ def test_events_are_pieces_then_the_answer(client: Client) -> None:
     assert response.headers["content-type"].startswith("text/event-stream")
     received = events(response.text)
     for _, value in received:
-        jsonschema.validate(value, schema("ask-line"))
+        validate(value, schema("ask-line"))
     assert [name for name, _ in received] == ["piece", "piece", "answer"]
     assert "".join(v["text"] for _, v in received[:-1]) == received[-1][1]["answer"]
 
@@ -67,7 +67,7 @@ def test_a_conversation_is_stored_listed_renamed_and_deleted(client: Client) -> 
     assert len(client.get("/v1/sessions", params={"words": "period"}).json()["turns"]) == 2
     assert client.patch("/v1/sessions/a/b", json={"name": "kept"}).status_code == 200
     shown = client.get("/v1/sessions/kept").json()
-    jsonschema.validate(shown, schema("session-show"))
+    validate(shown, schema("session-show"))
     assert client.delete("/v1/sessions/kept").status_code == 200
     assert client.get("/v1/sessions").json() == {"sessions": []}
 
@@ -97,14 +97,14 @@ def test_ten_thousand_conversations_are_listed_searched_and_opened(
 
 def test_a_summary_and_a_trace(client: Client) -> None:
     summary = client.post("/v1/summarize", json={"documents": ["handbook.txt"], "words": 30})
-    jsonschema.validate(summary.json(), schema("summarize"))
+    validate(summary.json(), schema("summarize"))
     trace = client.post("/v1/trace", json={"question": QUESTION})
-    jsonschema.validate(trace.json(), schema("trace"))
+    validate(trace.json(), schema("trace"))
 
 
 def test_a_search_is_as_published(client: Client) -> None:
     found = client.post("/v1/search", json={"query": "notice period", "retriever": "lexical"})
-    jsonschema.validate(found.json(), schema("search"))
+    validate(found.json(), schema("search"))
     assert client.post("/v1/search", json={"words": "x"}).status_code == 400
     early = {"query": "notice", "retriever": "lexical", "since": "1993"}
     assert client.post("/v1/search", json=early).status_code == 200

@@ -6,10 +6,10 @@ import errno
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 
 from drt import Assistant, schema
+from tests.schemas import validate
 from tests.sdk.server.conftest import HANDBOOK, Client, Serve
 from tests.sdk.server.test_answers import events
 
@@ -23,12 +23,12 @@ def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Ass
     response = send(client, "handbook.txt", HANDBOOK.encode())
     report = response.json()
     assert response.status_code == 201, report
-    jsonschema.validate(report, schema("ingest"))
+    validate(report, schema("ingest"))
     (document,) = report["documents"]
     assert document["source"] == "handbook.txt" and document["new"]
     assert send(client, "handbook.txt", HANDBOOK.encode()).status_code == 200
     listed = client.get("/v1/documents").json()
-    jsonschema.validate(listed, schema("library-list"))
+    validate(listed, schema("library-list"))
     answer = client.post("/v1/ask", json={"question": "Which period?"}).json()
     citation = answer["citations"][0]
     text = client.get(f"/v1/documents/{document['id']}/text").json()
@@ -37,7 +37,7 @@ def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Ass
     part = client.get("/v1/documents/handbook.txt/text", params={"start": 4, "end": 10}).json()
     assert (part["text"], part["start"], part["end"]) == ("notice", 4, 10)
     shown = client.get(f"/v1/passages/{citation['handle']}", params={"around": 10}).json()
-    jsonschema.validate(shown, schema("show"))
+    validate(shown, schema("show"))
     assert client.get(f"/v1/documents/{document['id']}").json()["title"]
     removed = client.delete(f"/v1/documents/{document['id']}", params={"forget": "1"})
     assert removed.json()["id"] == document["id"]
@@ -58,7 +58,7 @@ def test_progress_comes_as_events(serve: Serve) -> None:
     response = send(serve(), "a.txt", HANDBOOK.encode(), accept="text/event-stream")
     received = events(response.text)
     assert [name for name, _ in received] == ["progress", "document", "report"]
-    jsonschema.validate(received[1][1], schema("ingest-line"))
+    validate(received[1][1], schema("ingest-line"))
     assert received[0][1]["total_characters"] >= received[0][1]["characters"] > 0
 
 

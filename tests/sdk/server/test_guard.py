@@ -10,6 +10,7 @@ import jsonschema
 import pytest
 
 from drt import Assistant, ConfigError, ServeOptions
+from tests.schemas import validate
 from tests.sdk.server.conftest import Client, Serve
 from tests.sdk.server.test_answers import events
 
@@ -180,7 +181,7 @@ def test_the_description_has_every_route_and_sound_schemas(client: Client) -> No
     schemas = found["application/json"]["schema"]["oneOf"]
     turns = client.get("/v1/sessions?words=period").json()
     assert schemas[1] == {"$ref": "#/components/schemas/session-search"}
-    jsonschema.validate(turns, description["components"]["schemas"]["session-search"])
+    validate(turns, description["components"]["schemas"]["session-search"])
     ask = description["paths"]["/v1/ask"]["post"]["requestBody"]["content"]["application/json"]
     assert {"question", "documents", "top_k", "session"} <= set(ask["schema"]["properties"])
     names = set(description["components"]["schemas"])

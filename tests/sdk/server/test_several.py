@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from drt import Assistant, ServeOptions, asgi_app, schema
+from tests.schemas import validate
 from tests.sdk.fakes import FakeEngine
 from tests.sdk.server.conftest import HANDBOOK, Client
 
@@ -37,7 +37,7 @@ def several(engine: FakeEngine, tmp_path: Path) -> Iterator[Client]:  # noqa: AR
 
 def test_all_of_them_are_read(several: Client) -> None:
     listed = several.get("/v1/documents").json()
-    jsonschema.validate(listed, schema("library-list"))
+    validate(listed, schema("library-list"))
     assert [document["title"] for document in listed["documents"]] == ["handbook.txt", "other.txt"]
     for name, text in (("handbook.txt", HANDBOOK), ("other.txt", OTHER)):
         assert several.get(f"/v1/documents/{name}/text").json()["text"] == text
@@ -49,7 +49,7 @@ def test_all_of_them_are_read(several: Client) -> None:
     ):
         response = several.post(f"/v1/{route}", json=body)
         assert response.status_code == 200, response.text
-        jsonschema.validate(response.json(), schema(route))
+        validate(response.json(), schema(route))
         if route != "trace":
             (missing,) = response.json()["unread_libraries"]
             assert missing["library"].endswith("gone")

@@ -10,10 +10,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 
 from drt import Assistant, ConfigError, WriterOptions, Writing, WrittenAnswer, schema, write
+from tests.schemas import validate
 from tests.sdk.conftest import assistant, engine  # noqa: F401  fixtures
 from tests.sdk.writer.endpoint import Script, served
 
@@ -51,7 +51,7 @@ def written(library: Assistant, script: Script, **options: Any) -> WrittenAnswer
     result = writing.result
     assert result is not None and result.answer.citations
     value = json.loads(json.dumps(result.to_dict()))
-    jsonschema.validate(value, schema("ask-written"))
+    validate(value, schema("ask-written"))
     for citation in result.sources.values():
         assert RULES[citation.start : citation.end] == citation.quote
     return result
@@ -198,7 +198,7 @@ def test_a_conversation_keeps_what_was_written(library: Assistant, script: Scrip
     )
     assert [one.problem for one in first.writing.sentences] == ["", "its sources do not say it"]
     value = {"session": "talk", "turns": [first.to_dict(), second.to_dict()]}
-    jsonschema.validate(json.loads(json.dumps(value)), schema("session-show"))
+    validate(json.loads(json.dumps(value)), schema("session-show"))
     [turn] = library.library.search_sessions("whales")
     assert turn.turn == 1 and "Whales sing" in turn.answer
     script.status = 429
