@@ -13,7 +13,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -164,10 +164,16 @@ def read_graph(root: Path = ROOT) -> Graph:
     return Graph(tuple(item for name in modules for item in read_imports(name, modules)))
 
 
+@cache
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a module."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
 def read_imports(importer: str, modules: dict[str, Path]) -> Iterator[Import]:
     """Read which of ``modules`` one of them imports."""
     path = modules[importer]
-    for node, guarded in statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node, guarded in statements(parse(path)):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

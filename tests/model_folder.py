@@ -63,6 +63,7 @@ def model_folder(kind: str = "wordpiece", seed: int = 0, **changes: Any) -> Path
     """The folder of a model with the options of the shipped one; `kind` is its tokenizer's."""
     tokenizer = make_tokenizer(kind)
     folder = _scratch() / f"model-{len(list(_scratch().iterdir()))}"
+    changes = {"lower_layers": 1, **changes}  # a second one is the first again
     model = make_model(small_like(vocab=tokenizer.vocab_size, **changes), seed=seed)
     save_model(model, tokenizer, folder, dtype=_fp32())
     return folder

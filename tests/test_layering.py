@@ -49,7 +49,7 @@ def graph() -> Any:
 
 def imports(file: Path) -> Iterator[tuple[int, str]]:
     """Line and top-level package of every import in a file, those inside functions as well."""
-    for node, _ in import_graph.statements(ast.parse(file.read_text(encoding="utf-8"))):
+    for node, _ in import_graph.statements(import_graph.parse(file)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, one.name.split(".")[0]) for one in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -75,8 +75,7 @@ def test_few_modules_of_the_sdk_know_the_engine_at_run_time() -> None:
     folder, _ = PACKAGES["drt"]
     knowing = set()
     for file in folder.rglob("*.py"):
-        tree = ast.parse(file.read_text(encoding="utf-8"))
-        for node, guarded in import_graph.statements(tree):
+        for node, guarded in import_graph.statements(import_graph.parse(file)):
             if not guarded and isinstance(node, ast.Import | ast.ImportFrom):
                 module = node.module if isinstance(node, ast.ImportFrom) else node.names[0].name
                 if (module or "").startswith("drt_engine"):

@@ -43,18 +43,19 @@ def typed(dtype: str) -> Runtime:
 
 
 @pytest.fixture(scope="module")
-def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Path]:
-    """Libraries by what they hold and the type in which it was read."""
-    made = {}
-    for size, texts in SIZES.items():
-        for dtype in TYPES:
-            folder = tmp_path_factory.mktemp("types")
-            with library(folder / "library", typed(dtype)) as store:
-                for number, text in enumerate(texts):
-                    file = folder / f"{number}.md"
-                    file.write_text(text, encoding="utf-8")
-                    read(store, file, typed(dtype))
-            made[size, dtype] = folder / "library"
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str], Path]:
+    """What gives a library by what it holds and the type in which it is read, made once."""
+
+    @cache
+    def made(size: str, dtype: str) -> Path:
+        folder = tmp_path_factory.mktemp("types")
+        with library(folder / "library", typed(dtype)) as store:
+            for number, text in enumerate(SIZES[size]):
+                file = folder / f"{number}.md"
+                file.write_text(text, encoding="utf-8")
+                read(store, file, typed(dtype))
+        return folder / "library"
+
     return made
 
 
@@ -66,11 +67,11 @@ def dtype(request: pytest.FixtureRequest) -> str:
 # What is read in several documents is asked in the same way.
 @pytest.fixture(params=sampled(SIZES, {0}))
 def store(
-    request: pytest.FixtureRequest, folders: dict[tuple[str, str], Path], dtype: str
+    request: pytest.FixtureRequest, folders: Callable[[str, str], Path], dtype: str
 ) -> Iterator[Store]:
     """A library read in the other type than that of the questions."""
     other = TYPES[1 - TYPES.index(dtype)]
-    with library(folders[request.param, other], typed(dtype)) as opened:
+    with library(folders(request.param, other), typed(dtype)) as opened:
         yield opened
 
 
@@ -172,10 +173,10 @@ def test_weights_are_in_the_compute_type_and_scorers_in_fp32() -> None:
     assert {p.dtype for p in typed("fp32").model.parameters()} == {torch.float32}
 
 
-def test_both_types_read_nearly_the_same(folders: dict[tuple[str, str], Path]) -> None:
+def test_both_types_read_nearly_the_same(folders: Callable[[str, str], Path]) -> None:
     batches = []
     for dtype in TYPES:
-        with library(folders["one large", dtype], typed(dtype)) as store, store.snapshot() as view:
+        with library(folders("one large", dtype), typed(dtype)) as store, store.snapshot() as view:
             batches.append(view.read_chunks(view.chunk_ids([store.documents()[0].id])))
     for name in ("keys", "values", "landmarks"):
         exact, rounded = (getattr(batch, name) for batch in batches)
@@ -184,9 +185,9 @@ def test_both_types_read_nearly_the_same(folders: dict[tuple[str, str], Path]) -
 
 
 def test_int8_reads_nearly_the_same_and_asks_what_fp32_read(
-    folders: dict[tuple[str, str], Path],
+    folders: Callable[[str, str], Path],
 ) -> None:
-    with library(folders["one large", "fp32"], typed("int8")) as store:
+    with library(folders("one large", "fp32"), typed("int8")) as store:
         assert_whole(store, ask(typed("int8"), store, QUESTION, AskOptions(threshold=0.0)))
     ids = torch.tensor(typed("fp32").tokenizer.encode(MANUAL).ids)
     chunks = ids[: len(ids) // 8 * 8].view(-1, 8)
@@ -223,9 +224,9 @@ def everything(model: Runtime, store: Store) -> list[Any]:
 # In fp32 autocast would change the numbers, too.
 @pytest.mark.parametrize("dtype", sampled(TYPES, {0}))
 def test_no_path_computes_under_autocast(
-    folders: dict[tuple[str, str], Path], dtype: str, monkeypatch: pytest.MonkeyPatch
+    folders: Callable[[str, str], Path], dtype: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with library(folders["one large", "fp32"], typed(dtype)) as store:
+    with library(folders("one large", "fp32"), typed(dtype)) as store:
         refuse_autocast(typed(dtype), store, monkeypatch)
 
 

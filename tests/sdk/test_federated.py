@@ -57,13 +57,16 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
     for name, text in TEXTS.items():
         (root / name).write_text(text)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("os.fsync", lambda descriptor: None)
-        for name, files in parts.items():
-            with Assistant(root / name, model=model_folder(), device="cpu", dtype="fp32") as one:
-                for file in files:
+
+    class Libraries(dict[str, Path]):
+        def __missing__(self, name: str) -> Path:
+            path = self[name] = root / name
+            with Assistant(path, model=model_folder(), device="cpu", dtype="fp32") as one:
+                for file in parts[name]:
                     one.ingest(root / file, tags=[file[0]])
-    return {name: root / name for name in parts}
+            return path
+
+    return Libraries()  # each is read when it is first asked for
 
 
 @pytest.fixture(

@@ -29,7 +29,14 @@ READER = ReaderConfig(
     begin_id=1,
     separator_id=3,
 )
-CHANGES = {"reread": False, "reread_relevance": False, "reread_layers": 0, "reader": READER}
+# Two lower layers, where the others' models have one.
+CHANGES = {
+    "reader": READER,
+    "reread": False,
+    "reread_relevance": False,
+    "reread_layers": 0,
+    "lower_layers": 2,
+}
 QUESTIONS = (
     "How long is the notice period for a keeper?",
     "bell?",

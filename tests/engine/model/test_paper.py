@@ -161,7 +161,9 @@ def test_noise_changes_the_choice_and_nothing_else(
 ) -> None:
     monkeypatch.setattr(Tensor, "float", Tensor.double)
     config = tiny(**PAPER)
-    clean = compare(make_model(config).double(), recorder, limit=1e-9)
+    exact = {name: value.double() for name, value in make_model(config).state_dict().items()}
+    chunks = random_ids(config, CHUNKS, config.chunk).tolist()
+    _, clean = PaperModel(config, exact).states(chunks)
     noisy = compare(make_model(config).double(), recorder, limit=1e-9, seed=3)
     assert clean.chosen != noisy.chosen
 

@@ -35,10 +35,10 @@ def test_no_words_find_nothing(index: LexicalIndex, question: str) -> None:
     assert index.search(question) == []
 
 
-@given(st.text(max_size=40))
-def test_no_question_is_syntax(text: str) -> None:
-    LexicalIndex(TEXTS).search(text)
-    LexicalIndex(TEXTS).search(f'NEAR({text}) AND "x* OR text:{text}')
+@given(text=st.text(max_size=40))
+def test_no_question_is_syntax(index: LexicalIndex, text: str) -> None:
+    index.search(text)
+    index.search(f'NEAR({text}) AND "x* OR text:{text}')
 
 
 def test_shares_of_the_best() -> None:
