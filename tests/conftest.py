@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import random
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 
 from tests.forks import Forks  # noqa: E402
+from tests.quick_disks import make_quick  # noqa: E402
 
 try:
     import fcntl
@@ -34,10 +37,11 @@ except ImportError:  # Windows
     ]
 
 HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
-UNTOUCHED = "handbook.untouched"  # the folder of a library
+ASKED = ("## Part 3.", "## Part 10.", "## Part 11.", "## Part 15.")
 
-# Slow machines are no failure.
-hypothesis.settings.register_profile("drt", deadline=None)
+# Slow machines are no failure. --hypothesis-profile thorough tries ten times as many examples.
+hypothesis.settings.register_profile("drt", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
 hypothesis.settings.load_profile("drt")
 
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
@@ -48,6 +52,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests of this folder, which are long: at the end nothing would run beside."""
+    items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
+
+
 def pytest_collection_finish() -> None:
     """Leave the modules out of each search for garbage."""
     gc.freeze()
@@ -55,9 +64,9 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-def pytest_unconfigure() -> None:
-    """Let them be collected at the end: Triton reports its objects that are not as leaked."""
-    gc.unfreeze()
+# Let them be collected at the end: Triton reports its objects that are not as leaked. Not before
+# that, since pytest looks for garbage ten times when it ends.
+atexit.register(gc.unfreeze)
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +80,14 @@ def seeds() -> None:
             torch.cuda.manual_seed_all(0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def quick_disks() -> Iterator[None]:
+    """Wait for no disk, and migrate a new library's catalogue once."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_quick(patch)
+        yield
+
+
 @pytest.fixture(scope="session")
 def forks() -> Iterator[Forks]:
     """What forks processes that have imported torch."""
@@ -81,31 +98,62 @@ def forks() -> Iterator[Forks]:
     made.close()
 
 
-@pytest.fixture(scope="session")
-def handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A library with the handbook, read by the shipped model: once for all processes of a run.
-
-    Tests may ask it; one that writes copies ``untouched_handbook_library``.
-    """
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of all processes of a run."""
     folder = tmp_path_factory.getbasetemp()
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        folder = folder.parent
-    library = folder / "handbook.library"
-    with (folder / "handbook.lock").open("w") as lock:
+    return folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
+
+
+def read_once(file: Path, folder: Path) -> Path:
+    """A library with a file, read by the shipped model: once for all processes of a run."""
+    library = folder / f"{file.stem}.library"
+    with (folder / f"{file.stem}.lock").open("w") as lock:
         if fcntl is not None:  # without it (Windows) the tests run in one process
             fcntl.flock(lock, fcntl.LOCK_EX)  # the first reads, the others wait for it
         if not library.exists():
             from drt import Assistant
 
-            unfinished = folder / "handbook.unfinished"
+            unfinished = folder / f"{file.stem}.unfinished"
             with Assistant(unfinished) as assistant:
-                assistant.ingest(HANDBOOK)
-            shutil.copytree(unfinished, folder / UNTOUCHED)
+                assistant.ingest(file)
+            shutil.copytree(unfinished, folder / f"{file.stem}.untouched")
             unfinished.rename(library)
     return library
 
 
 @pytest.fixture(scope="session")
+def handbook_parts(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The parts of the handbook that are asked about: all of it is four times as long.
+
+    Slow tests and ``.ci/run`` read it whole.
+    """
+    parts = re.split(r"(?m)^(?=## )", HANDBOOK.read_text(encoding="utf-8"))
+    chosen = [part for part in parts if part.startswith(ASKED)]
+    assert len(chosen) == len(ASKED)
+    # Each process writes the same bytes, and none sees half of them.
+    file = shared_folder(tmp_path_factory) / "handbook-parts.md"
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    new.write_text("".join([parts[0], *chosen]), encoding="utf-8")
+    new.rename(file)
+    return file
+
+
+@pytest.fixture(scope="session")
+def handbook_library(handbook_parts: Path) -> Path:
+    """A library with these parts.
+
+    Tests may ask it; one that writes copies ``untouched_handbook_library``.
+    """
+    return read_once(handbook_parts, handbook_parts.parent)
+
+
+@pytest.fixture(scope="session")
 def untouched_handbook_library(handbook_library: Path) -> Path:
     """The same library, opened by nobody: SQLite may remove files of an open one meanwhile."""
-    return handbook_library.parent / UNTOUCHED
+    return handbook_library.with_suffix(".untouched")
+
+
+@pytest.fixture(scope="session")
+def whole_handbook_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library with the whole handbook, for slow tests."""
+    return read_once(HANDBOOK, shared_folder(tmp_path_factory))

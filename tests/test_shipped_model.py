@@ -9,13 +9,16 @@ import pytest
 
 from drt import Answer, Assistant
 
-HANDBOOK = Path(__file__).parents[1] / "examples" / "handbook.md"
 WEIGHTS = Path(__file__).parents[1] / "engine/drt_engine/weights/drt-small-en"
 
 
-@pytest.fixture(scope="module")
-def assistant(handbook_library: Path) -> Iterator[Assistant]:
-    with Assistant(handbook_library) as assistant:
+@pytest.fixture(
+    scope="module",
+    params=["handbook_library", pytest.param("whole_handbook_library", marks=pytest.mark.slow)],
+    ids=["parts", "whole"],
+)
+def assistant(request: pytest.FixtureRequest) -> Iterator[Assistant]:
+    with Assistant(request.getfixturevalue(request.param)) as assistant:
         yield assistant
 
 
@@ -40,7 +43,8 @@ def test_the_folder_is_whole_and_small() -> None:
     ],
 )
 def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wanted: str) -> None:
-    text = HANDBOOK.read_text(encoding="utf-8")
+    (document,) = assistant.library.documents()
+    text = Path(document.source).read_text(encoding="utf-8")
     answer: Answer = assistant.ask(question)
     assert answer.found and wanted in answer.text
     for citation in answer.citations:

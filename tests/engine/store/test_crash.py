@@ -20,6 +20,7 @@ import pytest
 
 from drt_engine.errors import LockTimeout, StorageFull, StoreError
 from drt_engine.store import RecordLayout, Store
+from drt_engine.store.catalogue.database import Database
 from tests.engine.store import crash_writer
 from tests.engine.store.helpers import (
     INT8,
@@ -112,6 +113,7 @@ def test_commits_wait_for_the_disk(library: Path, monkeypatch: pytest.MonkeyPatc
     def record(descriptor: int) -> None:
         synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
 
+    monkeypatch.setattr(Database, "prepare", Database.prepare.__wrapped__)  # type: ignore
     with open_durable(library) as store:
         assert store._database.query("PRAGMA synchronous") == [(2,)]
         assert store._database.query("PRAGMA journal_mode") == [("wal",)]
