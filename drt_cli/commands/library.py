@@ -290,7 +290,7 @@ def index(
     \b
     Example: drt library index --approximate
     """
-    if remove and (make or measure or lists or probes):
+    if remove and (make or measure or lists or probes or as_json):
         raise click.UsageError("--remove takes no other option.")
     if lists and not make:
         raise click.UsageError("--lists is decided when the index is made; add --approximate.")

@@ -419,10 +419,12 @@ class Library:
     @contextmanager
     def _reading(self) -> Iterator[Store | FederatedStore]:
         """Yield the library, or several as one, for work that changes no document."""
-        if not self.several:
-            with self._open() as store:
-                yield store
-            return
+        with self._federation() if self.several else self._open() as store:
+            yield store
+
+    @contextmanager
+    def _federation(self) -> Iterator[FederatedStore]:
+        """Yield the libraries as one, which may be of one library."""
         with (
             engine_errors(),
             _engine.open_federation(

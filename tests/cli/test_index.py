@@ -49,7 +49,9 @@ def test_its_recall_is_a_table(drt: Drt, calls: list[Any]) -> None:
     assert drt("library", "index", "--check", "--json").json["recall"][0]["probes"] == 1
 
 
-@pytest.mark.parametrize("arguments", [["--remove", "--check"], ["--lists", "4"]])
+@pytest.mark.parametrize(
+    "arguments", [["--remove", "--check"], ["--remove", "--json"], ["--lists", "4"]]
+)
 def test_options_that_do_not_fit(drt: Drt, calls: list[Any], arguments: list[str]) -> None:
     assert drt("library", "index", *arguments).code == 2 and calls == []
 

@@ -129,6 +129,9 @@ def test_one_plain_library_is_asked_and_read_into_without_ray(
     shards: list[Path], fake: FakeCluster, tmp_path: Path
 ) -> None:
     with Assistant(shards[0], ray="fake:1", **HOW) as alone, Assistant(shards[0], **HOW) as one:
+        # By words alone first: then neither a model nor an actor is there.
+        by_words, expected = (a.search("bell", retriever="lexical") for a in (alone, one))
+        assert by_words.hits and plain(by_words) == plain(expected)
         assert plain(alone.ask(QUESTIONS[0])) == plain(one.ask(QUESTIONS[0]))
         assert fake.calls("lookup") == [str(shards[0])]
         for read in (alone.ingest, alone.ingest_many, lambda path: next(alone.watch(path))):

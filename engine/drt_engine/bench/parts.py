@@ -27,6 +27,7 @@ from drt_engine.data.needle_words import ADJECTIVES, COLOURS, NOUNS, PLACES, THI
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.report import Number, median_iqr
 from drt_engine.runtime import DEFAULT_MODEL, Runtime, choose_device, choose_dtype
+from drt_engine.store.index.format import MAX_LISTS
 from drt_engine.text.words import STOP_WORDS
 from drt_engine.threads import set_threads
 
@@ -103,8 +104,8 @@ class BenchOptions:
             raise ConfigError(f"shards is {self.shards}, expected 1 or more")
         if self.minutes is not None and self.minutes <= 0:
             raise ConfigError(f"minutes is {self.minutes}, expected above 0")
-        if self.lists is not None and self.lists < 1:
-            raise ConfigError(f"lists is {self.lists}, expected 1 or more")
+        if self.lists is not None and not 1 <= self.lists <= MAX_LISTS:
+            raise ConfigError(f"lists is {self.lists}, expected 1 to {MAX_LISTS}")
         if self.ranks is not None and self.ranks < 1:
             raise ConfigError(f"ranks is {self.ranks}, expected 1 or more")
         if self.flops is not None and not 0 < self.flops < float("inf"):

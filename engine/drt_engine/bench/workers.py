@@ -9,7 +9,6 @@ machine, each of which writes a shard of its own.
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from drt_engine.bench.parts import BenchOptions, generated_text
+from drt_engine.bench.timing import load_average
 from drt_engine.cluster.connection import LOCAL, connect
 from drt_engine.cluster.shard_reader import ModelSettings
 from drt_engine.cluster.sharded_reading import NamedFile, ReadingOptions, ShardedReading
@@ -93,7 +93,7 @@ def bench_workers(runtime: Runtime, options: BenchOptions) -> BenchReport:
         calibration={
             "workers": count,
             "processors": len(allowed_processors()),
-            "load": os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0,
+            "load": load_average(),
             "files": options.files or FILES,
             "tokens": one.tokens // len(one.rates),
         },

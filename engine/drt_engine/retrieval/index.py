@@ -67,7 +67,8 @@ def make_index(
 ) -> IndexInfo:
     """Make the approximate index of a library as it is now; an older one is replaced.
 
-    Raises ConfigError without FAISS, StoreError for a library without documents, CorruptStore.
+    Raises ConfigError without FAISS, CorruptStore, and StoreError for a library without documents
+    and where a writer has removed the index again.
     """
     required_faiss()
     options = options or IndexOptions()
@@ -87,7 +88,11 @@ def make_index(
         store.make_index(view, plan, probes=probes)
     store.clear_leftovers()  # an older index, which the snapshot may have needed
     info = store.index.info()
-    assert info is not None
+    if info is None:
+        raise StoreError(
+            f"the new index of the library at {store.path} was removed at once, as where a document"
+            " is forgotten or read again from its text meanwhile: make it again"
+        )
     return info
 
 

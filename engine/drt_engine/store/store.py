@@ -295,12 +295,17 @@ class Store(LibraryView):
             pass
 
     def set_index_probes(self, probes: int) -> None:
-        """Set how many lists of the approximate index a question scans; NotFound without one."""
+        """Set how many lists of the approximate index a question scans, at most all.
+
+        Raises NotFound without one, CorruptStore.
+        """
         with self._writing():
-            row = self._catalog.index_row()
-            if row is None:
+            index = self.index.open()
+            if index is None:
                 raise NotFound(NO_INDEX)
-            self._catalog.set_index_row(dataclasses.replace(row, probes=probes))
+            row, file = index
+            row = dataclasses.replace(row, probes=min(probes, file.header.lists))
+            self._catalog.set_index_row(row)
 
     def drop_index(self) -> bool:
         """Remove the approximate index; return whether there was one."""

@@ -150,7 +150,10 @@ class OpenLibrary:
             if self._store is not None:
                 yield None, self._store
                 return
-            with self.library._reading() as store:  # noqa: SLF001  only the SDK opens stores
+            library = self.library
+            # With actors one library is a federation, too, which names it in what it returns.
+            opening = library._federation() if self.federated else library._open()  # noqa: SLF001
+            with opening as store:
                 yield None, store
 
     def steps(self, items: Iterator[Item]) -> Iterator[Item]:

@@ -70,3 +70,18 @@ def test_marks_around_the_words_of_an_answer_do_not_make_it_wrong() -> None:
     assert not is_right(quote, ["submit a patch"])
     assert not is_right("the tissue is torn and thrown away, as is usual", ["issue"])
     assert not is_right(quote, [""])
+
+
+@pytest.mark.parametrize(
+    ("quote", "reference", "right"),
+    [
+        ("It is 3.5 metres long.", "3.5", True),
+        ("It is 3.5 metres long.", "5", False),
+        ("At 14:30 the gates open.", "30", False),
+        ("They paid 1,200 pounds.", "200", False),
+        ("They paid 1,200 pounds.", "1200", True),
+        ("They came in 1901, 1902 and 1903.", "1902", True),
+    ],
+)
+def test_a_part_of_a_number_is_no_answer(quote: str, reference: str, right: bool) -> None:
+    assert is_right(quote, [reference]) is right

@@ -117,6 +117,21 @@ def test_faiss_groups_what_is_alike(store: Store) -> None:
     assert errors(store) == []
 
 
+def test_an_index_that_is_removed_while_it_is_made_is_a_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("faiss")
+    make_index(store)
+
+    def meanwhile() -> None:
+        with Store.open(store.path) as writer:
+            writer.drop_index()
+
+    monkeypatch.setattr(store, "clear_leftovers", meanwhile)
+    with pytest.raises(StoreError, match="was removed at once.*make it again"):
+        make_index(store)
+
+
 def test_an_empty_library_has_nothing_to_group(tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     with open_store(tmp_path / "empty") as empty, pytest.raises(StoreError, match="no documents"):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
+from weakref import ReferenceType as Reference
+from weakref import ref
 
 import pytest
 import torch
@@ -15,6 +19,8 @@ from drt_engine.store.federation import FederatedStore
 from drt_engine.store.index import writer
 from drt_engine.store.index.probe import ProbedLandmarks
 from drt_engine.store.index.writer import IndexPlan
+from drt_engine.store.segments import landmark_files, reader
+from drt_engine.store.segments.landmark_files import MappedLandmarkFile, map_landmark_file
 from drt_engine.store.view import LibraryView
 from tests.engine.store.helpers import (
     FINGERPRINT,
@@ -97,8 +103,10 @@ def test_a_scan_is_of_the_nearest_lists(store: Store) -> None:
     nearest = (plan(store).centroids @ QUERY).topk(2).indices.tolist()
     places = dict(zip(every, plan(store).lists.tolist(), strict=True))
     assert landmarks(probed) == {c: row for c, row in every.items() if places[c] in nearest}
-    store.set_index_probes(LISTS)
+    store.set_index_probes(LISTS + 1)  # than which there are no more
     assert not store.index.probe(QUERY).info.approximate
+    info = store.index.info()
+    assert info is not None and info.probes == LISTS
 
 
 def test_what_was_read_later_is_scanned_and_what_is_gone_is_known(store: Store) -> None:
@@ -186,6 +194,27 @@ def test_a_new_index_takes_the_old_ones_place(store: Store) -> None:
         again.drop_index()
         with pytest.raises(NotFound, match="no approximate index"):
             again.set_index_probes(1)
+
+
+def test_no_landmark_file_stays_open_that_another_has_replaced(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
+    opened: list[Reference[MappedLandmarkFile]] = []
+
+    def noted(*arguments: Any) -> MappedLandmarkFile:
+        file = map_landmark_file(*arguments)
+        opened.append(ref(file))
+        return file
+
+    monkeypatch.setattr(reader, "map_landmark_file", noted)
+    make_index(store)
+    for number in range(5, 9):
+        add_document(store, number, pieces(number))
+        store.compact()  # makes one landmark file of all
+        assert landmarks(store.index.probe(QUERY, LISTS)).keys() == set(store.chunk_ids())
+        gc.collect()
+    assert len(opened) > 2 and len([file for file in opened if file() is not None]) == 1
 
 
 def test_no_landmark_stays_in_it_that_is_forgotten_or_written_anew(store: Store) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from drt_engine.text.words import words
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_IN_NUMBERS = re.compile(r"(?<=\d)[.,:](?=\d)")
 _RIGHT_F1 = 0.5
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
@@ -64,8 +65,11 @@ def is_right(prediction: str, references: Sequence[str]) -> bool:
 
 
 def _spaced(text: str) -> str:
-    """Return the words without articles, a space on each side of every one."""
-    bare = _ARTICLES.sub(" ", " ".join(words(text)))
+    """Return the words without articles, a space on each side of every one.
+
+    A number is one word, without the marks in it: "3.5" does not hold "5".
+    """
+    bare = _ARTICLES.sub(" ", " ".join(words(_IN_NUMBERS.sub("", text))))
     return f" {' '.join(bare.split())} "
 
 

@@ -117,9 +117,10 @@ class LandmarkIndex:
         return rows
 
     def _scan(self, rows: Sequence[SegmentRow]) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        if rows:
-            landmark_files = {row.id: row for row in self._catalog.landmark_files()}
-            yield from self._reader().scan(rows, self._is_gone, landmark_files=landmark_files)
+        landmark_files = {row.id: row for row in self._catalog.landmark_files()}
+        reader = self._reader()
+        reader.keep_landmark_files(landmark_files.values())  # no full scan may ever close others
+        yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
     def _is_gone(self, row: SegmentRow) -> bool:
         return not self._catalog.has_segment(row.name)
