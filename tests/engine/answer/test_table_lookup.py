@@ -156,3 +156,15 @@ def test_a_month_that_is_a_stop_word_and_an_extreme_that_is_a_column() -> None:
 def test_rows_with_other_columns_are_another_table() -> None:
     both = table_rows(MAY + "\n| Hut | Beds |\n| --- | --- |\n| Alm | 4 |\n| Kar | 9 |\n")
     assert [len(table.rows) for table in tables_of(both)] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Which company does not have its head office in Fort Mora?",
+        "Which company other than Delta Media has a staff of 85?",
+        "Which company hasn't a staff of 85?",
+    ],
+)
+def test_rows_that_are_not_meant_answer_nothing(question: str) -> None:
+    assert answer(question) is None

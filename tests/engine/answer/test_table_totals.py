@@ -136,3 +136,39 @@ def test_rows_behind_a_rank_are_named_by_their_text(question: str, expected: str
 
 def test_a_question_of_many_options_takes_no_time() -> None:
     assert compare(f"Which has more staff, {'a or ' * 4_000}, b?", table(FIRMS), never) is None
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        # A negation turns the rows around: known of columns of yes and no, and of limits.
+        ("Which huts are not in Grau?", None),
+        ("How many huts are outside or in Grau and not in Hohl?", None),
+        ("Which huts are neither in Grau nor in Hohl?", None),
+        ("Which huts other than those in Hohl have a winter room?", None),
+        ("How many huts don't have a winter room?", "3"),
+        ("Which huts do not have a winter room?", "Birkenhaus, Gamsalm, Murmelhof"),
+        ("How many huts have no more than 40 beds?", "3"),
+        ("How many huts are not above 1720 m in altitude?", "3"),
+        # One of two columns is enough.
+        ("How many huts are in Grau or have a winter room?", None),
+        ("How many huts are in Grau or Weiss?", "3"),
+        # Numbers that belong to nothing restrict rows in a way that is not understood.
+        ("How many huts have 24 beds?", "2"),
+        ("How many huts have 20 beds?", None),
+        ("How many huts have twenty beds or two beds?", None),
+        ("How many huts have between 20 and 50 beds?", None),
+        ("How many huts opened in 1950?", None),
+        ("How many huts opened from 1900 to 1950?", None),
+        ("Which two huts have the most beds?", "Eisgrat, Adlerblick"),
+        ("Which hut with 3 beds is the highest?", None),
+        # A place in the order.
+        ("What is the second highest hut?", "Adlerblick"),
+        ("Which hut has the third most beds?", "Birkenhaus"),
+        ("Which hut has the fourth most beds?", None),  # two have as many
+        ("Which hut is the first and the second highest?", None),
+    ],
+)
+def test_what_restricts_rows_in_another_way(question: str, expected: str | None) -> None:
+    answer = total(question, table(HUTS), never)
+    assert (answer and answer.text) == expected

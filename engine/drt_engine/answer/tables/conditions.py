@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table, comparable, truth_of
@@ -30,6 +30,7 @@ _NUMBER = re.compile(r"\d[\d.,:]*")
 _ABOVE = word_set("over above exceeding after since")
 _BELOW = word_set("under below before until")
 _DATED = word_set("before after since until")
+_NEGATIONS = word_set("not no never without except excluding neither nor none cannot lack lacks")
 _DATES = Degree(True, False, degrees_of(["later"])[0][0].columns | word_set("age"))
 
 
@@ -72,16 +73,38 @@ def tokens_of(question: str) -> list[Token]:
 
 
 def scope_of(tokens: Sequence[Token], table: Table, similarity: Similarity) -> Scope:
-    """Return the rows that a question restricts itself to; unclear where a word fits two columns.
+    """Return the rows that a question restricts itself to.
 
-    Without any restriction the scope is false, and has every row.
+    Unclear where a word fits two columns, where a negation is of no column of yes and no, and where
+    one of several columns is enough ("or"). Without any restriction the scope is false, and has
+    every row.
     """
     scope = Scope()
     _compare(tokens, table, scope, similarity)
     _match_values(tokens, table, scope)
     _match_names(tokens, table, scope)
     _match_truths(tokens, table, scope)
+    column_words = {word for name in table.columns for word in table_words(name)}
+    open_negations = {n for n in negations(tokens) if tokens[n].word not in column_words}
+    is_either = any(t.word == "or" and n not in scope.taken for n, t in enumerate(tokens))
+    if open_negations - scope.taken or (is_either and len({*scope.values, *scope.tests}) > 1):
+        scope.is_clear = False
     return scope
+
+
+def negations(tokens: Sequence[Token]) -> set[int]:
+    """Return the numbers of the tokens that turn a meaning around: "not", "other than", "don't"."""
+    places = set()
+    words = [token.word for token in tokens]
+    for at, word in enumerate(words):
+        following = words[at + 1 : at + 2]
+        if word == "no" and following and following[0][0].isdigit():
+            continue  # "invoice no. 12"
+        is_contraction = word == "t" and at > 0 and words[at - 1].endswith("n")
+        is_exclusion = word in ("other", "rather") and following == ["than"]
+        if word in _NEGATIONS or is_contraction or is_exclusion:
+            places.add(at)
+    return places
 
 
 def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
@@ -182,11 +205,11 @@ def _match_truths(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
         if not places or None in places:
             continue
         numbers = {place for place in places if place is not None}
-        before = {token.word for token in tokens[max(0, min(numbers) - 3) : min(numbers)]}
-        is_true = not before & {"no", "not", "without", "lack", "lacks", "t"}
+        negating = negations(tokens) & set(range(min(numbers) - 3, min(numbers)))
+        is_true = not negating
         cells = table.columns[name]
         scope.values[name] = {cell.text for cell, _ in cells if truth_of(cell.text) is is_true}
-        scope.taken |= numbers
+        scope.taken |= numbers | negating
 
 
 @dataclass(frozen=True)
@@ -228,7 +251,22 @@ def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Si
 
 def _limit(tokens: Sequence[Token]) -> _Limit | None:
     """Return the limit that a question gives: "more than 20", "at least 5", "before 1950"."""
-    words = [token.word for token in tokens]
+    limit = _plain_limit([token.word for token in tokens])
+    if limit is None:
+        return None
+    before = min(limit.places) - 1
+    if before >= 0 and tokens[before].word in ("no", "not"):  # "no more than 20" has 20
+        return replace(
+            limit,
+            places=limit.places | {before},
+            is_above=not limit.is_above,
+            is_included=not limit.is_included,
+        )
+    return limit
+
+
+def _plain_limit(words: Sequence[str]) -> _Limit | None:
+    """Return the limit that words give, without a negation before it."""
     for at, word in enumerate(words):
         if not _NUMBER.fullmatch(word):
             continue

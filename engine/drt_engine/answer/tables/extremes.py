@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Sequence
 
-from drt_engine.answer.tables.conditions import cells_in
+from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.table_question import (
     LEAST,
@@ -52,6 +52,8 @@ def compare(question: str, table: Table, similarity: Similarity) -> TableTotal |
     if options is None:
         return None
     before, *option_names = options
+    if negations(tokens_of(question)):
+        return None
     degrees, degree_words = degrees_of(table_words(before))
     rows_named = [_row_named(name, table.rows) for name in option_names]
     pair = [row for row in rows_named if row is not None]
@@ -106,12 +108,16 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     cells = [(comparable(cell.text), cell, row) for cell, row in cells_in(asked.scope, table, name)]
     cells = [entry for entry in cells if not math.isnan(entry[0])]
     cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
-    count = _how_many(asked)
-    if not cells or count > min(_MOST_ROWS, len(cells)):
+    count, place = _how_many(asked), _place(asked)
+    if place is None or (place > 1 and count > 1):
         return None
-    if len(cells) > count and cells[count - 1][0] == cells[count][0]:
+    first, stop = place - 1, place - 1 + count
+    if not cells or count > _MOST_ROWS or stop > len(cells):
         return None
-    best = cells[:count]
+    values = [value for value, _, _ in cells]
+    if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
+        return None
+    best = cells[first:stop]
     if count == 1 and not nouns and re.match(r"(?i)\W*(?:what|how)\b", asked.question):
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
     column = asked.answer_column
@@ -178,6 +184,16 @@ def _how_many(asked: TableQuestion) -> int:
         if token.word.isdigit():
             return int(token.word)
     return 1
+
+
+def _place(asked: TableQuestion) -> int | None:
+    """Return the place that a superlative asks for, 1 without one: "the second highest"."""
+    ordinals = {
+        ORDINALS[token.word]
+        for number, token in enumerate(asked.tokens)
+        if token.word in ORDINALS and number not in asked.scope.taken
+    }
+    return None if len(ordinals) > 1 else next(iter(ordinals), 1)
 
 
 def difference(asked: TableQuestion) -> TableTotal | None:

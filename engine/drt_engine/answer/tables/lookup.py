@@ -15,6 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from drt_engine.answer.tables.conditions import negations, tokens_of
 from drt_engine.answer.tables.dimensions import degrees_of, measures
 from drt_engine.answer.tables.wording import (
     LEAST_COLUMN,
@@ -82,6 +83,8 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
     question_words = _question_words(question)
     if len(rows) < 2 or not question_words or _NO_CELL.match(question):
         return None
+    if negations(tokens_of(question)):
+        return None  # "not in Hull" has the words of the rows that are not meant
     matches = _match_rows(question_words, rows)
     if matches[0].score <= _LEAST_ROW * math.log1p(len(rows)):
         return None  # the question names no row

@@ -48,6 +48,7 @@ _ASKING = word_set(
     currently ones one
     """
 )
+_BEFORE_COUNTS = word_set("which what the top first last name list show give")
 UNITS = word_set(
     """
     m km cm mm metre metres meter meters kilometre kilometres kilometer kilometers miles mile feet
@@ -140,7 +141,8 @@ def parse(
     degrees, degree_words = degrees_of(free, column_words)
     free = [word for word in free if word not in degree_words]
     content = [word for word in free if word not in STOP_WORDS]
-    ranks = ORDINALS.keys() | NUMBERS.keys() | {"won", "last", "winner", "finished", "top"}
+    ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
+    counts = _row_counts(tokens, scope, degree_words)
     words: list[str] = []
     for word in content:
         is_column = any(name_similarity(word, n, similarity) >= LEAST for n in table.columns)
@@ -150,7 +152,7 @@ def parse(
             word in _ASKING
             or word in UNITS
             or word in ranks
-            or word.isdigit()
+            or word in counts
             or any(same_word(word, known) for known in context)
         ):
             return None
@@ -161,6 +163,22 @@ def parse(
     return TableQuestion(
         question, tuple(tokens), table, scope, tuple(words), tuple(degrees), similarity
     )
+
+
+def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: Collection[str]) -> set[str]:
+    """Return the numbers that say how many rows are wanted: "top 5", "which two", "three highest".
+
+    Any other number that the scope does not take restricts rows in a way that is not understood.
+    """
+    words = [token.word for token in tokens]
+    counts = set()
+    for number, word in enumerate(words):
+        if number in scope.taken or not (word in NUMBERS or word.isdigit()):
+            continue
+        before, after = words[:number][-1:], words[number + 1 : number + 2]
+        if set(before) & (_BEFORE_COUNTS | degree_words) or set(after) & degree_words:
+            counts.add(word)
+    return counts
 
 
 def rows_of(asked: TableQuestion) -> list[TableRow]:
