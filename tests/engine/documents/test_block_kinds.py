@@ -190,3 +190,13 @@ def test_sections_listed_by_number_are_contents() -> None:
     assert Text(f"Contents\n\n{clauses}", []).kind("The tenant pays on day 2") == "paragraph"
     steps = "".join(f"1.{n} Lamp {n}\n" for n in (1, 2, 4, 3, 5, 6, 7, 8))
     assert Text(f"Contents\n\n{steps}", []).kind("Lamp 4") == "paragraph"
+
+
+@pytest.mark.parametrize("gap", ["\n\n", "\n"])
+def test_text_below_numbered_headings_is_no_contents(gap: str) -> None:
+    body = "".join(
+        f"15.{n}. Status {400 + n}{gap}   The status {400 + n} means that it is refused.\n\n"
+        for n in range(1, 25)
+    )
+    for text in (f"Status codes\n\n{body}Appendix\n", f"Contents\n\n{body}Appendix\n"):
+        assert Text(text, []).kind("The status 412 means") == "paragraph"

@@ -18,6 +18,7 @@ _NUMBERED = re.compile(rf"\S.*\S\s+({_PAGE})\s*\Z")
 _SECTION = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})+)\.?\s+\S[^\n]{2,90}\Z")
 _FEWEST_SECTIONS = 8  # below a heading "Contents"
 _MANY_SECTIONS = 20  # where the heading is not seen; a list of steps is shorter
+_MOST_WRAPS = 2  # further lines of an entry
 _ENDED = 0.25  # of the entries that may end as sentences do
 _HEADING = re.compile(
     r"(?:table of )?contents|(?:list of|table of) (?:figures|tables|illustrations)|"
@@ -48,29 +49,32 @@ def heads_contents(line: str) -> bool:
 def numbered_entries(lines: Sequence[str]) -> list[int]:
     """Return the numbers of lines that list sections by number, without pages.
 
-    Such a list counts up ("1.1", "1.2", "2.1") in short lines that are no sentences. Indented
-    lines go on with an entry.
+    Such a list counts up ("1.1", "1.2", "2.1") in short lines that are no sentences. An indented
+    line right below an entry goes on with it; below a blank line it is the text of a section.
     """
     entries: list[int] = []
-    run: list[int] = []
-    others: list[int] = []  # what goes on with entries of the run
-    headed = is_headed = False
+    run: list[list[int]] = []  # the lines of each entry
+    headed = is_headed = goes_on = False
     for number, line in enumerate([*lines, "."]):
         if _SECTION.match(line):
             is_headed = headed if not run else is_headed
-            run.append(number)
-        elif line.strip() and run and line[:1].isspace():
-            others.append(number)
-        elif line.strip():
+            run.append([number])
+            goes_on = True
+        elif not line.strip():
+            goes_on = False
+        elif goes_on and line[:1].isspace() and len(run[-1]) <= _MOST_WRAPS:
+            run[-1].append(number)
+        else:
             least = _FEWEST_SECTIONS if is_headed else _MANY_SECTIONS
-            if len(run) >= least and _counts_up([lines[entry] for entry in run]):
-                entries += sorted(run + others)
-            run, others, headed = [], [], heads_contents(line)
+            if len(run) >= least and _counts_up([[lines[n] for n in entry] for entry in run]):
+                entries += [n for entry in run for n in entry]
+            run, headed, goes_on = [], heads_contents(line), False
     return entries
 
 
-def _counts_up(entries: Sequence[str]) -> bool:
-    matches = [match for entry in entries if (match := _SECTION.match(entry))]
+def _counts_up(entries: Sequence[Sequence[str]]) -> bool:
+    """Return whether entries, each of one line or more, have rising numbers and are no text."""
+    matches = [match for entry in entries if (match := _SECTION.match(entry[0]))]
     places = [tuple(map(int, match[1].split("."))) for match in matches]
-    ended = sum(entry.rstrip().endswith((".", ";", ",", ":")) for entry in entries)
+    ended = sum(entry[-1].rstrip().endswith((".", ";", ",", ":")) for entry in entries)
     return ended <= _ENDED * len(entries) and all(a < b for a, b in pairwise(places))
