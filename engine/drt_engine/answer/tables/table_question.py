@@ -165,7 +165,7 @@ def parse(
     )
 
 
-def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: Collection[str]) -> set[str]:
+def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: set[str]) -> set[str]:
     """Return the numbers that say how many rows are wanted: "top 5", "which two", "three highest".
 
     Any other number that the scope does not take restricts rows in a way that is not understood.
