@@ -141,7 +141,7 @@ class ShardActors:
             return None
         try:
             return self._connection.result(reference)
-        except (EngineError, ActorEnded) as error:
+        except (EngineError, ActorEnded, RuntimeError) as error:
             return ShardFailure(str(error))
 
     def ask(self, requests: Mapping[Path, Any]) -> Gathered:

@@ -360,9 +360,11 @@ class _ShardDriver:
             self._reading.put(result)
         # An archive that ends actors wherever it is begun has an end, too.
         has_ended = result is None or self._failures >= _FAILURES
-        if call.file.is_archive and has_ended:
+        if not call.file.is_archive:
+            self.files_done += 1
+        elif has_ended and call.file.path not in self._ended:  # two calls ahead may both say so
             self._ended.add(call.file.path)
-        self.files_done += has_ended or not call.file.is_archive
+            self.files_done += 1
 
     def _calls(self) -> Iterator[_Call]:
         """Yield what is asked for: of archives more and more, until one has ended."""

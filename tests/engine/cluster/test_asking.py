@@ -15,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from drt_engine.cluster.messages import ShardSettings
+from drt_engine.cluster.messages import ShardFailure, ShardSettings
 from drt_engine.cluster.shard_actors import ShardActors
 from drt_engine.cluster.store import ClusterStore
 from drt_engine.cluster.view import ShardsUnavailable
@@ -272,3 +272,16 @@ def test_an_actor_that_cannot_read_its_library_is_left_out(
     none = "none of the 2 libraries can be read; of the first: there is no library here"
     with pytest.raises(StoreError, match=none), cluster_of(folders[:2]):
         pass
+
+
+def test_a_table_of_words_that_a_worker_fails_to_make_is_a_failure_of_its_shard() -> None:
+    class Connection:
+        def ready(self, references: list[object], timeout: float) -> list[object]:
+            return references
+
+        def result(self, reference: object) -> object:
+            raise RuntimeError("in a worker of the Ray cluster: MemoryError")
+
+    actors = ShardActors(Connection(), None)  # type: ignore[arg-type]
+    failure = actors.words("reference")
+    assert isinstance(failure, ShardFailure) and "MemoryError" in str(failure.reason)

@@ -14,7 +14,7 @@ import pytest
 from drt_engine.cluster import sharded_reading
 from drt_engine.cluster.ingest import ingest_shards, model_setting
 from drt_engine.cluster.shard_reader import DocumentResult, LoadedModel, ModelSettings, ShardReader
-from drt_engine.cluster.sharded_reading import ReadingOptions
+from drt_engine.cluster.sharded_reading import NamedFile, ReadingOptions, _ShardDriver
 from drt_engine.cluster.shards import ShardedLibrary
 from drt_engine.errors import ConfigError, FingerprintMismatch, LockTimeout, WeightsError
 from drt_engine.results import ShardsProgress
@@ -315,3 +315,32 @@ def test_how_workers_name_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert model_setting(model_folder().name) == str(model_folder())
     with pytest.raises(WeightsError, match="no model or model folder is called 'absent'"):
         model_setting("absent")
+
+
+def test_an_archive_that_has_ended_counts_once() -> None:
+    """Two calls are ahead, and both say that the archive has no more members."""
+
+    class Reading:
+        is_closed = False
+
+        def __init__(self) -> None:
+            self.results: list[object] = []
+
+        def actor(self, number: int) -> Reading:
+            return self
+
+        def call(self, actor: object, call: Any) -> int:
+            position: int = call.position
+            return position
+
+        def outcome(self, call: Any) -> DocumentResult | None:
+            return DocumentResult(f"m{call.position}") if call.position < 3 else None
+
+        def put(self, result: object) -> None:
+            self.results.append(result)
+
+    reading = Reading()
+    driver = _ShardDriver(reading, 0, [NamedFile(Path("e.zip"), True)])  # type: ignore[arg-type]
+    driver.run()
+    assert driver.files_done == 1
+    assert len([r for r in reading.results if isinstance(r, DocumentResult)]) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from torch import nn
 
@@ -12,6 +13,30 @@ def pair(inputs: int = 96, outputs: int = 40, *, bias: bool = True) -> tuple[nn.
     torch.manual_seed(0)
     linear = nn.Linear(inputs, outputs, bias=bias)
     return linear, Int8Linear(linear)
+
+
+@pytest.fixture(autouse=True, params=[True, False], ids=["bytes", "fp32"])
+def product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test of both ways to multiply the integers."""
+    monkeypatch.setattr("drt_engine.model.int8.fast_int8", lambda: request.param)
+
+
+def test_both_products_are_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(33, 1536) * torch.logspace(-3, 3, 33)[:, None]
+    x[0] = x[0].sign() * 5  # the largest codes everywhere
+    outs = []
+    for fast in (True, False):
+        monkeypatch.setattr("drt_engine.model.int8.fast_int8", lambda fast=fast: fast)
+        linear, rounded = pair(1536, 24)
+        linear.weight.data[0] = x[0]  # and the largest sum
+        rounded = Int8Linear(linear)
+        assert (rounded.wide is None) is fast
+        outs.append(rounded(x))
+    assert torch.equal(*outs)
+
+
+def test_sums_that_fp32_would_round_are_left_to_integers() -> None:
+    assert Int8Linear(nn.Linear(2065, 1)).wide is None
 
 
 def test_it_gives_nearly_what_the_linear_map_gives() -> None:
