@@ -17,6 +17,7 @@ import pytest
 
 from drt import Assistant, ConfigError, LibraryError, LibraryModelMismatchError, NotFoundError
 from tests.engine.cluster.fake_actors import Clock, FakeCluster
+from tests.engine.cluster.listening import other_addresses
 from tests.model_folder import model_folder
 from tests.sdk.test_federated import QUESTIONS, TEXTS, plain
 
@@ -195,6 +196,7 @@ def test_a_killed_actor_costs_one_answer_its_library(shards: list[Path]) -> None
     ):
         for question in QUESTIONS[:2]:
             assert plain(many.ask(question)) == plain(one.ask(question))
+        assert other_addresses(os.getpid()) == []
         store: Any = many._opened._store
         store._actors._deadline = 0.5  # too short for a new actor to start
         killed = set(actor_processes()) - before

@@ -12,23 +12,21 @@ import json
 import logging
 import os
 import re
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from dataclasses import dataclass
 from importlib import metadata
 from types import TracebackType
 from typing import Any, Self
 
+from drt_engine.cluster.local_ray import LocalRay
 from drt_engine.errors import ConfigError, EngineError
 
 LOCAL, AUTO = "local", "auto"
 _PACKAGE = "drt-assistant"
-_PREFIX = "drt-ray-"  # of a local Ray's folder, with the process that it is for
-_OBJECT_STORE = 100 << 20  # bytes; what is sent is small, documents go by their paths
+_QUIET = {"log_to_driver": False, "configure_logging": False}  # of Ray's options
 _CONNECT_SECONDS = 30.0
 _PROBE_SECONDS = 5.0
 _ADDRESS = re.compile(r"(?:ray://)?(?P<host>[^\s/:]+|\[[^\s/\]]+\]):(?P<port>\d{1,5})")
@@ -207,7 +205,7 @@ class _SharedConnection:
         self._guard = threading.Lock()
         self._users = 0
         self._address = ""
-        self._folder: str | None = None  # of a local Ray
+        self._local: LocalRay | None = None
         self._is_guest = False  # in a connection that somebody else opened
 
     def join(self, ray: Any, address: str, *, cpus: int, timeout: float) -> None:
@@ -232,36 +230,24 @@ class _SharedConnection:
             if self._users or self._is_guest:
                 return
             ray.shutdown()
-            self._remove_folder()
+            if self._local is not None:
+                self._local.remove_folder()
+                self._local = None
 
     def _open(self, ray: Any, address: str, *, cpus: int, timeout: float) -> None:
-        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-        if address == LOCAL:
-            # Ray gives its workers the niceness 15, so that any other program is before them.
-            os.environ.setdefault("RAY_worker_niceness", "0")
-            # Short, since the path of a socket has 107 bytes at most.
-            place = _short_folder()
-            _remove_leftovers(place)
-            self._folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
-            options |= {
-                "num_cpus": cpus,
-                "include_dashboard": False,
-                "object_store_memory": _OBJECT_STORE,
-                "_temp_dir": self._folder,
-            }
-        else:
-            _probe(address, timeout)
         _silence()
         try:
-            ray.init(address=address, **options)
+            if address == LOCAL:
+                local = LocalRay(ray, cpus=cpus)
+                local.start(**_QUIET)
+                self._local = local
+            else:
+                _probe(address, timeout)
+                ray.init(address=address, **_QUIET)
+        except ConfigError:
+            raise
         except Exception as error:  # of many types, which differ from version to version
-            self._remove_folder()
             raise ConfigError(_unreachable(address, _first_line(str(error)))) from None
-
-    def _remove_folder(self) -> None:
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
 
 
 _SHARED = _SharedConnection()
@@ -346,31 +332,6 @@ def _silence() -> None:
 
 def _print_nothing(*_arguments: Any, **_options: Any) -> None:
     """Take the place of Ray's function that prints what workers and nodes report."""
-
-
-def _short_folder() -> str:
-    """Return a folder for temporary files with a short name."""
-    usual = tempfile.gettempdir()
-    return "/tmp" if len(os.fsencode(usual)) > 20 and os.path.isdir("/tmp") else usual
-
-
-def _remove_leftovers(place: str) -> None:
-    """Remove the folders of local Rays whose programs were killed."""
-    with contextlib.suppress(OSError):
-        for name in os.listdir(place):
-            number = name.removeprefix(_PREFIX).partition("-")[0]
-            if name.startswith(_PREFIX) and number.isdecimal() and not _runs(int(number)):
-                shutil.rmtree(os.path.join(place, name), ignore_errors=True)
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True  # of another user
-    return True
 
 
 def _ended(text: str) -> Exception:

@@ -14,6 +14,7 @@ from tests.engine.cluster.fake_ray import FakeRay
 def ray(monkeypatch: pytest.MonkeyPatch) -> FakeRay:
     fake = FakeRay()
     monkeypatch.setitem(sys.modules, "ray", fake)
+    monkeypatch.setitem(sys.modules, "ray._private.ray_constants", fake.constants)  # type: ignore[arg-type]
     monkeypatch.setattr(connection, "_SHARED", connection._SharedConnection())
     monkeypatch.setattr(connection, "_silence", lambda: None)
     return fake

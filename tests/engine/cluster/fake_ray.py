@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -108,6 +109,9 @@ class FakeRay:
         self.is_open = False
         self.opened: list[dict[str, Any]] = []
         self.started: list[dict[str, Any]] = []
+        self.node_address = "127.0.0.1"
+        self.constants = SimpleNamespace(ENABLE_RAY_CLUSTER=True)  # those of this process
+        self.opened_as_single_node: list[tuple[str | None, bool]] = []
         self.guard, self.room = threading.Lock(), 1000
         self.kills: Callable[[str, tuple[Any, ...]], bool] = lambda name, arguments: False
         self.refusal: Exception | None = None
@@ -120,6 +124,11 @@ class FakeRay:
             raise self.refusal
         self.is_open = True
         self.opened.append(options)
+        variable = os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
+        self.opened_as_single_node.append((variable, self.constants.ENABLE_RAY_CLUSTER))
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"NodeManagerAddress": self.node_address}]
 
     def shutdown(self) -> None:
         self.is_open = False

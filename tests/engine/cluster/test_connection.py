@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drt_engine.cluster import connection
+from drt_engine.cluster import connection, local_ray
 from drt_engine.cluster.connection import (
     Actor,
     ActorEnded,
@@ -28,6 +28,7 @@ from tests.engine.cluster.fake_ray import (
     RayActorError,
     Reference,
 )
+from tests.engine.cluster.listening import other_addresses
 
 
 class Worker(Actor):
@@ -114,6 +115,24 @@ def test_a_local_ray_that_does_not_start(ray: FakeRay) -> None:
     connect("local").close()
 
 
+def test_a_local_ray_is_for_this_machine_alone(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "1")
+    with connect("local"):
+        assert ray.opened[0]["_node_ip_address"] == "127.0.0.1"
+        assert ray.opened_as_single_node == [("0", False)]
+        # A cluster that is joined later is not affected.
+        assert os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] == "1"
+        assert ray.constants.ENABLE_RAY_CLUSTER is True
+    for ray.node_address in ("192.0.2.2", "::", "name"):
+        with pytest.raises(ConfigError, match=f"Ray listens at {ray.node_address}, expected an "):
+            connect("local")
+        assert not ray.is_open and not os.path.exists(ray.opened[-1]["_temp_dir"])
+    ray.node_address = "::1"
+    connect("local").close()
+
+
 def test_a_process_has_one_connection(ray: FakeRay) -> None:
     first, second = connect("local", cpus=2), connect("local", cpus=2)
     folder = ray.opened[0]["_temp_dir"]
@@ -136,7 +155,7 @@ def test_what_killed_programs_left_is_removed(
     names = f"drt-ray-{ended.pid}-a", f"drt-ray-{os.getpid()}-b", "drt-ray-x", "other"
     for name in names:
         (tmp_path / name).mkdir()
-    monkeypatch.setattr(connection, "_short_folder", lambda: str(tmp_path))
+    monkeypatch.setattr(local_ray, "_short_folder", lambda: str(tmp_path))
     connect("local").close()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names[1:])
 
@@ -193,6 +212,7 @@ def test_a_real_ray() -> None:
         actor = cluster.start(Worker, resources=Resources())
         assert cluster.wait_for(actor, timeout=120) == socket.gethostname()
         assert cluster.result(actor.double.remote(4), timeout=60) == 8
+        assert other_addresses(os.getpid()) == []
         with pytest.raises(LockTimeout, match="the library is busy: wait"):
             cluster.result(actor.busy.remote(), timeout=60)
         cluster.kill(actor)

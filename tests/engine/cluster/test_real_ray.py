@@ -23,6 +23,7 @@ from drt_engine.cluster.shard_reader import ModelSettings
 from drt_engine.cluster.sharded_reading import NamedFile, ReadingOptions, ShardedReading
 from drt_engine.cluster.shards import ShardedLibrary
 from tests.engine.cluster.fake_ray import NEEDS_RAY
+from tests.engine.cluster.listening import other_addresses
 from tests.model_folder import LETTERS, MANUAL, model_folder
 from tests.sdk.test_federated import QUESTIONS, plain
 
@@ -77,6 +78,7 @@ def killing(results: Iterator[IngestResult], path: Path, times: int) -> Iterator
     library = ShardedLibrary.of(path, 2)
     for result in results:
         yield result
+        assert other_addresses(os.getpid()) == []
         if times and result.document is not None:
             time.sleep(0.2)
             for pid in writers(library.shards[library.shard_of(Path(result.source))]):
