@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from typing import NoReturn
 
 from ._errors import INTERRUPTED
 
@@ -32,6 +33,11 @@ def forgive() -> None:
     if _last is not None:
         _last.cancel()
     install()
+
+
+def leave() -> NoReturn:
+    """End the process at once, whatever its threads do."""
+    os._exit(INTERRUPTED)
 
 
 def _interrupted(_number: int, _frame: object) -> None:

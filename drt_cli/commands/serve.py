@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from drt_cli._errors import CliError
+from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
 from drt_cli._writing import chosen_writer, writer_options
@@ -129,11 +130,14 @@ def command(
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )
     with settings.assistant(ray=ray, deadline=deadline) as assistant:
-        serve(
-            assistant,
-            options,
-            ready=lambda address: note(settings, f"Serving {address}; Ctrl-C ends it."),
-        )
+        try:
+            serve(
+                assistant,
+                options,
+                ready=lambda address: note(settings, f"Serving {address}; Ctrl-C ends it."),
+            )
+        except KeyboardInterrupt:
+            leave()  # closing would wait for the question that is being answered
 
 
 def _token(file: str | None) -> str | None:

@@ -43,8 +43,9 @@ def serve(
 ) -> None:
     """Serve a library over HTTP until SIGINT or SIGTERM; what runs then is finished.
 
-    ``ready`` is called with the server's address once it listens. Raises ``ConfigError`` where the
-    extra ``serve`` is not installed, ``OSError`` where the address is taken.
+    A second signal ends the server at once: ``KeyboardInterrupt`` is raised while a thread may
+    still answer. ``ready`` is called with the server's address once it listens. Raises
+    ``ConfigError`` where the extra ``serve`` is not installed, or where the address is taken.
     """
     app = asgi_app(assistant, options)
     from ._server.process import run

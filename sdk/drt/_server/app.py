@@ -151,7 +151,6 @@ def _pattern(path: str) -> str:
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     service: Service = app.state.service
     await service.questions.run(service.load)
-    try:
-        yield
-    finally:
-        await run_in_threadpool(service.close)
+    yield
+    # Not after a cancellation, by a second signal: it would wait for what runs.
+    await run_in_threadpool(service.close)

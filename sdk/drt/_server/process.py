@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -105,17 +107,34 @@ class _Server(uvicorn.Server):
             for number, handler in before.items():
                 signal.signal(number, handler)
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """End with what runs, or at once where that is what happens already."""
+        if self.should_exit:
+            self.force_exit = True  # uvicorn has this for SIGINT alone
+            # What is cut off ends with a CancelledError, which would be reported as a mistake.
+            logging.getLogger("uvicorn.error").disabled = True
+        super().handle_exit(sig, frame)
+
 
 def run(app: Starlette, options: ServeOptions, ready: Callable[[str], None] | None) -> None:
-    """Serve until a signal; raises ``ConfigError`` where the address cannot be listened on."""
+    """Serve until a signal; raises ``ConfigError`` where the address cannot be listened on.
+
+    Raises ``KeyboardInterrupt`` after a second signal, without waiting for what runs.
+    """
     app.state.service.load()
+    server = make_server(app, options, ready)
+    log = logging.getLogger("uvicorn.error")
     try:
-        asyncio.run(make_server(app, options, ready).serve())
+        asyncio.run(server.serve())
     except SystemExit:  # uvicorn's way to say that it could not listen
         raise ConfigError(
             f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"
             " --port, or 0 for a free one."
         ) from None
+    finally:
+        log.disabled = False
+    if server.force_exit:
+        raise KeyboardInterrupt
 
 
 def make_server(

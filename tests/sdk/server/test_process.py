@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 import re
 import signal
@@ -92,6 +94,61 @@ def test_stopping_finishes_what_runs(
         go.set()
         client.join(20)
     assert answers[0]["answer"] == "period"
+
+
+def test_a_second_signal_ends_the_server_without_waiting_and_without_a_traceback(
+    engine: FakeEngine,
+    assistant: Assistant,
+    handbook: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    import drt._engine as seam
+    from drt._server import process
+
+    asked, go, plain = threading.Event(), threading.Event(), engine.ask
+    assistant.ingest(handbook)
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        asked.set()
+        go.wait(10)
+        return plain(*arguments, **options)
+
+    monkeypatch.setitem(vars(seam), "ask", slow)
+    servers: list[Any] = []
+    make_server = process.make_server
+    monkeypatch.setattr(
+        process,
+        "make_server",
+        lambda *arguments: servers.append(make_server(*arguments)) or servers[0],
+    )
+    addresses: list[str] = []
+    ends: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            serve(assistant, ServeOptions(port=0), ready=addresses.append)
+        except BaseException as error:
+            ends.append(error)
+
+    def ask() -> None:
+        with contextlib.suppress(httpx2.HTTPError):
+            httpx2.post(f"{addresses[0]}/v1/ask", json={"question": "Which period?"}, timeout=20)
+
+    threads = [threading.Thread(target=run), threading.Thread(target=ask)]
+    threads[0].start()
+    until(lambda: bool(addresses))
+    threads[1].start()
+    assert asked.wait(10)
+    for _ in range(2):
+        servers[0].handle_exit(signal.SIGTERM, None)
+    threads[0].join(5)  # less than the question takes
+    assert [type(error) for error in ends] == [KeyboardInterrupt]
+    go.set()
+    threads[1].join(20)
+    assert "Traceback" not in caplog.text and "CancelledError" not in caplog.text
+    logging.getLogger("uvicorn.error").error("is heard again")
+    assert "is heard again" in caplog.text
 
 
 def test_connections_without_a_request_are_closed(
