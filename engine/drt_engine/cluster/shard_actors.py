@@ -99,23 +99,33 @@ class ShardActors:
 
         Raises ConfigError where a node has no drt or another version of it, or no room.
         """
-        for path in paths:
-            # An actor has another working directory.
-            self._shards[path] = _ActorsOfShard(replace(self._settings, path=str(path.absolute())))
-            self._start(path)
         failures: dict[Path, str] = {}
+        unopened = list(paths)
         seconds, self._seconds_to_open = self._seconds_to_open, self._deadline
-        for path in paths:
-            handle = self._shards[path].replicas[0].handle
-            try:
-                self._connection.wait_for(handle, timeout=seconds)
-                failure = self._connection.result(handle.open.remote(), timeout=seconds)
-            except (ActorEnded, ActorTimeout) as error:
-                failure = ShardFailure(_ended(error))
-            if isinstance(failure, ShardFailure):
-                failures[path] = failure.reason
+        try:
+            for path in paths:
+                # An actor has another working directory.
+                settings = replace(self._settings, path=str(path.absolute()))
+                self._shards[path] = _ActorsOfShard(settings)
+                self._start(path)
+            for path in paths:
+                failure = self._opened(self._shards[path].replicas[0].handle, seconds)
+                if isinstance(failure, ShardFailure):
+                    failures[path] = failure.reason
+                    self.drop(path)
+                unopened.remove(path)
+        finally:  # after an error the next question opens the others, or fails in the same way
+            for path in unopened:
                 self.drop(path)
         return failures
+
+    def _opened(self, handle: Any, seconds: float) -> Any:
+        """Return what an actor says once it has opened its shard, or why it could not."""
+        try:
+            self._connection.wait_for(handle, timeout=seconds)
+            return self._connection.result(handle.open.remote(), timeout=seconds)
+        except (ActorEnded, ActorTimeout) as error:
+            return ShardFailure(_ended(error))
 
     def drop(self, path: Path) -> None:
         """End the actors of a shard, if it has some."""

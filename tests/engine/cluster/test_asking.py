@@ -262,6 +262,20 @@ def test_a_node_with_another_drt_is_one_sentence(
         pass
 
 
+def test_after_an_error_only_what_was_opened_has_an_actor(folders: list[Path]) -> None:
+    fake = FakeCluster(CLOCK)
+    actors = ShardActors(fake, ShardSettings("", FINGERPRINT, INT8, 1 << 20))
+    paths = folders[:3]
+    fake.trouble("version", paths[1], "old")
+    with pytest.raises(ConfigError, match="has drt 0.1"):
+        actors.open(paths)
+    assert [actors.has(path) for path in paths] == [True, False, False]
+    assert [handle.path for handle in fake.handles if handle.is_alive] == [str(paths[0])]
+    assert actors.open(paths[1:]) == {}
+    assert all(actors.has(path) for path in paths)
+    actors.close()
+
+
 def test_an_actor_that_cannot_read_its_library_is_left_out(
     folders: list[Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
