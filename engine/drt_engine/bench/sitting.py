@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drt_engine.data.durable import write_whole
+from drt_engine.data.durable import alone_with, write_whole
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.report import BenchRow
 from drt_engine.progress import report
@@ -31,7 +31,8 @@ class Sitting:
         self, path: Path | None, setting: Mapping[str, Any], *, minutes: float | None
     ) -> None:
         self._path, self._setting = path, dict(setting)
-        self._units = _read(path) if path is not None and path.exists() else []
+        self._units: list[dict[str, Any]] = []
+        self._read_again()
         self._end = None if minutes is None else time.monotonic() + 60 * minutes
 
     @property
@@ -40,7 +41,8 @@ class Sitting:
         return float("inf") if self._end is None else self._end - time.monotonic()
 
     def measured(self, unit: str) -> list[BenchRow] | None:
-        """Return the rows of a unit that an earlier sitting measured, ``None`` if none did."""
+        """Return the rows of a unit that another sitting measured, ``None`` if none did."""
+        self._read_again()
         for entry in self._units:
             if entry["unit"] == unit and entry["setting"] == self._setting:
                 rows = [BenchRow(**row) for row in entry["rows"]]
@@ -49,12 +51,20 @@ class Sitting:
         return None
 
     def add(self, unit: str, rows: Sequence[BenchRow]) -> None:
-        """Keep the rows of a unit, and report them."""
+        """Keep the rows of a unit beside those of sittings that run now, and report them."""
         entry = {"setting": self._setting, "unit": unit, "rows": [row.to_dict() for row in rows]}
-        self._units.append(entry)
-        if self._path is not None:
-            write_whole(self._path, json.dumps({"units": self._units}, indent=1) + "\n")
+        if self._path is None:
+            self._units.append(entry)
+        else:
+            with alone_with(self._path):
+                self._read_again()
+                self._units.append(entry)
+                write_whole(self._path, json.dumps({"units": self._units}, indent=1) + "\n")
         _show(rows)
+
+    def _read_again(self) -> None:
+        if self._path is not None and self._path.exists():
+            self._units = _read(self._path)
 
 
 def _read(path: Path) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drt_engine.config.load import load_table
-from drt_engine.data.durable import write_whole
+from drt_engine.data.durable import alone_with, write_whole
 from drt_engine.errors import ConfigError
 from drt_engine.study.spec import EvaluationSpec, RunSpec, StudySpec
 from drt_engine.study.table import Results
@@ -47,20 +47,21 @@ class ResultsFile:
 
     def write(self, results: Results) -> None:
         """Write the file with these results beside those that it has."""
-        entries = self._entries()
         evaluations = {evaluation.label: evaluation for evaluation in self._study.evaluations}
         runs = {run.name: run for run in self._study.runs}
-        for (name, seed, label), result in results.items():
-            entries[name, seed, label] = {
-                "run": name,
-                "seed": seed,
-                "evaluation": label,
-                "settings": _settings(self._study, runs[name], evaluations[label]),
-                "result": dict(result),
-            }
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        content = {"title": self._study.title, "results": list(entries.values())}
-        write_whole(self._path, json.dumps(content, indent=1) + "\n")
+        with alone_with(self._path):  # another study may add to it now
+            entries = self._entries()
+            for (name, seed, label), result in results.items():
+                entries[name, seed, label] = {
+                    "run": name,
+                    "seed": seed,
+                    "evaluation": label,
+                    "settings": _settings(self._study, runs[name], evaluations[label]),
+                    "result": dict(result),
+                }
+            content = {"title": self._study.title, "results": list(entries.values())}
+            write_whole(self._path, json.dumps(content, indent=1) + "\n")
 
     def _entries(self) -> dict[tuple[str, int, str], dict[str, Any]]:
         if not self._path.exists():

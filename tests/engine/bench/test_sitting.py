@@ -10,9 +10,22 @@ import pytest
 from drt_engine.bench.sitting import Sitting
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.report import bench_row
+from tests.forks import Forks
 
 BASE = bench_row("base, a token", [2.0], unit="ms")
 DRT = bench_row("DRT, a token", [3.0], unit="ms", against="base, a token", against_values=[2.0])
+
+ADDING = """
+import sys
+from pathlib import Path
+from drt_engine.bench.sitting import Sitting
+from tests.engine.bench.test_sitting import BASE
+sitting = Sitting(Path(sys.argv[1]), {}, minutes=None)
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(10):
+    sitting.add(f"{sys.argv[2]}{number}", [BASE])
+"""
 
 
 def test_what_is_measured_is_there_in_the_next_sitting(
@@ -30,6 +43,23 @@ def test_what_is_measured_is_there_in_the_next_sitting(
     other.add("token", [BASE])
     assert Sitting(file, {"threads": 1}, minutes=1).measured("token") == [BASE, DRT]
     assert 0 < other.seconds_left <= 60
+
+
+def test_two_sittings_at_the_same_time_lose_no_rows(tmp_path: Path, forks: Forks) -> None:
+    file = tmp_path / "rows.json"
+    sittings = [forks.start(ADDING, file, name) for name in "ab"]
+    for sitting in sittings:
+        assert sitting.stdout.readline() == "ready\n"
+    for sitting in sittings:
+        sitting.stdin.write("go\n")
+        sitting.stdin.flush()
+    for sitting in sittings:
+        _, err = sitting.communicate()
+        assert sitting.returncode == 0, err
+    units = [entry["unit"] for entry in json.loads(file.read_text())["units"]]
+    assert sorted(units) == sorted(f"{name}{number}" for name in "ab" for number in range(10))
+    # One that began before the others sees what they measured.
+    assert Sitting(file, {}, minutes=None).measured("b9") == [BASE]
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"units": [{"unit": "x"}]}', '{"units": 3}'])

@@ -19,6 +19,7 @@ from drt_engine.study import run as study_run
 from drt_engine.study.run import study
 from drt_engine.train import loop
 from tests.engine.study.tiny_study import write_study
+from tests.forks import Forks
 
 RUNS = ("drt-1", "drt-2", "base-lm-1")
 
@@ -139,6 +140,42 @@ def test_rows_gather_in_a_file_over_several_machines(
     fewer = study(write_study(tmp_path / "fewer"), ["seeds=[1]"], results=results)
     assert [row["seeds"] for row in fewer["rows"][:2]] == [[1], [1]]
     assert results.read_bytes() == shared
+
+
+ADDING = """
+import sys
+from pathlib import Path
+from drt_engine.study.results_file import ResultsFile
+from drt_engine.study.spec import load_study
+study = load_study(Path(sys.argv[1]), ["seeds=" + sys.argv[3]])
+file = ResultsFile(Path(sys.argv[2]), study)
+results = {
+    (run.name, seed, study.evaluations[0].label): {"metrics": {"tokens right": 1.0}}
+    for run, seed in study.jobs()
+}
+print("ready", flush=True)
+sys.stdin.readline()
+for place in results:
+    file.write({place: results[place]})
+"""
+
+
+def test_two_studies_at_the_same_time_lose_no_results(tmp_path: Path, forks: Forks) -> None:
+    results = tmp_path / "results.json"
+    seeds = list(range(20)), list(range(20, 40))
+    path = write_study(tmp_path)
+    studies = [forks.start(ADDING, path, results, json.dumps(some)) for some in seeds]
+    for process in studies:
+        assert process.stdout.readline() == "ready\n"
+    for process in studies:
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    for process in studies:
+        _, err = process.communicate()
+        assert process.returncode == 0, err
+    entries = json.loads(results.read_text())["results"]
+    written = [entry["seed"] for entry in entries if entry["run"] == "DRT"]
+    assert sorted(written) == list(range(40))
 
 
 @pytest.mark.parametrize(
