@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -24,7 +25,7 @@ from drt_cli._output import (
 from drt_cli._text import one_line, printable
 
 if TYPE_CHECKING:
-    from drt import IndexRecall
+    from drt import IndexRecall, Library
 
 
 NO_INDEX = "There is no approximate index; drt library index --approximate makes one."
@@ -135,10 +136,11 @@ def tag(settings: Settings, /, document: str, changes: tuple[str, ...]) -> None:
 def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> None:
     """Remove documents, by id, title or source."""
     library = settings.open_library()
-    for document in documents:
-        removed = library.remove(document, forget=forget)
-        done = "forgotten" if forget else "removed"
-        say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
+    with _noting_a_lost_index(settings, library):
+        for document in documents:
+            removed = library.remove(document, forget=forget)
+            done = "forgotten" if forget else "removed"
+            say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
 
 
 @with_global_options()
@@ -153,7 +155,8 @@ def check(settings: Settings, /, repair: bool, as_json: bool) -> int:
     Example: drt library check --repair
     """
     library = settings.open_library()
-    findings = library.repair(**settings.runtime()) if repair else library.check()
+    with _noting_a_lost_index(settings, library):
+        findings = library.repair(**settings.runtime()) if repair else library.check()
     if as_json:
         print_json({"findings": [finding.to_dict() for finding in findings]})
     else:
@@ -350,7 +353,31 @@ def rebuild(settings: Settings, /) -> None:
     Example: drt --model my-model library rebuild
     """
     library = settings.open_library()
-    with progress_bar(settings) as progress:
+    with _noting_a_lost_index(settings, library), progress_bar(settings) as progress:
         documents = library.rebuild(**settings.runtime(), progress=progress)
     for document in documents:
         say(f"rebuilt  {document.id}  {one_line(document.title)}", hanging=2)
+
+
+@contextlib.contextmanager
+def _noting_a_lost_index(settings: Settings, library: Library) -> Iterator[None]:
+    """Say that the approximate index is gone, where what is done in the block removed it."""
+    had_index = _has_index(library)
+    try:
+        yield
+    finally:  # an error may come after the index went
+        if had_index and not _has_index(library):
+            note(
+                settings,
+                "The approximate index is gone, as it repeated what was removed or read again; drt"
+                " library index --approximate makes it anew.",
+            )
+
+
+def _has_index(library: Library) -> bool:
+    from drt import DrtError
+
+    try:
+        return library.exists() and library.index() is not None
+    except DrtError:  # of several libraries, or damaged
+        return False

@@ -42,6 +42,18 @@ def test_it_is_made_shown_and_set(drt: Drt, calls: list[Any]) -> None:
     assert "removed" in drt("library", "index", "--remove").err
 
 
+def test_what_removes_it_says_so(
+    drt: Drt, handbook: Path, calls: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = iter([INFO, INFO, INFO, None])
+    monkeypatch.setattr(Library, "index", lambda self: next(answers))
+    assert drt("library", "check").err.count("index") == 0
+    removed = drt("library", "remove", "--forget", handbook.name)
+    assert removed.code == 0 and removed.out.startswith("forgotten")
+    assert "The approximate index is gone" in removed.err
+    assert "drt library index --approximate makes it anew" in " ".join(removed.err.split())
+
+
 def test_its_recall_is_a_table(drt: Drt, calls: list[Any]) -> None:
     lines = drt("library", "index", "--check").out.splitlines()
     assert lines[0].split() == ["lists", "of", "recall@32", "ms", "exact", "ms"]
