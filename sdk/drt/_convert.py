@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import _engine
@@ -106,8 +106,8 @@ def turns(transcript: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
     )
 
 
-def stored_writing(writing: WrittenText) -> dict[str, Any]:
-    """Return what a writer wrote as a turn keeps it."""
+def stored_writing(writing: WrittenText, documents: Sequence[str]) -> dict[str, Any]:
+    """Return what a writer wrote as a turn keeps it; it was sent sentences of ``documents``."""
     return {
         "state": writing.state,
         "sentences": [
@@ -121,6 +121,7 @@ def stored_writing(writing: WrittenText) -> dict[str, Any]:
         "model": writing.model,
         "seconds": writing.seconds,
         "problem": writing.problem,
+        "documents": list(documents),
     }
 
 
@@ -137,4 +138,5 @@ def _writing(stored: Mapping[str, Any] | None) -> WrittenText | None:
         for entry in stored["sentences"]
     )
     sources = {entry["number"]: Citation(**entry["citation"]) for entry in stored["sources"]}
-    return WrittenText(**{**stored, "sentences": sentences, "sources": sources})
+    values = {name: value for name, value in stored.items() if name != "documents"}
+    return WrittenText(**{**values, "sentences": sentences, "sources": sources})

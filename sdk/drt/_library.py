@@ -376,9 +376,11 @@ class Library:
         with self._reading() as store:
             store.rename_session(name, new_name)
 
-    def _add_writing(self, name: str, number: int, result: WrittenAnswer) -> None:
+    def _add_writing(
+        self, name: str, number: int, result: WrittenAnswer, documents: Sequence[str]
+    ) -> None:
         """Keep what a writer wrote in turn ``number`` of a stored session."""
-        writing = _convert.stored_writing(result.writing)
+        writing = _convert.stored_writing(result.writing, documents)
         with self._reading() as store:
             store.add_writing(name, number, question=result.answer.question, writing=writing)
 

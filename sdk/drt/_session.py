@@ -6,8 +6,7 @@ assistant's lock.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from . import _convert, _engine
@@ -89,8 +88,13 @@ class Session:
         """
         turns = self._state.turns
         is_last = bool(turns) and turns[-1]["question"] == answer.question
-        record = partial(self._record, len(turns)) if is_last else None
-        return self._writing(answer, writer, filters, finished=record)
+        number = len(turns)
+
+        def record(result: WrittenAnswer) -> None:
+            self._record(number, result, writing.documents)
+
+        writing = self._writing(answer, writer, filters, finished=record if is_last else None)
+        return writing
 
     def _writing(
         self,
@@ -107,9 +111,9 @@ class Session:
             self._assistant, answer, writer, filters, question=question, finished=finished
         )
 
-    def _record(self, number: int, result: WrittenAnswer) -> None:
-        """Keep what was written in turn ``number``."""
-        self._state.record_writing(number, _convert.stored_writing(result.writing))
+    def _record(self, number: int, result: WrittenAnswer, documents: Sequence[str]) -> None:
+        """Keep what was written in turn ``number`` from sentences of ``documents``."""
+        self._state.record_writing(number, _convert.stored_writing(result.writing, documents))
         self._autosave(result.answer)
 
     def save(self) -> None:

@@ -16,7 +16,13 @@ from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.document_rows import nearest
 from drt_engine.store.catalogue.row_checksums import expect
 from drt_engine.store.catalogue.row_values import SessionValues, now, session_checksum
+from drt_engine.store.turns import quoted_documents, read_documents
 from drt_engine.store.types import SessionRow
+
+_READ_BY_WRITER = (
+    "the writer has read documents that were removed from the library meanwhile ({}): what it wrote"
+    " is not kept"
+)
 
 
 class Sessions:
@@ -26,30 +32,54 @@ class Sessions:
         self._database = database
 
     def save(
-        self, name: str, *, transcript: list[dict[str, Any]], meta: dict[str, Any], state: bytes
+        self,
+        name: str,
+        *,
+        transcript: list[dict[str, Any]],
+        meta: dict[str, Any],
+        state: bytes,
+        elsewhere: Collection[str] = (),
     ) -> None:
-        """Write or overwrite a session."""
+        """Write or overwrite a session.
+
+        Raises SessionError where a document was removed or forgotten that it quotes, or that a
+        writer has read for what is new in it; those in ``elsewhere`` are in other libraries.
+        """
         check_name(name)
         time = now()
         meta_json, turns_json = (json.dumps(value, allow_nan=False) for value in (meta, transcript))
         with self._database.transaction() as connection:
-            previous = connection.execute("SELECT created FROM sessions WHERE name = ?", (name,))
-            created = (previous.fetchone() or (time,))[0]
+            _expect_quoted(connection, transcript, elsewhere)
+            previous = connection.execute(
+                "SELECT created, transcript FROM sessions WHERE name = ?", (name,)
+            ).fetchone()
+            created, old_turns = previous or (time, "[]")
+            if gone := _gone(connection, _newly_read(transcript, old_turns), elsewhere):
+                raise SessionError(_READ_BY_WRITER.format(", ".join(gone)))
             row = (name, len(transcript), created, time, meta_json, turns_json, state)
             _put(connection, row)
 
     def add_writing(
-        self, name: str, number: int, *, question: str, writing: dict[str, Any]
+        self,
+        name: str,
+        number: int,
+        *,
+        question: str,
+        writing: dict[str, Any],
+        elsewhere: Collection[str] = (),
     ) -> None:
         """Add what a writer wrote to turn ``number``, from 1, and touch nothing else.
 
-        Raises NotFound where there is no such session any more, or another question in its turn.
+        Raises NotFound where there is no such session any more, another question in its turn, or
+        no document any more that the writer has read; those in ``elsewhere`` are not looked up.
         """
         with self._database.transaction() as connection:
             row = self.load(name)
             turn = row.transcript[number - 1] if 0 < number <= len(row.transcript) else {}
             if turn.get("question") != question:
                 raise NotFound(f"session {name!r} has another turn {number} now")
+            if gone := _gone(connection, read_documents(writing), elsewhere):
+                raise NotFound(_READ_BY_WRITER.format(", ".join(gone)))
             turn["writing"] = writing
             meta, turns = (
                 json.dumps(value, allow_nan=False) for value in (row.meta, row.transcript)
@@ -151,6 +181,55 @@ class Sessions:
     def _missing(self, name: str) -> NotFound:
         hint = nearest(name, [info.name for info in self.infos()])
         return NotFound(f"no session {name!r} in the library: {hint}")
+
+
+def _expect_quoted(
+    connection: sqlite3.Connection,
+    transcript: Sequence[dict[str, Any]],
+    elsewhere: Collection[str],
+) -> None:
+    """Raise SessionError where a quoted document is gone, and no newer version has its source."""
+    for document_id, source in quoted_documents(transcript).items():
+        if (
+            document_id not in elsewhere
+            and not connection.execute(
+                "SELECT 1 FROM documents WHERE id = ? OR (source = ? AND state = 'ready')",
+                (document_id, source),
+            ).fetchone()
+        ):
+            raise SessionError(
+                f"this conversation quotes {source or document_id!r}, which was removed from the"
+                " library meanwhile: it is not kept; begin another one"
+            )
+
+
+def _gone(
+    connection: sqlite3.Connection, document_ids: Collection[str], elsewhere: Collection[str]
+) -> list[str]:
+    """Return those of the documents that the library does not have."""
+    return sorted(
+        document_id
+        for document_id in document_ids
+        if document_id not in elsewhere
+        and not connection.execute(
+            "SELECT 1 FROM documents WHERE id = ?", (document_id,)
+        ).fetchone()
+    )
+
+
+def _newly_read(transcript: Sequence[dict[str, Any]], old_turns: str) -> set[str]:
+    """Return the documents that writers have read for what is not stored yet.
+
+    A document that is removed later leaves what was written of it, as it leaves quotes.
+    """
+    writings = [turn.get("writing") for turn in transcript]
+    if not any(writings):
+        return set()
+    try:
+        old = [turn.get("writing") for turn in json.loads(old_turns)]
+    except (ValueError, TypeError, AttributeError):  # damaged: it is replaced
+        old = []
+    return set().union(*(read_documents(new) for new in writings if new not in old))
 
 
 def _put(connection: sqlite3.Connection, row: SessionValues) -> None:

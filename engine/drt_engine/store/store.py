@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -192,12 +192,14 @@ class Store(LibraryView):
         others keep reading: then it is removed, and the next writer deletes what is left.
         """
         with self._writing() as session:
-            quoting = self._sessions.citing([document_id])
+            forgotten: list[str] = []
             self._memory.close()
-            remove_rows = partial(compaction.remove_to_forget, self._catalog, sessions=quoting)
+            remove_rows = partial(
+                compaction.remove_to_forget, self._catalog, self._sessions, forgotten=forgotten
+            )
             session.remove_document(document_id, remove_rows)
             self._forget()
-        return quoting
+        return forgotten
 
     def _forget(self) -> None:
         """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
@@ -232,16 +234,35 @@ class Store(LibraryView):
     # sessions
 
     def save_session(
-        self, name: str, *, transcript: list[dict[str, Any]], meta: dict[str, Any], state: bytes
+        self,
+        name: str,
+        *,
+        transcript: list[dict[str, Any]],
+        meta: dict[str, Any],
+        state: bytes,
+        elsewhere: Collection[str] = (),
     ) -> None:
-        """Write or overwrite a session."""
-        self._sessions.save(name, transcript=transcript, meta=meta, state=state)
+        """Write or overwrite a session; SessionError where what it quotes was removed.
+
+        ``elsewhere``: documents that are looked for in no library.
+        """
+        self._sessions.save(
+            name, transcript=transcript, meta=meta, state=state, elsewhere=elsewhere
+        )
 
     def add_writing(
-        self, name: str, number: int, *, question: str, writing: dict[str, Any]
+        self,
+        name: str,
+        number: int,
+        *,
+        question: str,
+        writing: dict[str, Any],
+        elsewhere: Collection[str] = (),
     ) -> None:
         """Add what a writer wrote to a session's turn, and touch nothing else; NotFound."""
-        self._sessions.add_writing(name, number, question=question, writing=writing)
+        self._sessions.add_writing(
+            name, number, question=question, writing=writing, elsewhere=elsewhere
+        )
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a session; NotFound, or SessionError when the new name is taken."""

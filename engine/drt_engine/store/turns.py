@@ -27,6 +27,40 @@ def expect_turns(turns: Sequence[Mapping[str, Any]]) -> None:
             _expect_writing(f"the writing of turn {number}", turn["writing"])
 
 
+def quoted_documents(turns: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the documents that turns quote, a writer's sources included, with their sources.
+
+    What is no citation is passed over: whoever reads the turns again refuses it.
+    """
+    citations: list[Any] = []
+    for turn in turns:
+        writing = turn.get("writing")
+        sources = writing.get("sources") if isinstance(writing, dict) else None
+        citations += _listed(turn.get("citations"))
+        citations += [one.get("citation") for one in _listed(sources) if isinstance(one, dict)]
+    quoted: dict[str, str] = {}
+    for citation in citations:
+        if isinstance(citation, dict) and _is_id(citation.get("document")):
+            source = citation.get("source")
+            quoted[citation["document"]] = str(source) if _is_stored_text(source) else ""
+    return quoted
+
+
+def read_documents(writing: Any) -> set[str]:
+    """Return the documents that a writer was sent sentences of; older turns do not say it."""
+    documents = writing.get("documents") if isinstance(writing, dict) else None
+    return {document_id for document_id in _listed(documents) if _is_id(document_id)}
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _is_stored_text(value: Any) -> bool:
+    """Return whether a value is text as SQLite takes it: without lone surrogates."""
+    return isinstance(value, str) and value == value.encode(errors="replace").decode()
+
+
 def _expect_writing(part: str, writing: Mapping[str, Any]) -> None:
     """Raise ``ValueError`` unless this is what a writer wrote: sentences, and numbered sources."""
     _expect(part, writing, _WRITING)
@@ -93,7 +127,7 @@ _TURN: dict[str, _Kind] = {
     "citations": lambda value: isinstance(value, list),
     "writing": lambda value: value is None or isinstance(value, dict),
 }
-_NEWER_TURN = {"state", "writing"}
+_NEWER_TURN = {"state", "writing", "documents"}
 _CITATION: dict[str, _Kind] = {
     "document": _is_id,
     **dict.fromkeys(("title", "source", "quote", "context"), _is_text),
@@ -117,6 +151,8 @@ _WRITING: dict[str, _Kind] = {
     **dict.fromkeys(("sentences", "sources"), _are_objects),
     **dict.fromkeys(("host", "model", "problem"), _is_text),
     "seconds": _is_duration,
+    # All of which sentences were sent: what is written may be of each, whatever it cites.
+    "documents": lambda value: isinstance(value, list) and all(map(_is_id, value)),
 }
 _SENTENCE: dict[str, _Kind] = {
     "text": _is_text,

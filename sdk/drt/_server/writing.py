@@ -99,10 +99,12 @@ async def _events(
 
 async def _keep(service: Service, started: _Start, result: WrittenAnswer) -> None:
     """Store what was written in its turn, between other questions: each stores its whole talk."""
-    if started.session is None:
+    if started.session is None or started.writing is None:
         return
-    work = partial(service.library._add_writing, started.session, started.turn, result)  # noqa: SLF001
-    with contextlib.suppress(NotFoundError):  # the conversation was deleted meanwhile
+    add = service.library._add_writing  # noqa: SLF001
+    work = partial(add, started.session, started.turn, result, started.writing.documents)
+    # The conversation was deleted meanwhile, or a document removed that the writer has read.
+    with contextlib.suppress(NotFoundError):
         await service.questions.run(work)
 
 

@@ -55,6 +55,11 @@ class Writing:
             f" {self._options.model or '-'} at {self._options.host}."
         )
 
+    @property
+    def documents(self) -> tuple[str, ...]:
+        """The documents of which sentences are sent."""
+        return tuple(sorted({source.document for source in self._sources.values()}))
+
     def __iter__(self) -> Iterator[WrittenSentence]:
         return self
 

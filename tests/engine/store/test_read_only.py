@@ -92,7 +92,7 @@ for path, create in ((Path(name), create) for name in sys.argv[1:] for create in
 def made(library: Path) -> Path:
     with open_store(library) as store:
         add_document(store, 1, ["heather and gorse "] * 3)
-        store.save_session("talk", transcript=[TURN], meta={}, state=b"")
+        store.save_session("talk", transcript=[{**TURN, "citations": []}], meta={}, state=b"")
     return library
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drt_engine.errors import CorruptStore, NotFound, SessionError
 from drt_engine.store import Store
-from tests.engine.store.helpers import open_store
+from tests.engine.store.helpers import add_document, document_id, open_store
 
 TRANSCRIPT = [{"question": "Wer?", "answer": "Zoë 😀 \ud800"}, {"question": "", "answer": None}]
 STATE = bytes(range(256)) * 40
@@ -93,6 +94,50 @@ def test_a_text_is_added_to_its_turn_alone(store: Store) -> None:
         with pytest.raises(NotFound):
             store.add_writing("review", number, question="", writing=writing)
     assert store.load_session("review").transcript == row.transcript
+
+
+def quoting(number: int, source: str = "") -> dict[str, Any]:
+    return {"question": "?", "citations": [{"document": document_id(number), "source": source}]}
+
+
+def test_what_is_forgotten_while_an_answer_is_made_is_not_saved(store: Store) -> None:
+    for number in (1, 2, 3):
+        add_document(store, number, [f"heather {number} "], source=f"/{number}")
+    turns = [quoting(1, "/1"), quoting(2, "/2")]
+    store.save_session("kept", transcript=turns[:1], meta={}, state=b"")
+    store.save_session("talk", transcript=turns, meta={}, state=b"")
+    assert store.forget_document(document_id(2)) == ["talk"]
+    for name in ("talk", "new"):
+        with pytest.raises(SessionError, match="quotes '/2', which was removed from the library"):
+            store.save_session(name, transcript=turns, meta={}, state=b"")
+    assert [info.name for info in store.sessions()] == ["kept"]
+    add_document(store, 4, ["gorse "], source="/1")  # a newer version of the first
+    store.save_session("kept", transcript=turns[:1], meta={}, state=b"again")
+    written = quoting(4) | {"writing": {"sources": [{"citation": {"document": document_id(2)}}]}}
+    with pytest.raises(SessionError, match="which was removed"):
+        store.save_session("new", transcript=[written], meta={}, state=b"")
+
+
+def test_what_is_written_from_a_forgotten_document_is_not_kept(store: Store) -> None:
+    for number in (1, 2):
+        add_document(store, number, [f"heather {number} "])
+    writing = {"sentences": [{"text": "Heather."}], "documents": [document_id(2)]}
+    store.save_session("talk", transcript=[quoting(1)], meta={}, state=b"")
+    store.save_session("other", transcript=[quoting(1)], meta={}, state=b"")
+    store.add_writing("other", 1, question="?", writing=writing)
+    assert store.forget_document(document_id(2)) == ["other"]  # it names it nowhere else
+    with pytest.raises(NotFound, match="the writer has read documents that were removed"):
+        store.add_writing("talk", 1, question="?", writing=writing)
+    turn = {**quoting(1), "writing": writing}
+    with pytest.raises(SessionError, match="the writer has read documents that were removed"):
+        store.save_session("talk", transcript=[turn], meta={}, state=b"")
+    assert store.load_session("talk").transcript == [quoting(1)]
+    # What was kept before a document was replaced stays, as quotes do.
+    turn = quoting(1, "/docs/1.txt") | {"writing": {**writing, "documents": [document_id(1)]}}
+    store.save_session("talk", transcript=[turn], meta={}, state=b"")
+    add_document(store, 3, ["gorse "], source="/docs/1.txt")
+    store.save_session("talk", transcript=[turn, quoting(3)], meta={}, state=b"")
+    assert store.load_session("talk").transcript == [turn, quoting(3)]
 
 
 def test_a_listing_reads_an_index_and_no_transcript(store: Store) -> None:

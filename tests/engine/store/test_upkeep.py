@@ -32,6 +32,8 @@ from tests.engine.store.helpers import (
 )
 from tests.engine.store.operations import TURN, held
 
+UNQUOTING = {**TURN, "citations": []}
+
 
 @pytest.fixture
 def many(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
@@ -242,7 +244,7 @@ def test_forgetting_leaves_no_byte(many: Store) -> None:
         writer.finish(places=[(0, None, None)])
     for number in range(71, 90):  # until it is on a shelf
         add_document(many, number, [f"{kept}{number} "])
-    many.save_session("talk", transcript=[{**TURN, "citations": []}], meta={}, state=b"kept")
+    many.save_session("talk", transcript=[UNQUOTING], meta={}, state=b"kept")
     quoting = {"question": "moon?", "answer": "", "citations": [{"document": id}]}
     many.save_session("quotes it", transcript=[quoting], meta={}, state=b"wiped state")
     many.note_source("/s", "digest-of-it", id)
@@ -283,7 +285,7 @@ def first_version(path: Path) -> None:
     """A library as the first version left it: plain texts, no seals, no shelves."""
     with open_store(path) as store:
         add_document(store, 1, ["heather ", "gorse and broom "])
-        store.save_session("talk", transcript=[TURN], meta={}, state=b"state")
+        store.save_session("talk", transcript=[UNQUOTING], meta={}, state=b"state")
     with closing(sqlite3.connect(path / "new.db")) as connection:
         migrations.MIGRATIONS[0](connection)
         connection.execute("PRAGMA user_version = 1")
@@ -318,7 +320,7 @@ def test_a_library_of_the_first_version_is_taken_over(library: Path) -> None:
         assert store.check() == []
         assert "".join(store.iter_text(document_id(1))) == "heather gorse and broom "
         assert [chunk for chunk, _ in store.search_text("gorse")] == [1, 2]  # 1 has it beside it
-        assert store.load_session("talk").transcript == [TURN]
+        assert store.load_session("talk").transcript == [UNQUOTING]
         add_document(store, 2, ["more "])
         store.compact()
         assert store.check() == [] and list(landmarks(store)) == [1, 2, 3]

@@ -123,6 +123,24 @@ def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
     assert "was removed" in answer["writing"]["problem"] and answer["citations"]
 
 
+def test_a_document_that_is_forgotten_meanwhile_is_in_no_conversation(
+    writing: Client, script: Script, assistant: Assistant, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.txt"
+    other.write_text("Zed does pay for the lamp.")
+    assistant.ingest(other)
+    script.hook = lambda: assistant.library.remove("other.txt", forget=True)
+    asked = {
+        **ASKED,
+        "question": "Which keeper does Zed pay?",
+        "session": "talk",
+    }  # quotes the handbook
+    answer = writing.post("/v1/ask", json=asked).json()
+    assert answer["answer"] == "keeper" and answer["writing"]["sentences"]
+    [turn] = writing.get("/v1/sessions/talk").json()["turns"]
+    assert turn["answer"] == "keeper" and turn["writing"] is None
+
+
 def test_turns_that_are_added_meanwhile_stay(writing: Client, script: Script) -> None:
     def ask() -> None:
         script.hook = lambda: None

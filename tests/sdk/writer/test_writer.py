@@ -12,7 +12,16 @@ from typing import Any
 
 import pytest
 
-from drt import Assistant, ConfigError, WriterOptions, Writing, WrittenAnswer, schema, write
+from drt import (
+    Assistant,
+    ConfigError,
+    SessionNotSavedError,
+    WriterOptions,
+    Writing,
+    WrittenAnswer,
+    schema,
+    write,
+)
 from tests.schemas import validate
 from tests.sdk.conftest import assistant, engine  # noqa: F401  fixtures
 from tests.sdk.writer.endpoint import Script, served
@@ -204,6 +213,22 @@ def test_a_conversation_keeps_what_was_written(library: Assistant, script: Scrip
     script.status = 429
     list(session.write(session.ask("Which log?"), WriterOptions(script.url, "m")))
     assert library.library.session_turns("talk")[2].writing.state == "failed"
+
+
+def test_what_is_forgotten_while_a_writer_writes_is_in_no_conversation(
+    library: Assistant, script: Script
+) -> None:
+    session = library.session("talk")
+    writing = session.write(session.ask("Which period?"), WriterOptions(script.url, "m"))
+    script.hook = lambda: library.library.remove("rules.txt", forget=True)
+    script.text = GOOD
+    with pytest.raises(SessionNotSavedError, match="which was removed from the library meanwhile"):
+        list(writing)
+    assert library.library.sessions() == []
+    folder = library.library.path
+    assert not [
+        file for file in folder.rglob("*") if file.is_file() and b"thirty" in file.read_bytes()
+    ]
 
 
 @pytest.mark.parametrize("piece", [b"x", b"x\r\nX-More: "])

@@ -6,7 +6,7 @@ Documents and indexes are only read here. Conversations are kept in the first li
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -17,6 +17,7 @@ from drt_engine.store.federation.membership import Membership
 from drt_engine.store.federation.shard import Shard
 from drt_engine.store.federation.view import FederatedView, numbered_shards
 from drt_engine.store.store import Store
+from drt_engine.store.turns import quoted_documents, read_documents
 from drt_engine.store.types import DocumentRow
 from drt_engine.store.view import LibraryView
 
@@ -139,14 +140,26 @@ class FederatedStore(FederatedView):
     def save_session(
         self, name: str, *, transcript: list[dict[str, Any]], meta: dict[str, Any], state: bytes
     ) -> None:
-        """Write or overwrite a session in the first library."""
-        self._home_store().save_session(name, transcript=transcript, meta=meta, state=state)
+        """Write or overwrite a session in the first library; SessionError as there."""
+        quoted = quoted_documents(transcript)
+        for turn in transcript:
+            quoted |= dict.fromkeys(read_documents(turn.get("writing")) - quoted.keys(), "")
+        self._home_store().save_session(
+            name,
+            transcript=transcript,
+            meta=meta,
+            state=state,
+            elsewhere=self._elsewhere(quoted),
+        )
 
     def add_writing(
         self, name: str, number: int, *, question: str, writing: dict[str, Any]
     ) -> None:
         """Add what a writer wrote to a turn of a session of the first library."""
-        self._home_store().add_writing(name, number, question=question, writing=writing)
+        documents = self._elsewhere(dict.fromkeys(read_documents(writing), ""))
+        self._home_store().add_writing(
+            name, number, question=question, writing=writing, elsewhere=documents
+        )
 
     def rename_session(self, name: str, new_name: str) -> None:
         """Rename a session of the first library."""
@@ -157,6 +170,19 @@ class FederatedStore(FederatedView):
         self._home_store().delete_session(name)
 
     # inside
+
+    def _elsewhere(self, documents: Mapping[str, str]) -> set[str]:
+        """Return those documents that another library has than the first, or their sources."""
+        home = self._home_store()
+        others = [store for _, store in self._opened() if store is not home]
+        return {
+            document_id
+            for document_id, source in documents.items()
+            if any(
+                store.document_by_id(document_id) or (source and store.document_at(source))
+                for store in others
+            )
+        }
 
     def _frozen(self, shards: Sequence[Shard], home: LibraryView | None) -> FederatedView:
         """Return the view of a snapshot."""

@@ -21,6 +21,7 @@ from drt_engine.store.segments.records import (
     open_records,
     segment_name,
 )
+from drt_engine.store.sessions import Sessions
 from drt_engine.store.types import RecordLayout, SegmentRow
 
 # set in the transaction that removes what must be forgotten, until no byte of it is left
@@ -76,12 +77,19 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
     catalog.database.checkpoint()
 
 
-def remove_to_forget(catalog: Catalog, document_id: str, *, sessions: Sequence[str]) -> list[str]:
-    """Remove a document and the sessions that quote it, and note that bytes are left to go."""
+def remove_to_forget(
+    catalog: Catalog, sessions: Sessions, document_id: str, *, forgotten: list[str]
+) -> list[str]:
+    """Remove a document and the sessions that quote it, and note that bytes are left to go.
+
+    The sessions' names are added to ``forgotten``: which they are is known in the transaction only.
+    """
     with catalog.database.transaction() as connection:
+        names = sessions.citing([document_id])
         files = catalog.remove_in(connection, document_id)
-        connection.executemany("DELETE FROM sessions WHERE name = ?", [(n,) for n in sessions])
+        connection.executemany("DELETE FROM sessions WHERE name = ?", [(n,) for n in names])
         put_setting(connection, FORGETTING, document_id)
+    forgotten += names
     return files
 
 
