@@ -2,8 +2,9 @@
 
 numpy has no bf16, so the interpreter (seen in 3.6 and 3.9) keeps the bits in 16-bit integers, which
 ``tl.dot`` then multiplies as integers, and it cuts where a GPU rounds. It also prepares the
-language anew whenever a kernel calls a function, which takes most of the time, and computes whether
-integers overflow, which nothing looks at. Nothing here runs on a GPU.
+language anew whenever a kernel calls a function, which takes most of the time, makes a table of
+types for each operation, and computes whether integers overflow, which nothing looks at. Nothing
+here runs on a GPU.
 """
 
 from __future__ import annotations
@@ -53,10 +54,19 @@ def repair_interpreter() -> None:
             interpreter._patch_lang(self.fn)  # noqa: SLF001  what it does at every call
         return self.rewrite()(*args, **options)
 
+    numpy_types: dict[str, Any] = {}
+    make_numpy_type = interpreter._get_np_dtype  # noqa: SLF001
+
+    def numpy_type(dtype: Any) -> Any:
+        if dtype.name not in numpy_types:
+            numpy_types[dtype.name] = make_numpy_type(dtype)
+        return numpy_types[dtype.name]
+
     # Overflows are for an assertion on the device, which is made with ``debug`` alone.
     options = interpreter.interpreter_builder.options
     if not options.debug:
         interpreter.interpreter_builder.options = replace(options, sanitize_overflow=False)
+    interpreter._get_np_dtype = numpy_type  # noqa: SLF001
     InterpretedFunction.__call__ = call
     InterpreterBuilder.create_dot = create_dot
     InterpreterBuilder.cast_impl = cast_impl

@@ -26,7 +26,7 @@ from drt_engine.train.ranks import Ranks, joined_ranks
 from drt_engine.train.tasks.stream import TokenStream
 from tests.engine.model.factories import fresh_model
 from tests.engine.train.corpora import write_corpus
-from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config
+from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config, stream_config
 
 
 class Meeting:
@@ -79,10 +79,12 @@ def no_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drt_engine.train.loop.plot", lambda run: None)
 
 
-def config(folder: Path, parts: int) -> TrainConfig:
+def config(
+    folder: Path, parts: int, make: Callable[[Path], TrainConfig] = mixed_config
+) -> TrainConfig:
     folder.mkdir()
-    mixed = mixed_config(folder)
-    return replace(mixed, optim=replace(mixed.optim, accumulate=parts, steps=4))
+    made = make(folder)
+    return replace(made, optim=replace(made.optim, accumulate=parts, steps=4))
 
 
 def run(settings: TrainConfig, world: int, *, until: int | None = None) -> list[float]:
@@ -116,7 +118,7 @@ def test_two_ranks_with_one_batch_each_are_one_rank_with_two(tmp_path: Path) -> 
 
 
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
-    alone, shared = (config(tmp_path / name, parts=3) for name in ("alone", "shared"))
+    alone, shared = (config(tmp_path / name, 3, stream_config) for name in ("alone", "shared"))
     expected = run(alone, 1)
     losses = run(shared, 2, until=2)
     losses += run(shared, 1, until=3)

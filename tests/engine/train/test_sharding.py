@@ -24,7 +24,6 @@ from drt_engine.model.weights import empty_model, load_model, restore_buffers, s
 from drt_engine.train.loop import Loop
 from drt_engine.train.parallel import make_parallel, runs_layers_alike
 from drt_engine.train.ranks import GroupRanks, OneRank, joined_ranks
-from drt_engine.train.sharding import BLOCKS, fill, shard_model
 from tests.engine.model.factories import fresh_model, tiny
 from tests.engine.train.test_loop import MODEL, TOKENIZER, mixed_config, stream_config
 from tests.sampling import sampled
@@ -41,6 +40,8 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 def in_shards(config: TrainConfig, model: LanguageModel) -> LanguageModel:
     """Return a sharded copy of a model."""
+    from drt_engine.train.sharding import fill, shard_model  # takes two seconds, in one worker
+
     sharded = empty_model(make_model, model.config)
     shard_model(sharded, torch.device("cpu"), by_layer=runs_layers_alike(config))
     sharded.to_empty(device="cpu")
@@ -149,6 +150,8 @@ def test_the_mean_with_other_models_is_of_whole_ones(tmp_path: Path) -> None:
     "architecture", sampled(["drt", "base", "landmark", "block-recurrent", "rpt"], {0})
 )
 def test_blocks_of_every_architecture_are_sharded(architecture: str, tmp_path: Path) -> None:
+    from drt_engine.train.sharding import BLOCKS
+
     changes = {"retriever": "random"} if architecture == "rpt" else {}
     shape: ModelConfig = tiny(
         architecture=architecture, chunk=32, vocab=TOKENIZER.vocab_size, **changes
