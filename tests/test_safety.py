@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.forks import Forks
+from tests.test_layering import import_graph
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli")
@@ -32,7 +33,7 @@ def found_in(file: Path) -> Iterator[str]:
     text = file.read_text(encoding="utf-8")
     if not SUSPICIOUS.search(text):
         return
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(import_graph.parse(file)):
         where = f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 0)}"
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []

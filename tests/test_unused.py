@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.test_layering import import_graph
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli")
 USERS = (*PACKAGES, "examples", "docs", ".ci")
@@ -53,7 +55,7 @@ def test_every_function_and_class_is_used() -> None:
     unused = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files
-        for name, is_registered in definitions(ast.parse(path.read_text(encoding="utf-8")))
+        for name, is_registered in definitions(import_graph.parse(path))
         if words[name] == 1 and not is_registered and name not in HOOKS | OFFERED
         if not name.startswith("__")
     ]
