@@ -247,11 +247,11 @@ class Assistant:
         progress: Callable[[AskProgress], None] | None = None,
         **options: Unpack[AskOptions],
     ) -> Iterator[Answer]:
-        """Answer questions one after the other, each when its answer is requested."""
+        """Answer questions as ``ask``, one after the other, each when its answer is requested."""
         total = len(questions) if isinstance(questions, Sized) else None
         began = time.perf_counter()
         for done, question in enumerate(questions, start=1):
-            answer = self._questions.answer(question, options)
+            answer = self.ask(question, **options)
             if progress is not None:
                 progress(AskProgress(done, total, time.perf_counter() - began))
             yield answer

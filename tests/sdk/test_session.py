@@ -157,6 +157,8 @@ def test_a_request_for_a_summary_is_no_question_without_a_conversation_either(
     answer = assistant.ask("What is this document about?")
     assert (answer.mode, answer.text) == ("summary", "The notice period is thirty days.")
     assert answer.as_markdown().startswith("The notice period is thirty days.[^1]\n\n[^1]: ")
+    many = assistant.ask_many(["TL;DR", "Which period?"])
+    assert [one.mode for one in many] == ["summary", "quote"]
     stream = assistant.stream("TL;DR")
     assert list(stream) == [answer.text] and stream.answer is not None
     assert stream.answer.mode == "summary"
