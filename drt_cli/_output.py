@@ -18,7 +18,7 @@ import click
 from ._errors import report
 from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
-from ._text import json_text, marked, one_line, printable, shortened
+from ._text import json_text, marked, marked_items, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +176,9 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
     if citation.span == citation.quote:
         say(f'"{one_line(citation.quote)}"', bold=True)
     else:
-        say(f'"{marked(citation.quote, citation.span, begin=begin, end=end)}"')
+        say(f'"{marked_items(citation.quote, citation.span, begin=begin, end=end)}"')
+    if citation.more_items:
+        say(f"  ... and {citation.more_items:,} more", bold=True)
     say(f"  {label}{place(citation)}")
     if one_line(citation.quote) not in one_line(citation.context):
         return  # a list, which has more than one sentence
@@ -272,7 +274,7 @@ def _is_computed(answer: Answer) -> bool:
 
 
 def print_evidence(answer: Answer) -> None:
-    """Print the evidence of an answer: yes or no, its citations, and the confidence."""
+    """Print the evidence of an answer: yes or no, its citations, and how sure it is."""
     if answer.verdict is not None:
         click.secho(f"{answer.verdict.capitalize()}.", bold=True)
     for number, citation in enumerate(answer.citations, start=1):
@@ -280,8 +282,10 @@ def print_evidence(answer: Answer) -> None:
             click.echo()
         if number == 2 and answer.found and answer.text == answer.citations[0].quote:
             click.secho(OTHERS, bold=True)
-        if answer.state == "none":
-            click.echo("Closest passage:")
+        if answer.state == "none" and number == 1:
+            click.echo(f"Closest passage{'s' * (len(answer.citations) > 1)}:")
+        if answer.found and citation.likely:  # the other part of a question
+            click.secho(LIKELY, bold=True)
         if answer.state == "likely" and number == 1:
             print_passage(answer.passage, citation, number)
         elif answer.state == "likely":
@@ -289,10 +293,24 @@ def print_evidence(answer: Answer) -> None:
             print_passage(answer.second_passage, citation, number)
         else:
             print_citation(citation, number)
-    click.echo(f"\nconfidence {answer.confidence:.2f}")
+    sureness = _sureness(answer)
+    if sureness:
+        click.echo(f"\n{sureness}")
     print_scan(answer.scan)
     if answer.hint:
         say(printable(answer.hint))
+
+
+def _sureness(answer: Answer) -> str:
+    """Return how sure an answer is, as the probability of what was said; "" of a likely place.
+
+    That the documents hold an answer somewhere says little of the place that is shown.
+    """
+    if answer.state == "likely":
+        return ""
+    if answer.found and answer.mode == "quote":
+        return f"probability that this is right: {answer.quote_probability:.0%}"
+    return f"probability that the document says it: {answer.confidence:.0%}"
 
 
 def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:

@@ -147,6 +147,7 @@ class Citation:
     with its value ("author: Ann Lee") where the text does not say it: there is no quote then, and
     ``start`` and ``end`` are 0. ``likely`` marks a place that is no answer but likely to hold one.
     ``library`` is the folder that the document is in, where several libraries were asked.
+    ``more_items`` counts what a quote that is a long list leaves out of it, behind its last item.
     """
 
     document: str
@@ -167,6 +168,7 @@ class Citation:
     metadata: str | None = field(default=None, kw_only=True, repr=False)
     likely: bool = field(default=False, kw_only=True, repr=False)
     library: str | None = field(default=None, kw_only=True, repr=False)
+    more_items: int = field(default=0, kw_only=True, repr=False)
 
     @property
     def handle(self) -> str:

@@ -64,8 +64,12 @@ def _lines(
         if answer.state == "likely":
             around = answer.passage if number == 1 else answer.second_passage
             lines += [escape(OR_HERE), ""] if number > 1 else []
+        elif citation.likely:  # the other part of a question
+            lines += [escape(_HEADS["likely"]), ""]
         quote = citation.quote if citation.metadata is None else citation.metadata
-        lines += [_emphasised(around, quote, citation.span, escape, bold) + note.format(number), ""]
+        more = escape(f" ... and {citation.more_items:,} more") if citation.more_items else ""
+        text = _emphasised(around, quote, citation.span, escape, bold)
+        lines += [text + more + note.format(number), ""]
     return lines[:-1]
 
 

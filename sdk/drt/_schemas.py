@@ -126,6 +126,11 @@ def _citation() -> Schema:
             "type": "boolean",
             "description": "a place that is no answer but likely to hold one",
         },
+        more_items={
+            "type": "integer",
+            "minimum": 0,
+            "description": "items of a long list that are left out behind the quote",
+        },
         span_start={
             "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
             "description": "first character of the words in a longer quote that answer",
@@ -161,7 +166,7 @@ def _answer(**first: Schema) -> Schema:
         passage={"type": "string", "description": "the text around the first citation"},
         second_passage={
             "type": "string",
-            "description": "the text around a second likely place, mostly empty",
+            "description": "the text around a second likely or close place, mostly empty",
         },
     )
     sentence = {"type": "string", "description": "the sentence around the first citation's quote"}

@@ -27,7 +27,7 @@ def test_a_quote_with_its_place_and_its_sentence(drt: Drt, handbook: Path) -> No
         '"period"',
         "  The notice «period» is thirty days.",
         "",
-        "confidence 0.75",
+        "probability that this is right: 50%",
     ]
 
 
@@ -45,7 +45,7 @@ def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
     lines = result.out.splitlines()
     assert lines[0] == "The document does not say."
     assert lines[2:4] == ["Closest passage:", '"the"']
-    assert lines[-2:] == ["confidence 0.12", "Try other words."]
+    assert lines[-2:] == ["probability that the document says it: 12%", "Try other words."]
 
 
 def test_a_likely_passage_is_said_to_be_one(drt: Drt, handbook: Path) -> None:
@@ -53,7 +53,7 @@ def test_a_likely_passage_is_said_to_be_one(drt: Drt, handbook: Path) -> None:
     lines = result.out.splitlines()
     assert lines[0] == "The document probably says it here:"
     assert lines[2].startswith("  Before. ") and "«the»" in lines[2].lower()
-    assert lines[3].startswith("  [1] handbook.txt") and lines[-2] == "confidence 0.12"
+    assert lines[3].startswith("  [1] handbook.txt") and "%" not in lines[-1]
     assert lines[5] == "Or here:" and lines[6].startswith("  Then. ")
     assert lines[7].startswith("  [2] handbook.txt")
     assert drt("ask", "--json", "Which zeppelin is likely?", handbook).json["state"] == "likely"
@@ -97,6 +97,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "metadata",
         "likely",
         "library",
+        "more_items",
         "sentence",
         "handle",
     ]

@@ -114,7 +114,7 @@ def test_an_answer_is_printed_before_its_conversation_waits_to_be_saved(
     words = ("ask", "--session", "review", *options, "Which period?")
     process = forks.start(FAKE, *words, variables={"DRT_LIBRARY": str(library)})
     printed = iter(process.stdout.readline, "")
-    out = "".join(_until(printed, "}" if options else "confidence"))
+    out = "".join(_until(printed, "}" if options else "probability"))
     time.sleep(0.2)  # it waits for the writer now
     began = time.monotonic()
     process.send_signal(signal.SIGINT)

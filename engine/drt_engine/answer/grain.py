@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from drt_engine.answer.sentences import sentences_at
 from drt_engine.store import DocumentRow
@@ -21,9 +21,12 @@ Grain = Literal["words", "sentence", "list"]
 # Types that a clause, a sentence or several places answer; a short span of them is rarely right.
 OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")
 _LONGEST_SENTENCE = 700  # characters; what is longer is no sentence but text without stops
-_LONGEST_LIST = 2000
+LONGEST_LIST = 4000  # characters; of a longer one the first items are shown
+_LONGEST_ASIDE = 2000  # of a list that was not asked for
+_FARTHEST_ITEM = 40_000  # characters from the span; what follows is not counted
+_BULLETS = r"-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6"
 _ITEM = re.compile(
-    r"\s*(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|\(?(?:\d{1,3}|[A-Za-z])[.)])\s+\S"
+    rf"\s*(?:[{_BULLETS}]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivx]{{2,5}})[.)]|o(?=\s\s))\s+\S"
 )
 # "Which values can ..", "What are the ..", "Which two ..", but not "Which status is ..".
 _AUXILIARY = (
@@ -36,11 +39,17 @@ _SEVERAL = re.compile(
     rf"|\W*(?:list|name) (?:all|the)\b"
 )
 # What opens an item, a docstring or a comment, and says nothing.
-_OPENING_MARK = re.compile(
-    r"(?:[-*+\u2022\u2013\u2023\u25aa\u25cf\u25e6]|/\*+!?|//+!?)[ \t]+|(?:\"{3}|'{3})[ \t]*"
-)
+_OPENING_MARK = re.compile(rf"(?:[{_BULLETS}]|/\*+!?|//+!?)[ \t]+|(?:\"{{3}}|'{{3}})[ \t]*")
 _LONGEST_MARK = 10  # characters
 _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
+
+
+class Grown(NamedTuple):
+    """Characters of a document that answer; ``more_items`` of their list are left out behind."""
+
+    start: int
+    end: int
+    more_items: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,7 +77,7 @@ def expected_type(types: Mapping[str, float], question: str) -> str:
 
 def grown_span(
     view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
-) -> tuple[int, int]:
+) -> Grown:
     """Return the characters of what answers a question of the type ``expected`` around a span.
 
     That is the span's sentence, or the list it belongs to, with its lead-in. A sentence that ends
@@ -81,15 +90,16 @@ def grown_span(
             return block
     sentences = sentences_at(view, document, *span)
     if not sentences or sentences[-1][1] - sentences[0][0] > _LONGEST_SENTENCE:
-        return span
+        return Grown(*span)
     start, end = min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
     for stop in [stop for _, stop in sentences]:
         if view.text(document.id, stop - 1, stop) == ":":
             block = list_around(view, document, (stop - 1, stop))
-            if block is not None:
-                return min(start, block[0]), max(end, block[1])
+            asked = expected == "list"
+            if block is not None and (asked or block.end - block.start <= _LONGEST_ASIDE):
+                return block._replace(start=min(start, block.start), end=max(end, block.end))
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
-    return start + (mark.end() if mark else 0), end
+    return Grown(start + (mark.end() if mark else 0), end)
 
 
 def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:
@@ -99,14 +109,15 @@ def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int,
 
 def list_around(
     view: LibraryView, document: DocumentRow, span: tuple[int, int], *, steps: bool = False
-) -> tuple[int, int] | None:
+) -> Grown | None:
     """Return the characters of the list that a span is in or leads to; ``None`` without a list.
 
     The sentence before it is taken, too, where it ends in a colon. ``steps`` takes numbered lists
-    alone.
+    alone. Of a list beyond ``LONGEST_LIST`` it is the first items; ``None`` where the span is in
+    none of these.
     """
-    low = max(0, span[0] - _LONGEST_LIST)
-    text = view.text(document.id, low, min(document.characters, span[1] + _LONGEST_LIST))
+    low = max(0, span[0] - LONGEST_LIST)
+    text = view.text(document.id, low, min(document.characters, span[1] + _FARTHEST_ITEM))
     lines = _lines(text, low)
     at = next((n for n, line in enumerate(lines) if line.end > span[0]), len(lines) - 1)
     if at >= 0 and not lines[at].listed and lines[at].text.rstrip().endswith(":"):
@@ -116,26 +127,50 @@ def list_around(
     first, last = _edge(lines, at, -1), _edge(lines, at, 1)
     if steps and not _STEP.match(lines[first].text):
         return None
-    if sum(_ITEM.match(line.text) is not None for line in lines[first : last + 1]) < 2:
+    items = [n for n in range(first, last + 1) if _ITEM.match(lines[n].text)]
+    if len(items) < 2 or (low > 0 and lines[first].start == low):  # it began long before
         return None
-    start, end = lines[first].start, lines[last].end
+    start = lines[first].start
     lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
     if lead is not None and lead.text.rstrip().endswith(":"):
         stop = lead.start + len(lead.text.rstrip())
         start = sentences_at(view, document, stop - 1, stop)[0][0]
-    return (start, end) if end - start <= _LONGEST_LIST else None
+    # Each item ends where the next one begins; those that fit are shown, with all their parts.
+    whole = [n for n in items if _indent(lines[n].text) <= _indent(lines[first].text)]
+    items = whole if len(whole) > 1 else items
+    ends = [lines[_last_line(lines, n)].end for n in items[1:]] + [lines[last].end]
+    shown = sum(end - start <= LONGEST_LIST for end in ends)
+    if shown < 2 or ends[shown - 1] < span[1]:
+        return None
+    return Grown(start, ends[shown - 1], len(items) - shown)
 
 
 def _lines(text: str, base: int) -> list[_Line]:
     """Return the lines of a text that begins at the character ``base``."""
     lines: list[_Line] = []
+    indent = -1  # of the last item; what is deeper behind a blank line belongs to it
     for match in re.finditer(r"[^\n]*\n|[^\n]+\Z", text):
         line = match.group().rstrip("\n")
-        goes_on = bool(lines) and lines[-1].listed and bool(line.strip())
-        listed = _ITEM.match(line) is not None or goes_on
+        is_item = _ITEM.match(line) is not None
+        before = lines[-1] if lines else None
+        if is_item:
+            indent = _indent(line)
+        elif line.strip() and not (before is not None and before.listed):
+            is_after_item = before is not None and before.blank and indent >= 0
+            indent = indent if is_after_item and _indent(line) > indent else -1
+        listed = bool(line.strip()) and indent >= 0
         start = base + match.start()
         lines.append(_Line(start, start + len(line.rstrip()), line, listed))
     return lines
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _last_line(lines: list[_Line], item: int) -> int:
+    """Return the last line of what is before an item that is not blank."""
+    return next(n for n in range(item - 1, -1, -1) if not lines[n].blank)
 
 
 def _edge(lines: list[_Line], at: int, step: int) -> int:

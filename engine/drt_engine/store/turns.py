@@ -145,6 +145,7 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "span_start": _or_none(_is_count),
     "span_end": _or_none(_is_count),
     "library": _or_none(_is_text),
+    "more_items": _is_count,
 }
 _WRITING: dict[str, _Kind] = {
     "state": lambda value: value in ("written", "partly", "unsupported", "no answer", "failed"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drt_engine.answer.grain import (
+    LONGEST_LIST,
     answer_type,
     crosses_sentences,
     expected_type,
@@ -51,7 +52,7 @@ class TextOnly:
 def grown(quote: str, expected: str, text: str = TEXT) -> str:
     at = text.index(quote)
     document: Any = TextOnly(text)
-    start, end = grown_span(document, document, (at, at + len(quote)), expected)
+    start, end, _ = grown_span(document, document, (at, at + len(quote)), expected)
     return text[start:end]
 
 
@@ -66,11 +67,35 @@ def test_a_list_has_all_its_items_and_its_lead_in() -> None:
     assert grown("two blankets", "list") == items  # the line before ends in no colon
     steps = TEXT[TEXT.index("Light") :].rstrip()
     assert grown("Lay the wood", "how") == grown("Light the stove", "list") == steps
-    # A manner takes steps, but no mere list; and a long list is left to its items.
+    # A manner takes steps, but no mere list.
     assert grown("a rope", "how") == "a rope."
-    endless = "\n".join(f"- item {number} of the endless list" for number in range(200))
-    assert grown("item 100 of", "list", endless) == "item 100 of the endless list"
     assert grown("1. alone", "list", "1. alone\n\nAfter it.") == "1. alone"
+
+
+def test_of_a_long_list_the_first_items_are_shown_and_the_rest_is_counted() -> None:
+    items = [f"- item {number} of the endless list\n  - its part\n\n" for number in range(200)]
+    text = "These are needed:\n\n" + "".join(items)
+    document: Any = TextOnly(text)
+    start = text.index("item 7 of")
+    grown_list = grown_span(document, document, (start, start + 6), "list")
+    shown = text[grown_list.start : grown_list.end]
+    assert LONGEST_LIST - 50 < len(shown) <= LONGEST_LIST and shown.startswith("These")
+    assert shown.endswith("its part") and shown.count("- item") + grown_list.more_items == 200
+    # What is not among the first ones stays alone, and so does a list that nobody asked for.
+    assert grown("item 100 of", "list", text) == "item 100 of the endless list"
+    assert grown("These", "when", text) == "These are needed:"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(i) a lamp\n(ii) a rope\n(iii) wool\n",
+        "o  a lamp\no  a rope\n",
+        "\u00b7 a lamp\n\n    which burns oil\n\n\u00b7 a rope\n",
+    ],
+)
+def test_items_of_many_kinds_are_a_list(text: str) -> None:
+    assert grown("a rope", "list", text) == text.rstrip("\n")
 
 
 @pytest.mark.parametrize(
@@ -108,6 +133,17 @@ def test_a_row_of_a_table_is_shown_alone() -> None:
     assert grown("2013", "why", document.content) == row
     passage = passage_around(document, document, start, start + 10)
     assert passage.startswith("version: 11") and passage.endswith("end: 2022")
+
+
+def test_a_short_paragraph_is_shown_with_what_is_around_it() -> None:
+    far = " ".join(["The lighthouse stands on the far side of the bay."] * 9)
+    document: Any = TextOnly(f"{far}\n\nFees\n\nOil costs nine crowns.\n\nWood is free.\n\n{far}")
+    start = document.content.index("nine")
+    passage = passage_around(document, document, start, start + 4)
+    inner = "bay.\n\nFees\n\nOil costs nine crowns.\n\nWood is free.\n\nThe lighthouse"
+    assert inner in passage and passage.startswith("The lighthouse") and len(passage) <= 604
+    start = document.content.index("far side")  # a paragraph that is long enough stays alone
+    assert "Fees" not in passage_around(document, document, start, start + 3)
 
 
 def test_a_long_sentence_is_cut_between_words() -> None:

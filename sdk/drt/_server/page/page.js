@@ -217,14 +217,14 @@ function turnNodes(answer, asked) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
   const summary = answer.mode === "summary";
   const state = summary ? "Summary, by sentences of the document:"
-    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}, confidence ${answer.confidence.toFixed(2)}` : states[answer.state] || states.none;
+    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}, right with a probability of ${Math.round(100 * answer.quote_probability)}%` : states[answer.state] || states.none;
   return [
     make("p", answer.question, "asked"),
     ...(answer.writing ? writingNodes(answer.writing) : []),
     make("p", state, "state"),
     ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
     ...answer.citations.flatMap((citation, at) =>
-      citation.likely && at ? [make("p", "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
+      citation.likely && at ? [make("p", answer.found ? states.likely : "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
     ...(summary ? [] : [mapNode(answer.question, asked)]),
   ];
 }
