@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
@@ -14,6 +14,7 @@ from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
+from drt_engine.answer.parts import Part, combined, missing_side, question_parts, with_side
 from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
@@ -127,15 +128,21 @@ def _steps(
             stack.enter_context(tape.watching(runtime))
         documents = documents_to_ask(view, options.documents)
         question_ids(runtime, question)  # the user's own words must be a question
-        question_in_context = question
-        if session is not None and options.mode == "quote":
-            question_in_context = in_context(question, session.turns)
+        turns = session.turns if session is not None and options.mode == "quote" else ()
+        question_in_context = in_context(question, turns)
         start = _start(runtime, options, session, tape)
         # Feeds the question: its last landmark retrieves, the reader pass reads the passages.
         run = open_prompt(runtime, view, question_in_context, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
         draft = yield from _draft(
-            runtime, view, documents, run, judgement, question=question, options=options
+            runtime,
+            view,
+            documents,
+            run,
+            judgement,
+            question=question,
+            options=options,
+            turns=turns,
         )
         tokens_read = run.prompt_tokens + run.source.tokens_read
         if tape is None:
@@ -153,7 +160,7 @@ def _steps(
             found=draft.found,
             confidence=draft.confidence,
             mode=options.mode,
-            citations=tuple(replace(citation, likely=likely) for citation in draft.citations),
+            citations=tuple(replace(c, likely=likely or c.likely) for c in draft.citations),
             tokens_read=tokens_read,
             trace=trace,
             signals=judgement.signals,
@@ -162,7 +169,9 @@ def _steps(
                 draft.confidence if draft.quote_probability is None else draft.quote_probability
             ),
             passage=_passage(view, documents, draft.citations[:1]),
-            second_passage=_passage(view, documents, draft.citations[1:2] if likely else ()),
+            second_passage=_passage(
+                view, documents, draft.citations[1:2] if not draft.found else ()
+            ),
             candidates=draft.candidates,
             verdict=draft.verdict,
             hint=hint(view, question, draft, options.search_options(), threshold=options.threshold),
@@ -197,11 +206,9 @@ def _draft(
     *,
     question: str,
     options: AskOptions,
+    turns: Sequence[Mapping[str, Any]],
 ) -> Generator[str, None, Draft]:
-    """Quote, or write; yield the text in pieces and return the whole.
-
-    What the document says of itself, then a cell of a table are looked up; all else is a span.
-    """
+    """Quote, or write; yield the text in pieces and return the whole."""
     if options.mode == "free":
         written = written_answer(
             runtime,
@@ -213,17 +220,55 @@ def _draft(
             max_tokens=options.max_tokens,
         )
         return (yield from written)
-    draft = metadata_answer(view, question, options.documents, run.passages) or table_answer(
-        runtime, view, documents, question, run.passages
-    )
-    if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
-        draft = quote_answer(view, documents, judgement, question, passages=run.passages)
+
+    def quoted(part: Part) -> Draft:
+        asked = in_context(part.in_context, turns)
+        part_run = open_prompt(runtime, view, asked, options.search_options())
+        part_judgement = judge(runtime, part_run, threshold=options.threshold)
+        return _quoted(
+            runtime,
+            view,
+            documents,
+            part_run,
+            part_judgement,
+            question=part.question,
+            options=options,
+        )
+
+    draft = _quoted(runtime, view, documents, run, judgement, question=question, options=options)
+    # Several fields, or cells, that were looked up answer the whole question.
+    is_whole = not draft.candidates and len(draft.citations) > 1
+    parts = () if is_whole else question_parts(question)
+    side = missing_side(question, draft.citations) if draft.found or draft.likely else None
+    if parts:
+        draft = combined(parts, [quoted(part) for part in parts]) or draft
+    elif side is not None:
+        draft = with_side(question, draft, quoted(side))
     if is_about_drt(question):  # which no document answers, and no passage is close to
         draft = replace(draft, text="", found=False, citations=(), likely=False)
     elif requested_summary(question) == "" and not draft.found:
         draft = replace(draft, citations=(), likely=False)
     if draft.text:
         yield draft.text
+    return draft
+
+
+def _quoted(
+    runtime: Runtime,
+    view: LibraryView,
+    documents: DocumentRows,
+    run: PromptRun,
+    judgement: Judgement,
+    *,
+    question: str,
+    options: AskOptions,
+) -> Draft:
+    """Look up what the document says of itself, then a cell of a table; all else is a span."""
+    draft = metadata_answer(view, question, options.documents, run.passages) or table_answer(
+        runtime, view, documents, question, run.passages
+    )
+    if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
+        return quote_answer(view, documents, judgement, question, passages=run.passages)
     return draft
 
 

@@ -78,7 +78,8 @@ def hint(
     if requested_summary(question) == "":
         return SUMMARY_HINT
     if draft.found:
-        return ""
+        open_parts = " and ".join(f'"{part}"' for part in draft.unanswered)
+        return f"The document does not say: {open_parts}" if open_parts else ""
     if _is_foreign(question):
         return LANGUAGE_HINT
     if draft.likely:

@@ -20,10 +20,10 @@ class QuoteCandidate:
 class AnswerResult:
     """An answer with its evidence.
 
-    When ``found`` is false, ``text`` is empty and ``citations`` holds the closest passage, or one
-    or two places that are likely to hold the answer where ``likely`` says so. ``quote_probability``
+    When ``found`` is false, ``text`` is empty and ``citations`` holds one or two places: likely to
+    hold the answer where ``likely`` says so, otherwise the closest. ``quote_probability``
     is how likely the first citation is right; ``passage`` is the text around it, ``second_passage``
-    that around a second likely place; ``verdict`` is "yes" or "no" where the
+    that around the second place; ``verdict`` is "yes" or "no" where the
     question asks for it and the model is sure; ``hint`` is a sentence about why nothing was found
     or what else to ask. For calibration: ``candidates`` are the quotes that
     might have been shown, ``answer_type`` is what the reader took the question for, and
@@ -69,6 +69,7 @@ class Draft:
 
     ``likely`` says, where nothing was found, that the citations are likely to hold the answer.
     ``quote_probability`` is ``None`` where nothing but the ``confidence`` judges the quote.
+    ``unanswered`` are the parts of a question that an answer to others leaves open.
     """
 
     text: str
@@ -79,3 +80,4 @@ class Draft:
     quote_probability: float | None = None
     candidates: tuple[QuoteCandidate, ...] = ()
     verdict: str | None = None
+    unanswered: tuple[str, ...] = ()
