@@ -50,7 +50,7 @@ def quote_answer(
     *,
     passages: Sequence[Passage],
 ) -> Draft:
-    """Return the best quote as the answer, or the closest passage where there is none.
+    """Return the best quote as the answer, or the closest passages where there is none.
 
     A quote that is not likely enough to be right is no answer; its passage is likely to hold one
     where the documents are. Without any quote, the best of the ``passages`` is cited.
@@ -80,8 +80,7 @@ def quote_answer(
             for at in order
         )
         shown = replace(next(places), candidates=shown.candidates)
-        if judgement.found:
-            others = _second_place(shown.citation, (place.citation for place in places))
+        others = _second_place(shown.citation, (place.citation for place in places))
     first = shown.citation
     return Draft(
         first.quote if right else "",
@@ -200,11 +199,11 @@ def _grown(
 ) -> Citation:
     """Return the citation of the sentence or the list around a span, with the span marked."""
     document, span = documents.row(citation.document), (citation.start, citation.end)
-    start, end = grown_span(store, document, span, expected)
+    start, end, more = grown_span(store, document, span, expected)
     if (start, end) == span:
         return citation
     grown = cite(store, document, start, end, citation.probability)
-    return replace(grown, span_start=citation.start, span_end=citation.end)
+    return replace(grown, span_start=citation.start, span_end=citation.end, more_items=more)
 
 
 def _choose(

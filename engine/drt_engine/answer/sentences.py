@@ -15,6 +15,9 @@ from drt_engine.text.sentences import sentence_spans
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
 _PASSAGE_MARGIN = 300  # characters on each side that are read at a glance
+# Characters below which a passage goes on over blank lines. Of 350 validation questions, 0.803 have
+# their answer in the first passage with it, 0.777 without; with 300 characters 0.786.
+_SHORT_PASSAGE = 600
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _ROW = re.compile(r"[^\n]*\S \| \S[^\n]*")  # a table's, which no sentence goes beyond
 
@@ -37,12 +40,20 @@ def sentence_around(store: Store | LibraryView, document: DocumentRow, start: in
 
 
 def passage_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
-    """Return the paragraph that holds ``start:end``, or whole sentences of it where it is long."""
+    """Return the paragraph that holds ``start:end``, or whole sentences of it where it is long.
+
+    A short one is taken with its neighbours: what leads to an answer, and what follows from it.
+    """
     low, high = max(0, start - _PASSAGE_MARGIN), min(document.characters, end + _PASSAGE_MARGIN)
     before, after = store.text(document.id, low, start), store.text(document.id, end, high)
-    blank = _BLANK_LINE.search(after)
-    high = high if blank is None else end + blank.start()
-    low = max((low + match.end() for match in _BLANK_LINE.finditer(before)), default=low)
+    lows = [low, *(low + match.end() for match in _BLANK_LINE.finditer(before))]
+    highs = [*(end + match.start() for match in _BLANK_LINE.finditer(after)), high]
+    low, high = lows.pop(), highs.pop(0)
+    while high - low < _SHORT_PASSAGE and (lows or highs):
+        if not highs or (lows and low - lows[-1] < highs[0] - high):  # the nearer border first
+            low = lows.pop()
+        else:
+            high = highs.pop(0)
     whole = [
         (a, b)
         for a, b in sentences_at(store, document, low, high)

@@ -64,7 +64,8 @@ class FileAnswer:
 
     ``right_shown`` judges the sentence and the passage of the first citation, ``right_nearby`` the
     ``NEARBY`` characters on each side of it. ``right_shown_either`` and ``right_nearby_either``
-    count a second likely place, too, which ``shows_second`` says to be shown.
+    count every place that is shown: a second likely or close one, which ``shows_second`` tells, and
+    further quotes in their sentences.
     """
 
     question: FileQuestion
@@ -163,11 +164,11 @@ def _answer(
     if result.citations:
         quote = quote or result.citations[0].quote
     pattern = question.pattern
-    shows_second = bool(result.second_passage)
-    right_shown, right_nearby = [], []  # of the first citation, and of a second likely place
-    for number, citation in enumerate(result.citations[: 1 + shows_second]):
+    passages = [result.passage, result.second_passage]
+    right_shown, right_nearby = [], []  # of each place
+    for number, citation in enumerate(result.citations):
         words = citation.quote if number else quote
-        passage = result.second_passage if number else result.passage
+        passage = passages[number] if number < len(passages) else ""
         right_shown.append(_matches(pattern, f"{words}\n{citation.sentence}\n{passage}"))
         start, end = max(0, citation.start - NEARBY), citation.end + NEARBY
         right_nearby.append(_matches(pattern, store.text(citation.document, start, end)))
@@ -183,7 +184,7 @@ def _answer(
         quote_probability=result.quote_probability,
         right_shown_either=any(right_shown),
         right_nearby_either=any(right_nearby),
-        shows_second=shows_second,
+        shows_second=bool(result.second_passage),
     )
 
 

@@ -53,8 +53,8 @@ class Answer:
     ``state`` is "answer" (a quote that is right in four of five cases or more), "likely" (the
     documents probably answer in the ``sentence`` or the ``passage`` shown) or "none" (they do not
     say). ``found`` is true for "answer" alone; otherwise ``text`` is empty, and the citations are
-    one or two likely places (``second_passage`` is the text around the second), or the closest
-    passage. ``confidence`` is the probability that the documents hold an answer,
+    one or two likely places (``second_passage`` is the text around the second), or the
+    closest passages. ``confidence`` is the probability that the documents hold an answer,
     ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
     where the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
     was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,

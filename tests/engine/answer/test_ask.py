@@ -104,6 +104,17 @@ def test_every_quote_is_a_slice(store: Store) -> None:
     assert cited == {"md", "txt", "html"}
 
 
+def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -> None:
+    parts = ("Who keeps the bell?", "Which barrel costs nine crowns?")
+    alone = [ask(runtime(), store, part, ANY) for part in parts]
+    both = ask(runtime(), store, "Who keeps the bell and which barrel costs nine crowns?", ANY)
+    texts = dict.fromkeys(answer.text for answer in alone)
+    assert both.found and both.text == "; ".join(texts)
+    assert {c.handle for c in both.citations} == {a.citations[0].handle for a in alone}
+    for citation in both.citations:
+        assert_exact(store, citation)
+
+
 @pytest.mark.skipif(importlib.util.find_spec("pypdfium2") is None, reason="needs the pdf extra")
 def test_quotes_of_a_pdf_name_their_page(tmp_path: Path) -> None:
     pages = ["The harbour closes at eight in the evening.", "A barrel of oil costs nine crowns."]
@@ -282,14 +293,17 @@ def test_the_quote_is_judged_beside_the_documents(
     assert asked.found == (shift > 0) and asked.quote_probability == answer.quote_probability
 
 
-def test_a_second_likely_place_is_well_apart_from_the_first(store: Store) -> None:
+@pytest.mark.parametrize(("shift", "state"), [(3.0, "likely"), (-3.0, "none")])
+def test_a_second_place_is_well_apart_from_the_first(
+    store: Store, shift: float, state: str
+) -> None:
     quote = QuoteCalibration({"span": 0.0}, -3.0, 0.8)
-    calibration = {"reread": Calibration(scale=0.0, shift=3.0, quote=quote)}
+    calibration = {"reread": Calibration(scale=0.0, shift=shift, quote=quote)}
     model = dataclasses.replace(runtime(), calibration=calibration)
     pairs = 0
     for question in QUESTIONS:
         answer = ask(model, store, question, AskOptions())
-        assert answer.state == "likely" and len(answer.citations) in (1, 2)
+        assert answer.state == state and len(answer.citations) in (1, 2)
         assert bool(answer.second_passage) == (len(answer.citations) == 2)
         for first, second in zip(answer.citations, answer.citations[1:], strict=False):
             assert_exact(store, second)
