@@ -18,7 +18,7 @@ import click
 from ._errors import report
 from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
-from ._text import json_text, marked, marked_items, one_line, printable, shortened
+from ._text import json_text, marked, marked_blocks, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -176,7 +176,7 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
     if citation.span == citation.quote:
         say(f'"{one_line(citation.quote)}"', bold=True)
     else:
-        say(f'"{marked_items(citation.quote, citation.span, begin=begin, end=end)}"')
+        say(f'"{marked_blocks(citation.quote, citation.span, begin=begin, end=end)}"')
     if citation.more_items:
         say(f"  ... and {citation.more_items:,} more", bold=True)
     say(f"  {label}{place(citation)}")
@@ -198,7 +198,8 @@ def print_place(citation: Citation, number: int) -> None:
 def print_passage(passage: str, citation: Citation, number: int) -> None:
     """Print the passage around a citation with the likely quote marked, and its place."""
     begin, end = marks()
-    say(f"  {marked(passage, citation.quote, begin=begin, end=end)}", hanging=2)
+    text = marked_blocks(passage, citation.quote, begin=begin, end=end)
+    say("\n".join(f"  {line}" for line in text.split("\n")), hanging=2)
     say(f"  [{number}] {place(citation)}")
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 # C0 and C1 controls can drive a terminal; bidirectional controls can show text in another order.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Where an item of a list begins on a line of its own.
+# Where an item of a list begins on a line of its own, or a paragraph.
 _ITEMS = re.compile(
-    r"\n\s*(?=(?:[-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6]|o(?=\s\s)"
+    r"\n[^\S\n]*\n\s*|\n\s*(?=(?:[-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6]|o(?=\s\s)"
     r"|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{2,5})[.)])\s)"
 )
 # Lines of Markdown that are no part of a paragraph: headings, tables, quotes, lists, code.
@@ -54,8 +54,8 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
     return f"{before}{begin}{plain_quote}{end}{after}"
 
 
-def marked_items(text: str, span: str, *, begin: str, end: str) -> str:
-    """Return text with the span between marks, each item of a list on a line of its own."""
+def marked_blocks(text: str, span: str, *, begin: str, end: str) -> str:
+    """Return text with the span between marks, each paragraph and item on a line of its own."""
     lines: list[str] = []
     is_marked = False  # at its first place
     for item in _ITEMS.split(text):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drt_cli._text import marked, marked_items, one_line, printable, reflowed, shortened
+from drt_cli._text import marked, marked_blocks, one_line, printable, reflowed, shortened
 
 
 def test_controls_become_escapes() -> None:
@@ -27,14 +27,14 @@ def test_shortened_fits(text: str, limit: int) -> None:
     assert len(shortened(text, limit)) <= limit
 
 
-def test_each_item_of_a_list_is_on_a_line_of_its_own() -> None:
+def test_each_item_and_paragraph_is_on_a_line_of_its_own() -> None:
     text = "Bring\nthese:\n\n- a lamp,\n  of tin\n  - its oil\n(ii) a rope"
-    lines = marked_items(text, "lamp", begin="[", end="]").split("\n")
+    lines = marked_blocks(text, "lamp", begin="[", end="]").split("\n")
     assert lines == ["Bring these:", "- a [lamp], of tin", "- its oil", "(ii) a rope"]
-    assert marked_items("A quay\nis old - or new.", "old", begin="[", end="]") == (
+    assert marked_blocks("A quay\nis old - or new.", "old", begin="[", end="]") == (
         "A quay is [old] - or new."
     )
-    hostile = marked_items("- a\x1b[2J\n- rope", "rope", begin="\x1b[1m", end="\x1b[22m")
+    hostile = marked_blocks("- a\x1b[2J\n- rope", "rope", begin="\x1b[1m", end="\x1b[22m")
     assert hostile == "- a\\x1b[2J\n- \x1b[1mrope\x1b[22m"
 
 
