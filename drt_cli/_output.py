@@ -195,9 +195,9 @@ def print_place(citation: Citation, number: int) -> None:
     say(f"      {marked(citation.context, citation.quote, begin=begin, end=end)}", hanging=6)
 
 
-def print_passage(passage: str, citation: Citation, number: int) -> None:
-    """Print the passage around a citation with the likely quote marked, and its place."""
-    begin, end = marks()
+def print_passage(passage: str, citation: Citation, number: int, *, mark: bool) -> None:
+    """Print the passage around a citation, and its place; ``mark`` marks the quote in it."""
+    begin, end = marks() if mark else ("", "")
     text = marked_blocks(passage, citation.quote, begin=begin, end=end)
     say("\n".join(f"  {line}" for line in text.split("\n")), hanging=2)
     say(f"  [{number}] {place(citation)}")
@@ -285,13 +285,13 @@ def print_evidence(answer: Answer) -> None:
             click.secho(OTHERS, bold=True)
         if answer.state == "none" and number == 1:
             click.echo(f"Closest passage{'s' * (len(answer.citations) > 1)}:")
+        if answer.state == "likely" and number > 1:
+            click.secho(OR_HERE, bold=True)
         if answer.found and citation.likely:  # the other part of a question
             click.secho(LIKELY, bold=True)
-        if answer.state == "likely" and number == 1:
-            print_passage(answer.passage, citation, number)
-        elif answer.state == "likely":
-            click.secho(OR_HERE, bold=True)
-            print_passage(answer.second_passage, citation, number)
+        passage = (answer.passage, answer.second_passage)[number - 1] if number < 3 else ""
+        if not answer.found and passage:
+            print_passage(passage, citation, number, mark=answer.state == "likely")
         else:
             print_citation(citation, number)
     sureness = _sureness(answer)

@@ -44,7 +44,7 @@ def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
     assert result.code == 0
     lines = result.out.splitlines()
     assert lines[0] == "The document does not say."
-    assert lines[2:4] == ["Closest passage:", '"the"']
+    assert lines[2:4] == ["Closest passage:", "  Before. See the annex. After."]
     assert lines[-2:] == ["probability that the document says it: 12%", "Try other words."]
 
 

@@ -22,7 +22,8 @@ Grain = Literal["words", "sentence", "list"]
 OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")
 _LONGEST_SENTENCE = 700  # characters; what is longer is no sentence but text without stops
 LONGEST_LIST = 4000  # characters; of a longer one the first items are shown
-_LONGEST_ASIDE = 2000  # of a list that was not asked for
+_WHOLE_LIST = 2000  # up to here any list is taken; a longer one must be one by its lead-in or items
+_SHORT_ITEM = 80
 _FARTHEST_ITEM = 40_000  # characters from the span; what follows is not counted
 _BULLETS = r"-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6"
 _ITEM = re.compile(
@@ -85,7 +86,8 @@ def grown_span(
     span whose sentence is endless stays as it is.
     """
     if expected in ("list", "how"):
-        block = list_around(view, document, span, steps=expected == "how")
+        steps = expected == "how"
+        block = list_around(view, document, span, asked=not steps, steps=steps)
         if block is not None:
             return block
     sentences = sentences_at(view, document, *span)
@@ -94,9 +96,8 @@ def grown_span(
     start, end = min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
     for stop in [stop for _, stop in sentences]:
         if view.text(document.id, stop - 1, stop) == ":":
-            block = list_around(view, document, (stop - 1, stop))
-            asked = expected == "list"
-            if block is not None and (asked or block.end - block.start <= _LONGEST_ASIDE):
+            block = list_around(view, document, (stop - 1, stop), asked=expected == "list")
+            if block is not None:
                 return block._replace(start=min(start, block.start), end=max(end, block.end))
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
     return Grown(start + (mark.end() if mark else 0), end)
@@ -108,13 +109,18 @@ def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int,
 
 
 def list_around(
-    view: LibraryView, document: DocumentRow, span: tuple[int, int], *, steps: bool = False
+    view: LibraryView,
+    document: DocumentRow,
+    span: tuple[int, int],
+    *,
+    asked: bool = False,
+    steps: bool = False,
 ) -> Grown | None:
     """Return the characters of the list that a span is in or leads to; ``None`` without a list.
 
     The sentence before it is taken, too, where it ends in a colon. ``steps`` takes numbered lists
-    alone. Of a list beyond ``LONGEST_LIST`` it is the first items; ``None`` where the span is in
-    none of these.
+    alone. Of a long list that was ``asked`` for it is the first items, ``None`` where the span is
+    in none of these; long lists without a lead-in are mostly change logs, clauses or questions.
     """
     low = max(0, span[0] - LONGEST_LIST)
     text = view.text(document.id, low, min(document.characters, span[1] + _FARTHEST_ITEM))
@@ -132,13 +138,17 @@ def list_around(
         return None
     start = lines[first].start
     lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
-    if lead is not None and lead.text.rstrip().endswith(":"):
+    is_led = lead is not None and lead.text.rstrip().endswith(":")
+    if lead is not None and is_led:
         stop = lead.start + len(lead.text.rstrip())
         start = sentences_at(view, document, stop - 1, stop)[0][0]
     # Each item ends where the next one begins; those that fit are shown, with all their parts.
     whole = [n for n in items if _indent(lines[n].text) <= _indent(lines[first].text)]
     items = whole if len(whole) > 1 else items
     ends = [lines[_last_line(lines, n)].end for n in items[1:]] + [lines[last].end]
+    is_one = asked and (is_led or ends[-1] - lines[first].start <= _SHORT_ITEM * len(items))
+    if ends[-1] - start > _WHOLE_LIST and not is_one:
+        return None
     shown = sum(end - start <= LONGEST_LIST for end in ends)
     if shown < 2 or ends[shown - 1] < span[1]:
         return None

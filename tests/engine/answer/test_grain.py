@@ -84,6 +84,10 @@ def test_of_a_long_list_the_first_items_are_shown_and_the_rest_is_counted() -> N
     # What is not among the first ones stays alone, and so does a list that nobody asked for.
     assert grown("item 100 of", "list", text) == "item 100 of the endless list"
     assert grown("These", "when", text) == "These are needed:"
+    log = "".join(f"- it was mended, {'after long thought, ' * 4}in {n}\n" for n in range(99))
+    assert grown("in 7", "list", log).count("mended") == 1  # a log of changes is none
+    names = "".join(f"- harbour {n} of the northern coast\n" for n in range(99))
+    assert grown("harbour 7", "list", names) == names.strip()
 
 
 @pytest.mark.parametrize(
