@@ -11,7 +11,7 @@ from drt_engine.documents.source_map import place_in_source
 from drt_engine.results import Citation
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.words import whole_words
+from drt_engine.text.words import whole_words, without_lone_marks
 
 _LONGEST_WORD = 40
 
@@ -49,9 +49,11 @@ def cite(
 def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Citation:
     """Return the citation of a quoted span, with the retrieval probability of its passage.
 
-    A span that begins or ends inside a word or a number is grown to the whole of it.
+    A span that begins or ends inside a word or a number is grown to the whole of it, and loses a
+    quotation mark at an end whose other one it has not.
     """
     low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
+    start, end = without_lone_marks(text, start, end)
     return cite(store, document, low + start, low + end, span.passage.probability)

@@ -52,6 +52,15 @@ def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
+def without_lone_marks(text: str, start: int, end: int) -> tuple[int, int]:
+    """Shrink ``start:end`` by a quotation mark at one of its ends whose other one is outside."""
+    for mark in ('"', "`"):
+        if end - start > 1 and text.count(mark, start, end) == 1:
+            end -= text[end - 1] == mark
+            start += text[start] == mark
+    return start, end
+
+
 def _inside_word(text: str, position: int) -> bool:
     """Return whether the characters on both sides of a position belong to one word or number."""
     before, after = text[position - 1 : position], text[position : position + 1]

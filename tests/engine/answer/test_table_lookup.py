@@ -106,6 +106,13 @@ def test_nothing_where_it_is_not_clear(question: str) -> None:
     assert answer(question) is None
 
 
+def test_a_range_is_no_amount() -> None:
+    table = "ids | purpose | group\n5…99 | container slots | a\n200 | dynamic slots | b\n"
+    assert answer("How many ids are dynamic slots?", table) == "200"
+    assert answer("How many ids are container slots?", table) is None
+    assert answer("Which ids are container slots?", table) == "5…99"
+
+
 def test_words_of_any_alphabet_name_a_row() -> None:
     table = "город | Founded\nЗюрих | 1218\nZürich Süd | 1893\nОдесса | 1794\n"
     assert answer("When was Зюрих founded?", table) == "1218"

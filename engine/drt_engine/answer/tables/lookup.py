@@ -42,6 +42,7 @@ _NO_CELL = re.compile(
     r"|how (?:to|come|do|does|did|can|could|should|would|is|are|was|were|has|have|had))\b"
 )
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
+_RANGE = re.compile(r"\d\s*(?:\.{2,3}|\u2026)\s*\d")  # of identifiers, which is no amount
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
 # "Which carrier had 76 incidents?", "Who has 12 wins?"
 _WHICH_ROW = re.compile(
@@ -161,7 +162,8 @@ def _may_answer(question: str, cell: Cell) -> bool:
         return re.search(r"[^\W\d_]{2}", cell.text) is not None and not _DATE.search(cell.text)
     if re.match(r"(?i)\W*where\b", question):
         return not (_NUMBER.fullmatch(cell.text) or _DATE.search(cell.text))
-    return not _NUMERIC.search(question) or re.search(r"\d", cell.text) is not None
+    has_number = re.search(r"\d", cell.text) is not None and not _RANGE.search(cell.text)
+    return has_number or not _NUMERIC.search(question)
 
 
 def _asks_for_row(
