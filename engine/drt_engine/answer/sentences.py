@@ -61,7 +61,12 @@ def passage_around(store: Store | LibraryView, document: DocumentRow, start: int
     ]
     if whole:
         low, high = max(low, whole[0][0]), min(high, whole[-1][1])
-    return store.text(document.id, low, high).strip()
+    before, after = store.text(document.id, low, start), store.text(document.id, end, high)
+    if low > 0 and not store.text(document.id, low - 1, low).isspace():  # inside an endless one
+        before = re.sub(r"\A\S{1,40}\s", "", before)
+    if high < document.characters and not store.text(document.id, high, high + 1).isspace():
+        after = re.sub(r"\s\S{1,40}\Z", "", after)
+    return (before + store.text(document.id, start, end) + after).strip()
 
 
 def sentences_at(

@@ -155,6 +155,8 @@ def test_a_long_sentence_is_cut_between_words() -> None:
     start = document.content.index("quay")
     words = sentence_around(document, document, start, start + 4).split()
     assert set(words) == {"harbour", "quay", "lighthouse"}
+    passage = passage_around(document, document, start, start + 4)
+    assert set(passage.split()) == {"harbour", "quay", "lighthouse"}
 
 
 def test_what_is_endless_stays_as_it_is() -> None:
