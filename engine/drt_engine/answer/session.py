@@ -29,7 +29,7 @@ from drt_engine.store.turns import expect_turns
 
 _LONGEST_NAME = 200
 SUMMARY = "summary"  # the mode of a turn that is a summary, which no decoder wrote
-VERSION = 2  # of what is stored; 1 had no version, and turns without a writer's text
+VERSION = 3  # of what is stored; 1 had no version nor a writer's text, 2 not what the writer read
 
 
 @dataclass

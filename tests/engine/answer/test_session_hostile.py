@@ -213,14 +213,18 @@ def test_what_a_writer_wrote_is_expected(
 
 
 def test_a_session_of_a_newer_version_is_refused(store: Store, whole: SessionRow) -> None:
-    assert whole.meta["version"] == 2
+    assert whole.meta["version"] == 3
     older = {name: value for name, value in whole.meta.items() if name != "version"}
-    for meta, opens in ((older, True), (older | {"version": 3}, False)):
+    for meta, opens in (
+        (older, True),
+        (older | {"version": 2}, True),
+        (older | {"version": 4}, False),
+    ):
         store.save_session("bad", transcript=whole.transcript, meta=meta, state=whole.state)
         if opens:
             assert SessionState.restore(runtime(), store, "bad").turns == whole.transcript
         else:
-            with pytest.raises(SessionError, match="is of version 3, expected 1 to 2"):
+            with pytest.raises(SessionError, match="is of version 4, expected 1 to 3"):
                 SessionState.restore(runtime(), store, "bad")
 
 
