@@ -44,6 +44,7 @@ NOT_FOUND = "The document does not say."
 LIKELY = "The document probably says it here:"
 OR_HERE = "Or here:"
 OTHERS = "Other places that may answer:"
+OTHER_PART = "The other part of the question is probably answered here:"
 BAR = "{desc} {percentage:3.0f}%|{bar}| {postfix}"
 MOST_REMARKS = 10
 REMARK_CHARACTERS = 200
@@ -281,14 +282,15 @@ def print_evidence(answer: Answer) -> None:
     for number, citation in enumerate(answer.citations, start=1):
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
-        if number == 2 and answer.found and answer.text == answer.citations[0].quote:
+        is_other_part = answer.found and citation.likely
+        if is_other_part:
+            click.secho(OTHER_PART, bold=True)
+        elif number == 2 and answer.found and answer.text == answer.citations[0].quote:
             click.secho(OTHERS, bold=True)
         if answer.state == "none" and number == 1:
             click.echo(f"Closest passage{'s' * (len(answer.citations) > 1)}:")
         if answer.state == "likely" and number > 1:
             click.secho(OR_HERE, bold=True)
-        if answer.found and citation.likely:  # the other part of a question
-            click.secho(LIKELY, bold=True)
         passage = (answer.passage, answer.second_passage)[number - 1] if number < 3 else ""
         if not answer.found and passage:
             print_passage(passage, citation, number, mark=answer.state == "likely")
@@ -296,7 +298,8 @@ def print_evidence(answer: Answer) -> None:
             print_citation(citation, number)
     sureness = _sureness(answer)
     if sureness:
-        click.echo(f"\n{sureness}")
+        click.echo()
+        say(sureness)
     print_scan(answer.scan)
     if answer.hint:
         say(printable(answer.hint))

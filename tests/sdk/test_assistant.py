@@ -209,6 +209,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "metadata": None,
                 "likely": False,
                 "library": None,
+                "more_items": 0,
                 "sentence": "The notice period is thirty days.",
                 "handle": citation.handle,
             }

@@ -73,22 +73,24 @@ def _with_words_of(first: str, second: str) -> str:
 def combined(parts: Sequence[Part], drafts: Sequence[Draft]) -> Draft | None:
     """Return one answer from those of the parts; ``None`` where they say too little.
 
-    One part at least is answered; what is likely to answer another follows.
+    One part at least is answered; what is likely to answer another follows, if it is in the same
+    document: "it" of a second question is what the first one is about.
     """
     found = [draft for draft in drafts if draft.found]
     if not found:
         return None
     texts = list(dict.fromkeys(draft.text for draft in found))
+    documents = {citation.document for draft in found for citation in draft.citations[:1]}
+    said = [
+        draft.found or (draft.likely and draft.citations[0].document in documents)
+        for draft in drafts
+    ]
     citations: list[Citation] = []
-    for draft in drafts:
-        for citation in draft.citations[:1] if draft.found or draft.likely else ():
+    for draft, is_said in zip(drafts, said, strict=True):
+        for citation in draft.citations[:1] if is_said else ():
             if not any(_same_place(citation, other) for other in citations):
                 citations.append(replace(citation, likely=not draft.found))
-    unanswered = [
-        part.question
-        for part, draft in zip(parts, drafts, strict=True)
-        if not draft.found and not draft.likely
-    ]
+    unanswered = [part.question for part, is_said in zip(parts, said, strict=True) if not is_said]
     return Draft(
         "; ".join(texts),
         True,

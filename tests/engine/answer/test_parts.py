@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drt_engine.answer.parts import Part, combined, missing_side, question_parts, with_side
@@ -71,6 +73,13 @@ def test_what_is_left_open_is_said_and_a_likely_place_marked() -> None:
     marks = [(citation.quote, citation.likely) for citation in draft.citations]
     assert marks == [("1994", False), ("probably", True)]
     assert combined(PARTS, [LIKELY, ABSENT]) is None
+
+
+def test_a_likely_place_in_another_document_answers_no_part_of_the_question() -> None:
+    elsewhere = replace(LIKELY, citations=(replace(LIKELY.citations[0], document="e"),))
+    draft = combined(PARTS, [elsewhere, found("1994", 9, 0.7)])
+    assert draft is not None and draft.unanswered == ("Who?",)
+    assert [citation.quote for citation in draft.citations] == ["1994"]
 
 
 QUESTION = "What is the difference between the long coat and the short coat?"
