@@ -316,6 +316,7 @@ def _write(drt: Any, assistant: Any) -> None:
         expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
     writing = drt.Writing(assistant, answer, options, {}, question=QUESTION)
     expect("127.0.0.1:1" in writing.sent and not options.plugin, "what is sent")
+    expect(answer.citations[0].document in writing.documents, "of what sentences are sent")
     sentence = drt.WrittenSentence("Sixty days [1].", (1,))
     expect(sentence.supported and sentence.to_dict()["sources"] == [1], "a written sentence")
     sources = dict(enumerate(answer.citations, start=1))
