@@ -15,6 +15,7 @@ _HEADS = {
     "none": "The document does not say.",
 }
 OR_HERE = "Or here:"  # before a second likely place
+OTHER_PART = "The other part of the question is probably answered here:"
 # C0 and C1 controls, and bidirectional ones that can show text in another order.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#|~&])")
@@ -64,8 +65,8 @@ def _lines(
         if answer.state == "likely":
             around = answer.passage if number == 1 else answer.second_passage
             lines += [escape(OR_HERE), ""] if number > 1 else []
-        elif citation.likely:  # the other part of a question
-            lines += [escape(_HEADS["likely"]), ""]
+        elif citation.likely:
+            lines += [escape(OTHER_PART), ""]
         quote = citation.quote if citation.metadata is None else citation.metadata
         more = escape(f" ... and {citation.more_items:,} more") if citation.more_items else ""
         text = _emphasised(around, quote, citation.span, escape, bold)

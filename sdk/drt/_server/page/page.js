@@ -224,7 +224,7 @@ function turnNodes(answer, asked) {
     make("p", state, "state"),
     ...(answer.found && !summary && answer.answer !== answer.citations[0]?.quote ? [make("p", answer.answer)] : []),
     ...answer.citations.flatMap((citation, at) =>
-      citation.likely && at ? [make("p", answer.found ? states.likely : "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
+      citation.likely && at ? [make("p", answer.found ? "The other part of the question is probably answered here:" : "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
     ...(summary ? [] : [mapNode(answer.question, asked)]),
   ];
 }
