@@ -98,13 +98,13 @@ def _evaluate(drt: CommandLine) -> None:
     _questions()
     # The document of the first questions is in the second file of documents.
     shared = "--qa qa.jsonl --docs more-docs.jsonl --docs docs.jsonl"
-    report = drt.json(f"eval qa {shared} --both --given-chunk --records bf16")
+    report = drt.json(f"eval qa {shared} --both --given-chunk --records bf16 --keep kept")
     expect(report["n"] == 3, f"eval qa: {report}")
     drt(f"eval qa {shared} --limit 1 --source A --retriever lexical --reread")
     drt(f"eval qa {shared} --limit 1 --no-reread")
     report = drt.json(f"eval retrieval {shared} --limit 2 --source A --records int8")
     expect(report["metrics"], f"eval retrieval: {report}")
-    drt(f"eval retrieval {shared} --retriever landmark")
+    drt(f"eval retrieval {shared} --retriever landmark --keep kept")
     needle = "eval needle --corpus corpus.jsonl --lengths 512 --needles 1"
     expect(drt.json(f"{needle} --seed 3 --hops 1 --reread")["n"] == 1, "eval needle")
     drt(f"{needle} --no-reread --records bf16")
@@ -124,7 +124,7 @@ def _evaluate(drt: CommandLine) -> None:
     written = "eval summary-lm summaries.jsonl --limit 1 --source A --chunks 2 --longest 4 --write"
     expect("rouge1" in drt.json(written)["metrics"]["A"], "eval summary-lm")
     calibrate = "eval calibrate --qa qa.jsonl --docs docs.jsonl --limit 3 --source A"
-    calibrate += " --retriever hybrid --out calibrated"
+    calibrate += " --retriever hybrid --out calibrated --keep kept"
     Path("calibrated").mkdir()
     drt.json(f"{calibrate} --also more-qa.jsonl more-docs.jsonl")
     expect(Path("calibrated/calibration.json").exists(), "eval calibrate")
@@ -148,7 +148,9 @@ def _evaluate_files(drt: CommandLine) -> None:
     expect(report["n"] == 3, f"eval files: {report}")
     report = drt.json(f"{files} --limit 1 --file gate.md --retriever lexical --no-reread")
     expect(report["n"] == 1, f"eval files --file: {report}")
-    drt(f"{files} --file gate.md")
+    kept = drt.json(f"{files} --file gate.md --keep kept")
+    again = drt.json(f"{files} --file gate.md --keep kept")
+    expect(kept["metrics"] == again["metrics"], f"eval files --keep: {kept} {again}")
 
 
 def _questions() -> None:

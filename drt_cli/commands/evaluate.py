@@ -18,6 +18,13 @@ _records = click.option(
     type=click.Choice(["int8", "bf16"]),
     help="Type of the stored chunk memory: int8 (default), or bf16 to measure the cost of int8.",
 )
+_keep = click.option(
+    "--keep",
+    metavar="FOLDER",
+    type=click.Path(file_okay=False),
+    help="Keep what is read of the documents in this folder, and use it again. Another version of "
+    "drt wants another folder.",
+)
 
 
 class _WithPlugins(click.Group):
@@ -103,6 +110,7 @@ def _questions(function: Function) -> Function:
     "--given-chunk", is_flag=True, default=None, help="Also measure answers given the right chunk."
 )
 @_records
+@_keep
 @json_option
 @click.pass_obj
 def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -114,6 +122,7 @@ def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @command.command("retrieval")
 @_questions
 @_records
+@_keep
 @json_option
 @click.pass_obj
 def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -137,6 +146,7 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
     "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
 )
 @_records
+@_keep
 @json_option
 @click.pass_obj
 def files(settings: Settings, /, as_json: bool, **options: Any) -> None:
@@ -294,6 +304,7 @@ def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Write a reliability diagram to this file."
 )
+@_keep
 @json_option
 @click.pass_obj
 def calibrate(settings: Settings, /, as_json: bool, **options: Any) -> None:

@@ -56,7 +56,8 @@ class CalibrateOptions:
     """Questions to fit on, at most ``limit`` of each source, and the model folder to write to.
 
     ``also`` are further pairs of files with questions and documents; ``plot`` is a file to draw the
-    reliability to.
+    reliability to. ``keep`` is a folder for the libraries of the documents, which are not read
+    again.
     """
 
     qa: tuple[Path, ...]
@@ -67,6 +68,7 @@ class CalibrateOptions:
     retriever: RetrieverName = "hybrid"
     plot: Path | None = None
     also: tuple[tuple[Path, ...], ...] = ()
+    keep: Path | None = None
 
     def __post_init__(self) -> None:
         if self.plot is not None:
@@ -102,7 +104,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     for doc_id, document_questions in progress(
         list(by_document(selected_questions).items()), "documents"
     ):
-        with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, _):
+        kept = library_of(runtime, [documents[doc_id].text], name=doc_id, keep=options.keep)
+        with kept as (store, _):
             for name, reread in modes.items():
                 how = AskOptions(retriever=options.retriever, reread=reread)
                 judged[name] += [

@@ -23,7 +23,7 @@ from drt_engine.evaluate.metrics.reliability import reliability
 from drt_engine.evaluate.qa import check_quoting
 from drt_engine.evaluate.report import EvalReport, Groups, Metrics
 from drt_engine.ingest.pipeline import ingest_source
-from drt_engine.ingest.temporary import open_library, temporary_folder
+from drt_engine.ingest.temporary import kept_folder, open_library
 from drt_engine.results import AnswerState
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
@@ -40,7 +40,7 @@ class FilesOptions:
     """A file of questions, and the folder that holds the files they are about.
 
     At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
-    retriever.
+    retriever. ``keep`` is a folder for the libraries of the files, which are not read again.
     """
 
     questions: Path
@@ -50,6 +50,7 @@ class FilesOptions:
     retriever: RetrieverName = "hybrid"
     reread: bool = True
     lexical: bool = False
+    keep: Path | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -99,8 +100,12 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     for question in questions:
         by_file.setdefault(question.file, []).append(question)
     for name, file_questions in progress(list(by_file.items()), "files"):
-        with temporary_folder() as folder, open_library(runtime, folder / "library") as store:
-            documents = _read(runtime, store, options.folder / name)
+        path = options.folder / name
+        with (
+            kept_folder(options.keep, runtime, _content(path)) as folder,
+            open_library(runtime, folder / "library") as store,
+        ):
+            documents = _read(runtime, store, path)
             paragraphs = _ParagraphIndex(store, documents)
             suffix = Path(name).suffix.lstrip(".").lower()
             for question in file_questions:
@@ -141,6 +146,14 @@ def _sampled(questions: Iterable[FileQuestion], options: FilesOptions) -> list[F
         for type_questions in by_type.values()
         for question in sample(type_questions, options.limit)
     ]
+
+
+def _content(path: Path) -> list[bytes]:
+    """Return what tells a file from others; nothing where it cannot be read, which reading says."""
+    try:
+        return [path.name.encode(), path.read_bytes()]
+    except OSError:
+        return [path.name.encode()]
 
 
 def _read(runtime: Runtime, store: Store, path: Path) -> list[DocumentRow]:

@@ -49,7 +49,7 @@ class QAOptions:
 
     ``both`` adds the answers without a reader pass as the baseline "stored"; ``given_chunk`` adds
     those of extractive questions where the evidence's chunk is all there is to retrieve, as "given
-    chunk".
+    chunk". ``keep`` is a folder for the libraries of the documents, which are not read again.
     """
 
     qa: tuple[Path, ...]
@@ -60,6 +60,7 @@ class QAOptions:
     reread: bool = True
     both: bool = False
     given_chunk: bool = False
+    keep: Path | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -102,7 +103,8 @@ def evaluate_qa(runtime: Runtime, options: QAOptions) -> EvalReport:
         list(by_document(selected_questions).items()), "documents"
     ):
         document = documents[doc_id]
-        with library_of(runtime, [document.text], name=doc_id) as (store, (row,)):
+        kept = library_of(runtime, [document.text], name=doc_id, keep=options.keep)
+        with kept as (store, (row,)):
             index = SentenceIndex(split_sentences(document.text))
             given_chunk = _Given(runtime, store, row, document)
             for question in document_questions:

@@ -38,13 +38,17 @@ BEST = 8
 
 @dataclass(frozen=True)
 class RetrievalOptions:
-    """Questions with evidence, at most ``limit`` of each source; one ``retriever`` or all three."""
+    """Questions with evidence, at most ``limit`` of each source; one ``retriever`` or all three.
+
+    ``keep`` is a folder for the libraries of the documents, which are not read again.
+    """
 
     qa: tuple[Path, ...]
     docs: tuple[Path, ...]
     limit: int | None = None
     source: str | None = None
     retriever: RetrieverName | None = None
+    keep: Path | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
@@ -74,7 +78,8 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
     for doc_id, document_questions in progress(
         list(by_document(selected_questions).items()), "documents"
     ):
-        with library_of(runtime, [documents[doc_id].text], name=doc_id) as (store, (row,)):
+        kept = library_of(runtime, [documents[doc_id].text], name=doc_id, keep=options.keep)
+        with kept as (store, (row,)):
             spans = [(chunk.id, chunk.start, chunk.text) for chunk in chunk_rows(store, row)]
             for question in document_questions:
                 right = {i for i, start, text in spans if overlaps(start, text, question.evidence)}

@@ -1,5 +1,8 @@
 """Libraries that live as long as the work on them: for evaluation, benchmarks and training.
 
+Evaluations may keep them, since reading takes longer than asking and a new reader or calibration
+needs no new reading.
+
 A document is read through the ordinary pipeline into a temporary folder, and its stored text must
 be the text that was given: evidence is counted in its characters.
 """
@@ -7,6 +10,7 @@ be the text that was given: evidence is counted in its characters.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -26,19 +30,50 @@ def temporary_folder() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def kept_folder(keep: Path | None, runtime: Runtime, contents: Sequence[bytes]) -> Iterator[Path]:
+    """Return the folder in ``keep`` for what a model reads of ``contents``; without, one that goes.
+
+    Another fingerprint or way to keep records has another folder; another version of the program
+    does not. Raises ConfigError where it cannot be made.
+    """
+    if keep is None:
+        with temporary_folder() as path:
+            yield path
+        return
+    key = hashlib.sha256()
+    for part in (runtime.fingerprint, repr(runtime.layout)):
+        key.update(part.encode() + b"\0")
+    for content in contents:
+        key.update(hashlib.sha256(content).digest())
+    path = keep / key.hexdigest()[:32]
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)  # it holds texts
+    except OSError as error:
+        raise ConfigError(
+            f"{keep} cannot keep libraries ({error.strerror}); name another folder, or none"
+        ) from error
+    yield path
+
+
+@contextlib.contextmanager
 def library_of(
-    runtime: Runtime, texts: Sequence[str], *, name: str
+    runtime: Runtime, texts: Sequence[str], *, name: str, keep: Path | None = None
 ) -> Iterator[tuple[Store, list[DocumentRow]]]:
     """Read texts into a library that is removed afterwards; yield it and its documents in order.
 
-    ``name`` is what a message calls them. Raises ConfigError for a text that reading would change,
+    ``name`` is what a message calls them. With ``keep``, the library stays in that folder, and what
+    is in it is not read again. Raises ConfigError for a text that reading would change,
     DocumentError for one that cannot be read at all.
     """
-    with temporary_folder() as path, open_library(runtime, path / "library") as store:
+    contents = [text.encode("utf-8") for text in texts]
+    with (
+        kept_folder(keep, runtime, contents) as path,
+        open_library(runtime, path / "library") as store,
+    ):
         rows = []
-        for number, text in enumerate(texts):
+        for number, (text, content) in enumerate(zip(texts, contents, strict=True)):
             file = path / f"{number}.txt"
-            file.write_bytes(text.encode("utf-8"))
+            file.write_bytes(content)
             rows.append(ingest_source(runtime, store, Source.from_path(file))[0])
             _check_text(store, rows[-1], text, name=name)
         yield store, rows

@@ -340,9 +340,9 @@ def test_records_are_kept_as_asked(
     kept: list[str] = []
     make = qa.library_of
 
-    def noted(runtime: Runtime, texts: list[str], *, name: str) -> Any:
+    def noted(runtime: Runtime, texts: list[str], **how: Any) -> Any:
         kept.append(runtime.layout.encoding)
-        return make(runtime, texts, name=name)
+        return make(runtime, texts, **how)
 
     monkeypatch.setattr(qa, "library_of", noted)
     for records in (None, "int8", "bf16"):
