@@ -78,14 +78,20 @@ def sentences_at(
     """
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
     text = store.text(document.id, low, high)
-    spans = (part for a, b in sentence_spans(text) for part in _rows_apart(text, a, b))
-    return [(low + a, low + b) for a, b in spans if low + a < end and start < low + b]
+
+    def touches(span: tuple[int, int]) -> bool:
+        return low + span[0] < end and start < low + span[1]
+
+    sentences = [span for span in sentence_spans(text) if touches(span)]
+    parts = (part for span in sentences for part in _rows_apart(text, *span))
+    return [(low + a, low + b) for a, b in filter(touches, parts)]
 
 
 def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a sentence: each row of a table that is in it, and what is between."""
     last = start
-    for match in _ROW.finditer(text, start, end):
+    rows = _ROW.finditer(text, start, end) if " | " in text[start:end] else ()
+    for match in rows:
         for a, b in ((last, match.start()), match.span()):
             part = text[a:b].strip()
             if part:
