@@ -113,6 +113,13 @@ def test_other_files_than_prose_have_no_headings(tmp_path: Path) -> None:
 
 def test_a_title_in_capitals_or_in_the_middle(tmp_path: Path) -> None:
     assert read(tmp_path / "a.txt", "          A Lease\n\nWords.\n")[0].title == "A Lease"
+    lines = ("A Lease", "Version 2, May 2020", "http://a.b/lease")
+    several = "\n".join(["", *(line.center(60).rstrip() for line in lines), "", "Words.", ""])
+    assert read(tmp_path / "a.txt", several)[0].title == "A Lease Version 2, May 2020"
+    indented = "          A Lease\n          of a house and of all that is in it\n\nWords.\n"
+    assert read(tmp_path / "a.txt", indented)[0].title == "a.txt"  # not in the middle
+    endless = "          A Lease\n" * 5 + "\nWords.\n"
+    assert read(tmp_path / "a.txt", endless)[0].title == "a.txt"
     assert read(tmp_path / "a.txt", "THE LEASE OF IT\n\nWords.\n")[0].title == "THE LEASE OF IT"
     assert read(tmp_path / "a.txt", "The lease\n\nWords.\n")[0].title == "a.txt"
 

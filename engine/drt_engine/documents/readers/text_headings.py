@@ -16,6 +16,8 @@ from drt_engine.documents.structure.contents import CONTENTS_LINE, has_leader
 _LONGEST = 100
 _FEWEST_ENTRIES = 3  # of a table of contents, one below the other
 _FIELD_LINES = 60
+# A title in the middle: most lines; least indent and how far middles may be apart, characters.
+_MOST_CENTRED, _CENTRED, _OFF_CENTRE = 3, 8, 3
 _UNDERLINE = re.compile(r"(=|-|~|\^|\*|#|_)\1{2,}[ \t]*\n?\Z")
 _WORDS = r"one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|first|second|third|last"
 _CHAPTER = re.compile(
@@ -119,7 +121,7 @@ def metadata_of_head(lines: Sequence[str]) -> Metadata:
 
     They are in fields of their own lines, ``Title: ...``; else the first line is the title where it
     is underlined as no later line is, or with an empty line below is in capitals, in the middle, or
-    above a line "by ...".
+    above a line "by ...". A title in the middle goes on in the middle of the next two lines.
     """
     fields: dict[str, str] = {}
     for number, line in enumerate(lines[:_FIELD_LINES]):
@@ -132,13 +134,25 @@ def metadata_of_head(lines: Sequence[str]) -> Metadata:
     first = next((n for n, line in enumerate(lines) if line.strip()), None)
     if first is None or len(lines[first]) > _LONGEST:
         return about
+    count = _count_centred(lines[first : first + _MOST_CENTRED + 1])
+    if count:
+        words = [line for line in lines[first : first + count] if "://" not in line]
+        return Metadata(one_line(" ".join(words)), about.author, about.date)
     line, below = lines[first], lines[first + 1] if first + 1 < len(lines) else "x"
-    centred = len(line) - len(line.lstrip()) >= 8 and line.strip()[0].isupper()
     is_alone = not below.strip() and (
-        centred or _is_capitals(line.strip()) or _is_above_author(lines[first + 1 :])
+        _is_capitals(line.strip()) or _is_above_author(lines[first + 1 :])
     )
     is_title = is_alone or _is_underlined_once(lines[first + 1 :])
     return Metadata(one_line(line) if is_title else "", about.author, about.date)
+
+
+def _count_centred(lines: Sequence[str]) -> int:
+    """Return how many lines, up to an empty one, are in the middle of the page; 0 without one."""
+    count = next((n for n, line in enumerate(lines) if not line.strip()), 0)
+    indents = [len(line) - len(line.lstrip()) for line in lines[:count]]
+    middles = [indent + len(line.strip()) / 2 for indent, line in zip(indents, lines, strict=False)]
+    centred = min(indents, default=0) >= _CENTRED and lines[0].strip()[0].isupper()
+    return count if centred and max(middles) - min(middles) <= _OFF_CENTRE else 0
 
 
 def _is_above_author(lines: Sequence[str]) -> bool:
