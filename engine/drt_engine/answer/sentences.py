@@ -19,7 +19,8 @@ _PASSAGE_MARGIN = 300  # characters on each side that are read at a glance
 # their answer in the first passage with it, 0.777 without; with 300 characters 0.786.
 _SHORT_PASSAGE = 600
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
-_ROW = re.compile(r"[^\n]*\S \| \S[^\n]*")  # a table's, which no sentence goes beyond
+_LINE = re.compile(r"[^\n]+")
+_BETWEEN_CELLS = re.compile(r"\S \| \S")  # a line with one is a table's; no sentence goes beyond it
 
 
 def sentence_around(store: Store | LibraryView, document: DocumentRow, start: int, end: int) -> str:
@@ -90,8 +91,9 @@ def sentences_at(
 def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of a sentence: each row of a table that is in it, and what is between."""
     last = start
-    rows = _ROW.finditer(text, start, end) if " | " in text[start:end] else ()
-    for match in rows:
+    for match in _LINE.finditer(text, start, end):
+        if not _BETWEEN_CELLS.search(text, *match.span()):
+            continue
         for a, b in ((last, match.start()), match.span()):
             part = text[a:b].strip()
             if part:

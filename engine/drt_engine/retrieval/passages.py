@@ -98,14 +98,16 @@ def _window(
         if part is None:
             continue
         at, row = part
-        slot = torch.arange(int(tokens.lengths[at]))  # of the chunk
-        place = slot + shift + margin  # in the window
-        inside = (place >= 0) & (place < length)
-        slot, place = slot[inside], place[inside]
-        token_ids[place] = tokens.ids[at, slot].long()
-        numbers[place] = own.ordinal * size + slot + shift
-        starts[place] = row.start + tokens.starts[at, slot].long()
-        ends[place] = row.start + tokens.ends[at, slot].long()
+        first = max(0, -shift - margin)  # of the chunk's tokens, that in the window
+        last = min(int(tokens.lengths[at]), length - shift - margin)
+        if first >= last:
+            continue
+        slots = slice(first, last)
+        places = slice(first + shift + margin, last + shift + margin)
+        token_ids[places] = tokens.ids[at, slots]
+        numbers[places] = torch.arange(first, last) + (own.ordinal * size + shift)
+        starts[places] = tokens.starts[at, slots].long() + row.start
+        ends[places] = tokens.ends[at, slots].long() + row.start
     chunk_rows = [part[1] for part in parts if part is not None]
     text = "".join(row.text for row in chunk_rows)
     return TokenWindow(own, token_ids, numbers, starts, ends, text, chunk_rows[0].start)
