@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import logging
 import os
 import random
 import re
@@ -21,6 +22,7 @@ import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 
 from tests.forks import Forks  # noqa: E402
+from tests.log_records import Records  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
 
 try:
@@ -88,6 +90,15 @@ def seeds() -> None:
         torch.default_generator.manual_seed(0)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(0)
+
+
+@pytest.fixture
+def records() -> Iterator[Records]:
+    """Log records that reach the root."""
+    handler = Records()
+    logging.getLogger().addHandler(handler)
+    yield handler
+    logging.getLogger().removeHandler(handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -73,13 +73,13 @@ class Fork:
 
 
 class Forks:
-    """The process that forks, begun with ``prefix`` before its command."""
+    """The process that forks."""
 
-    def __init__(self, prefix: Sequence[str] = ()) -> None:
+    def __init__(self) -> None:
         self._socket, other = socket.socketpair()
         number = other.fileno()
         self._process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "tests.forks", str(number)],
+            [sys.executable, "-m", "tests.forks", str(number)],
             pass_fds=[number],
             cwd=ROOT,
         )

@@ -62,6 +62,7 @@ with drt.Assistant(folder / "b.library", model=model, threads=1) as other:
 """
 
 
+@pytest.mark.slow  # imports all of drt anew; run by .ci/run, too
 def test_documents_are_read_asked_checked_exported_and_removed(
     tmp_path: Path, forks: Forks
 ) -> None:

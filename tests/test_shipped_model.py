@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drt import Answer, Assistant
+from tests.sampling import sampled
 
 WEIGHTS = Path(__file__).parents[1] / "engine/drt_engine/weights/drt-small-en"
 
@@ -36,11 +37,15 @@ def test_the_folder_is_whole_and_small() -> None:
 
 @pytest.mark.parametrize(
     ("question", "wanted"),
-    [
-        ("How much notice must a member give after the ship has sailed?", "sixty days"),
-        ("How many occupied burrows of the ash petrel were there?", "4,316"),
-        ("How much is the wintering allowance?", "2,800 crowns"),
-    ],
+    sampled(
+        [
+            ("How much notice must a member give after the ship has sailed?", "sixty days"),
+            ("How many occupied burrows of the ash petrel were there?", "4,316"),
+            ("How much is the wintering allowance?", "2,800 crowns"),
+        ],
+        {1},
+        unpack=True,
+    ),
 )
 def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wanted: str) -> None:
     (document,) = assistant.library.documents()
@@ -51,6 +56,7 @@ def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wan
         assert text[citation.start : citation.end] == citation.quote
 
 
+@pytest.mark.slow
 def test_words_of_a_heading_are_a_likely_passage(assistant: Assistant) -> None:
     answer = assistant.ask("Who wrote to the manager of the Lissom Biscuit Works?")
     assert (answer.state, answer.found) == ("likely", False)

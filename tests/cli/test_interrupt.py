@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,16 +29,6 @@ from drt_cli.main import main
 sys.argv[0] = "drt"
 main()
 """
-
-
-def start(code: str, *words: object, library: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        env={**os.environ, "DRT_LIBRARY": str(library)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 # Some libraries swallow what a signal handler raises. It says that it works where it would catch.
@@ -77,14 +65,17 @@ main()
 @pytest.mark.parametrize(
     "words", [("ingest", "FILE"), ("ingest", "--watch", "FOLDER"), ("ask", "Q", "FILE")]
 )
-def test_an_interruption_is_quiet_and_quick(tmp_path: Path, words: tuple[str, ...]) -> None:
+def test_an_interruption_is_quiet_and_quick(
+    tmp_path: Path, words: tuple[str, ...], forks: Forks
+) -> None:
     file = tmp_path / "folder" / "a.txt"
     file.parent.mkdir()
     file.write_text("The keeper signs the log.")
     os.utime(file, (1e9, 1e9))
     named = {"FILE": file, "FOLDER": file.parent}
-    process = start(SLOW, *(named.get(word, word) for word in words), library=tmp_path / "library")
-    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    variables = {"DRT_LIBRARY": str(tmp_path / "library")}
+    process = forks.start(SLOW, *(named.get(word, word) for word in words), variables=variables)
+    assert process.stdout.readline() == "working\n"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
@@ -92,11 +83,14 @@ def test_an_interruption_is_quiet_and_quick(tmp_path: Path, words: tuple[str, ..
     assert "Traceback" not in err and "KeyboardInterrupt" not in err
 
 
-def test_an_interruption_that_is_swallowed_ends_the_process_too(tmp_path: Path) -> None:
+def test_an_interruption_that_is_swallowed_ends_the_process_too(
+    tmp_path: Path, forks: Forks
+) -> None:
     file = tmp_path / "a.txt"
     file.write_text("The keeper signs the log.")
-    process = start(SWALLOWING, "ingest", file, library=tmp_path / "library")
-    assert process.stdout is not None and process.stdout.readline() == "working\n"
+    variables = {"DRT_LIBRARY": str(tmp_path / "library")}
+    process = forks.start(SWALLOWING, "ingest", file, variables=variables)
+    assert process.stdout.readline() == "working\n"
     began = time.monotonic()
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=10)
@@ -133,15 +127,15 @@ def _until(lines: Iterator[str], beginning: str) -> Iterator[str]:
             return
 
 
-def test_a_reader_that_leaves_ends_a_stream_of_lines(tmp_path: Path) -> None:
-    process = start(
+def test_a_reader_that_leaves_ends_a_stream_of_lines(tmp_path: Path, forks: Forks) -> None:
+    process = forks.start(
         "import sys; from drt_cli.main import main; sys.argv[0] = 'drt'; main()",
         *("ingest", "--jsonl", *(f"missing-{number}.txt" for number in range(5000))),
-        library=tmp_path / "library",
+        variables={"DRT_LIBRARY": str(tmp_path / "library")},
     )
-    assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline().startswith("{")
     process.stdout.close()
     assert process.wait(timeout=10) == -signal.SIGPIPE
     assert process.stderr.read() == ""
+    process.stdin.close()
     process.stderr.close()

@@ -328,7 +328,7 @@ def write_long(file: Path, megabytes: float) -> None:
 def test_a_long_file_is_read_whole(drt: Drt, tmp_path: Path) -> None:
     """Its memory is measured in tests/engine/ingest."""
     file = tmp_path / "long.txt"
-    write_long(file, 0.4)
+    write_long(file, 0.2)
     small = model_folder(chunk=64, lower_layers=0, width=16, heads=2, kv_heads=1, mlp=16)
     assert drt("ingest", file, model=small).code == 0
     shown = drt("library", "show", "long.txt", "--json").json

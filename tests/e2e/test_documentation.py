@@ -1,8 +1,8 @@
 """The documentation holds true: its commands and its Python run, its reference is up to date.
 
-All of a page runs in order in one folder. The tutorial's answers are those of the model in the
-package; what prints no answer here runs with a tiny one as well, and with that of the package among
-the slow tests.
+All of a page runs in order in one folder, among the slow tests: with the model in the package,
+which the tutorial's answers are of, and with a tiny one what prints no answer. ``.ci/run`` runs
+these, too. By default the commands and options of the pages are looked up.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from drt import _engine
-from drt_cli.main import run
+from drt_cli.main import cli, run
 from drt_engine.runtime import Runtime
 from tests import model_folder
 
@@ -129,14 +130,38 @@ def run_page(page: str, capsys: pytest.CaptureFixture[str]) -> None:
             perform(call, capsys)
 
 
+@pytest.mark.slow  # run by .ci/run, too
 @pytest.mark.parametrize("load", [pytest.param(shipped_runtime, id="shipped")], indirect=True)
 def test_the_tutorial_runs(workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_page("tutorial.md", capsys)
 
 
+@pytest.mark.slow  # run by .ci/run, too
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_runs(page: str, workplace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_page(page, capsys)
+
+
+@pytest.mark.parametrize("page", ("tutorial.md", *PAGES))
+def test_commands_and_options_of_a_page_exist(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    count = 0
+    for kind, block in BLOCK.findall((DOCS / page).read_text(encoding="utf-8")):
+        if kind == "python":
+            compile(block, page, "exec")
+            continue
+        for call in calls(kind, block):
+            words, _ = arguments(call.line, monkeypatch)
+            names, command = set[str](), cli
+            for word in ["", *words]:
+                if word:
+                    if not isinstance(command, click.Group):
+                        break
+                    command = command.get_command(click.Context(command), word) or command
+                names |= {name for one in command.params for name in one.opts + one.secondary_opts}
+            given = {word.split("=")[0] for word in words if word.startswith("--")}
+            assert command is not cli and given <= names, call.line
+            count += 1
+    assert count > 5
 
 
 def test_the_pages_name_files_that_exist() -> None:

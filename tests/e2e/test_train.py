@@ -6,6 +6,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.conftest import Drt
 from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
@@ -29,6 +31,7 @@ log_every = 1
 """
 
 
+@pytest.mark.slow  # .ci/run trains by commands, too
 def test_training_reports_on_stderr_and_refuses_another_run(
     tmp_path: Path, drt: Drt, forks: Forks
 ) -> None:

@@ -11,6 +11,7 @@ import torch
 
 from drt_engine import threads
 from drt_engine.threads import choose_threads, physical_cores, quota, set_threads, worker
+from tests.log_records import Records
 
 
 @pytest.fixture
@@ -89,13 +90,13 @@ def test_never_more_than_the_affinity_allows() -> None:
 
 
 def test_the_choice_is_made_known(
-    eight: None, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    eight: None, monkeypatch: pytest.MonkeyPatch, records: Records
 ) -> None:
     told: list[int] = []
     monkeypatch.setattr(torch, "set_num_threads", told.append)
-    with caplog.at_level(logging.DEBUG, "drt"):
+    with records.at_level(logging.DEBUG, "drt"):
         set_threads(3)
-    assert told == [3] and caplog.messages == ["computing on 3 threads (asked for)"]
+    assert told == [3] and records.messages == ["computing on 3 threads (asked for)"]
 
 
 def test_a_worker_leaves_the_others_their_threads() -> None:

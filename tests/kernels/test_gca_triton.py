@@ -53,7 +53,7 @@ def test_lengths(t: int, s: int, dtype: torch.dtype, off_by_one: bool) -> None:
     ("t", "s", "r", "h", "hk"),
     [
         pytest.param(63, 65, 1, 2, 2, id="rows-63-keys-65", marks=pytest.mark.slow),
-        pytest.param(65, 9, 3, 2, 1, id="rows-130-in-two-tiles"),
+        pytest.param(65, 9, 3, 2, 1, id="rows-130-in-two-tiles", marks=pytest.mark.slow),
         pytest.param(11, 17, 8, 6, 2, id="three-heads-share"),
         pytest.param(3, 150, 2, 1, 1, id="chunk-longer-than-a-tile"),
     ],
@@ -308,7 +308,12 @@ def test_inverse_index_names_every_pair_once() -> None:
         assert sorted(pairs) == probabilities.flatten().nonzero().flatten().tolist()
 
 
-def test_operators_pass_the_checks_of_torch() -> None:
+QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
+
+
+# The other check compiles it, as the test below does.
+@pytest.mark.parametrize("checks", sampled([None, QUICK], {1}), ids=["all", "quick"])
+def test_operators_pass_the_checks_of_torch(checks: tuple[str, ...] | None) -> None:
     arguments = [t.detach() for t in flat_arguments(small_case(t=1, s=4, r=1, chunks=1))]
     for i in (0, 1, 2, 5):
         arguments[i].requires_grad_()
@@ -316,10 +321,9 @@ def test_operators_pass_the_checks_of_torch() -> None:
     from drt_kernels.gca.attention import BACKENDS
 
     assert import_problem(BACKENDS) is None
-    torch.library.opcheck(torch.ops.drt.gca_forward.default, (*arguments, True, True))
-    quick = ("test_schema", "test_autograd_registration", "test_faketensor")
-    operator = torch.ops.drt.gca_forward.default
-    torch.library.opcheck(operator, (*arguments, False, False), test_utils=quick)
+    operator, chosen = torch.ops.drt.gca_forward.default, {"test_utils": checks} if checks else {}
+    torch.library.opcheck(operator, (*arguments, True, True), **chosen)
+    torch.library.opcheck(operator, (*arguments, False, False), test_utils=QUICK)
 
 
 def test_compiled_whole() -> None:

@@ -178,9 +178,13 @@ def uncompiled() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("length", "window"), sampled([(1, 5), (130, 70), (300, 300)], {0, 1}, unpack=True)
+    ("length", "window", "padded"),
+    sampled(
+        [(*size, padded) for size in ((1, 5), (130, 70), (300, 300)) for padded in (False, True)],
+        {0, 3},
+        unpack=True,
+    ),
 )
-@pytest.mark.parametrize("padded", [False, True])
 def test_flex_attention_is_given_the_same_problem(length: int, window: int, padded: bool) -> None:
     pieces = operands(2, length, dtype=torch.float32)
     valid = torch.rand(2, length) < 0.7 if padded else None

@@ -39,6 +39,7 @@ QUESTIONS = [
     "What is the notice period for a keeper?",
     "zebra",
 ]
+FEW = [QUESTIONS[number] for number in (0, 2, 3, 5)]  # of each kind one
 
 
 @pytest.fixture(scope="module")
@@ -74,8 +75,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     params=[
         pytest.param((dtype, parts), marks=[] if fast else pytest.mark.slow, id=f"{dtype}-{parts}")
         for dtype, parts, fast in (
-            ("fp32", ("whole", "a", "b", "c"), True),
-            ("bf16", ("whole", "a", "b", "overlap"), True),
+            ("fp32", ("whole", "a", "b", "overlap"), True),  # with parts of b in it, too
+            ("fp32", ("whole", "a", "b", "c"), False),
+            ("bf16", ("whole", "a", "b", "overlap"), False),
             ("fp32", ("whole", "a", "bc"), False),
             ("bf16", ("turned", "bc", "a"), False),
         )
@@ -130,7 +132,7 @@ def test_answers_are_those_of_one_library(
     pair: tuple[Assistant, Assistant], options: dict[str, Any]
 ) -> None:
     one, many = pair
-    for question in QUESTIONS if not options else QUESTIONS[::3]:
+    for question in FEW if not options else QUESTIONS[::3]:
         assert plain(many.ask(question, **options)) == plain(one.ask(question, **options))
     if options.get("mode") != "free":
         every = many.ask_all(QUESTIONS[0], threshold=0.0, **options)

@@ -23,6 +23,7 @@ from drt import (
     train_tokenizer,
     verify_model,
 )
+from tests.sampling import sampled
 
 WORDS = "The keeper of the lamp signs the log at dusk and at dawn, in ink, on page {n}. "
 
@@ -102,7 +103,7 @@ def test_a_session_goes_on_after_a_restart(model: Path, text: Path, tmp_path: Pa
         assert [turn.question for turn in assistant.session("kept").turns] == questions
 
 
-@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+@pytest.mark.parametrize("dtype", sampled(["fp32", "bf16"], {1}))
 def test_the_compute_type_is_the_one_asked_for(
     model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
 ) -> None:

@@ -19,6 +19,7 @@ from drt_engine.store import Store
 from tests.engine.store.test_index import plan
 
 
+@pytest.mark.slow  # .ci/run measures a library, too
 def test_every_number_stands_beside_another(
     model_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -25,6 +25,7 @@ from drt_engine.config.model import preset
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_kernels.testing import assert_close
+from tests.log_records import Records
 
 CPU = torch.device("cpu")
 SHAPE = GcaShape(batch=2, chunks=3, tokens=9, memory=16, retrieved=2, heads=4, kv_heads=2, size=16)
@@ -49,6 +50,7 @@ def rows_of(name: str, **options: object) -> dict[str, dict[str, object]]:
     return rows
 
 
+@pytest.mark.slow  # .ci/run measures kernels, too
 def test_kernels() -> None:
     rows = rows_of("kernels", tokens=64)
     for kind in ("forward", "backward", "forward and backward"):
@@ -230,14 +232,14 @@ def test_work_is_timed_in_turns() -> None:
     assert rounds.startswith("abcd") and len({rounds[i : i + 4] for i in range(4, 24, 4)}) > 2
 
 
-def test_work_that_cannot_run_is_left_out_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_work_that_cannot_run_is_left_out_and_said(records: Records) -> None:
     def fail() -> None:
         raise RuntimeError("out of memory\nand more")
 
     works = {"good": lambda: None, "bad": fail}
-    with caplog.at_level(logging.WARNING, "drt"):
+    with records.at_level(logging.WARNING, "drt"):
         assert list(in_turns(works, Clock(CPU), repetitions=1)) == ["good"]
-    assert caplog.messages == ["left out: bad (RuntimeError: out of memory)"]
+    assert records.messages == ["left out: bad (RuntimeError: out of memory)"]
     with pytest.raises(RuntimeError, match="out of memory"):
         in_turns(works, Clock(CPU), repetitions=1, needed=["bad"])
 

@@ -13,6 +13,7 @@ from drt_engine.bench import models
 from drt_engine.bench.parts import BenchOptions, Machine
 from drt_engine.bench.run import bench
 from drt_engine.config.model import EncoderConfig, preset
+from tests.log_records import Records
 
 TINY = {
     "width": 16,
@@ -85,9 +86,9 @@ def test_a_time_is_a_ratio_to_the_base_lm_in_the_same_turns_and_is_kept(tmp_path
         assert measure(results=results) == rows
 
 
-def test_what_the_minutes_do_not_allow_is_left_out(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_the_minutes_do_not_allow_is_left_out(records: Records) -> None:
     assert measure(minutes=1e-9) == []
-    assert "left out: base LM at 64" in caplog.text
+    assert "left out: base LM at 64" in records.text
 
 
 def test_what_is_kept_grows_with_the_prompt_where_nothing_is_offloaded(

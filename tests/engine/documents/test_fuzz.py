@@ -37,7 +37,7 @@ def run(count: int, seed: int, *names: str) -> None:
 
 
 def test_no_reader_breaks() -> None:
-    run(30, 1, *NAMES)
+    run(15, 1, *NAMES)
 
 
 @pytest.mark.stress

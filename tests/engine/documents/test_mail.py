@@ -50,13 +50,13 @@ def test_what_the_standard_library_encodes_is_decoded(texts: list[str]) -> None:
 
 
 def test_a_header_of_words_without_number_takes_no_time_to_speak_of(tmp_path: Path) -> None:
-    # The standard library's decoder took more than a minute for it.
-    words = "=?utf-8?Q?ab?= " * 200_000
+    # The standard library's decoder took more than a minute for 200,000 of them.
+    words = "=?utf-8?Q?ab?= " * 60_000
     (tmp_path / "a.eml").write_text(f"From: a@b\nSubject: {words}{BODY}")
     source = Source.from_path(tmp_path / "a.eml")
     document = read_isolated(format_named("email"), source, Limits(cpu_seconds=15))
     text = joined(list(document.blocks))
-    assert "Subject: " + "ab" * 200_000 + "\n" in text and text.endswith(BODY + "\n")
+    assert "Subject: " + "ab" * 60_000 + "\n" in text and text.endswith(BODY + "\n")
 
 
 def test_every_encoded_word_is_decoded_once(

@@ -74,8 +74,8 @@ def test_calls_may_fail_once(
     for module in (document_rows, sessions):
         monkeypatch.setattr(module, "now", lambda: "2000-01-01T00:00:00+00:00")
     monkeypatch.setattr(landmark_files, "MIN_LOOSE_SEGMENTS", 2)
-    # every eleventh call, with another error each time; the test below fails each one in every way
-    assert fail_everywhere(base, tmp_path / "faults", operation, list(ERRORS), step=11) > 1
+    # every seventeenth call, with another error each time; the test below fails each in every way
+    assert fail_everywhere(base, tmp_path / "faults", operation, list(ERRORS), step=17) > 1
 
 
 @pytest.mark.slow
@@ -143,7 +143,7 @@ SAMPLE = [one for one in OPERATIONS if one.__name__ in ("remove", "save")]
 def test_any_call_to_the_system_may_fail(
     base: Path, tmp_path: Path, operation: Operation, steady: None
 ) -> None:
-    assert fail_every_call(base, tmp_path / "faults", operation, list(ERRORS), step=3) > 5
+    assert fail_every_call(base, tmp_path / "faults", operation, list(ERRORS), step=7) > 5
 
 
 @pytest.mark.slow

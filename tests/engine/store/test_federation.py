@@ -103,16 +103,18 @@ QUERIES = [
 ]
 
 
-@pytest.mark.parametrize("few", sampled([4096, 20], {1}))
+@pytest.mark.parametrize(
+    ("few", "drawn"), sampled([(4096, 30), (20, 30), (20, 8)], {2}, unpack=True)
+)
 def test_the_same_words_have_the_same_scores(
-    pair: tuple[LibraryView, LibraryView], monkeypatch: pytest.MonkeyPatch, few: int
+    pair: tuple[LibraryView, LibraryView], monkeypatch: pytest.MonkeyPatch, few: int, drawn: int
 ) -> None:
     monkeypatch.setattr(search, "_FEW", few)  # below it all words are ranked, else the rarer
     one, many = pair
     chance = random.Random(3)
     queries = [
         *QUERIES,
-        *(" ".join(f"w{int(300 ** chance.random())}" for _ in range(4)) for _ in range(30)),
+        *(" ".join(f"w{int(300 ** chance.random())}" for _ in range(4)) for _ in range(drawn)),
     ]
     for query in queries:
         for limit in (1, 8, 64):

@@ -213,7 +213,7 @@ def test_no_landmark_file_stays_open_that_another_has_replaced(
         add_document(store, number, pieces(number))
         store.compact()  # makes one landmark file of all
         assert landmarks(store.index.probe(QUERY, LISTS)).keys() == set(store.chunk_ids())
-        gc.collect()
+    gc.collect()
     assert len(opened) > 2 and len([file for file in opened if file() is not None]) == 1
 
 

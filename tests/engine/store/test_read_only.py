@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,23 +30,36 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
-def namespace() -> Iterator[Forks]:
-    """What forks processes with file systems of their own; skips where there are none."""
+def namespace(forks: Forks) -> Forks:
+    """What forks processes that may have file systems of their own; skips where none may."""
     unshare = shutil.which("unshare")
     if unshare is None or sys.platform != "linux":
         pytest.skip("mounting needs Linux and unshare")
     prefix = [unshare, "-m"] if os.getuid() == 0 else [unshare, "-rm"]
     if subprocess.run([*prefix, "mount", "-t", "tmpfs", "tmpfs", "/mnt"], check=False).returncode:
         pytest.skip("this system does not let tests mount file systems")
-    made = Forks(prefix)
-    yield made
-    made.close()
+    return forks
+
+
+# As `unshare -m`, or `unshare -rm` where this is not root.
+UNSHARE = """
+import ctypes, os, subprocess, sys
+from pathlib import Path
+user, group = os.getuid(), os.getgid()
+libc = ctypes.CDLL(None, use_errno=True)
+assert libc.unshare(0x20000 | (0x10000000 if user else 0)) == 0, os.strerror(ctypes.get_errno())
+if user:
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+"""
 
 
 def in_namespace(namespace: Forks, mount: str, code: str, *arguments: object) -> str:
     """What a script prints after a mount."""
     words = ["sh", "-c", mount, "sh"]
-    mounting = f"import subprocess, sys; subprocess.run([*{words}, *sys.argv[1:]], check=True)"
+    mounting = f"{UNSHARE}subprocess.run([*{words}, *sys.argv[1:]], check=True)"
     done = namespace.run(f"{mounting}\n{code}", *arguments, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -93,11 +93,11 @@ def test_text_without_stops_is_cut_between_words() -> None:
     "unit", ["A short sentence of words. ", ".", '."', "\n", "U. ", ".[1]", " "]
 )
 def test_speed_is_linear_on_prose_and_on_hostile_text(unit: str) -> None:
-    text = unit * (500_000 // len(unit))
+    text = unit * (200_000 // len(unit))
     started = time.process_time()
     sentence_spans(text)
     # Ten to thirty times what it takes; something quadratic would take minutes.
-    assert time.process_time() - started < 5
+    assert time.process_time() - started < 2
 
 
 def test_headings() -> None:

@@ -117,6 +117,7 @@ def test_two_ranks_with_one_batch_each_are_one_rank_with_two(tmp_path: Path) -> 
     assert rows[0] == rows[1]  # means over both ranks' batches
 
 
+@pytest.mark.slow  # test_sharding.py resumes on another kind of ranks
 def test_a_run_goes_on_with_another_number_of_ranks(tmp_path: Path) -> None:
     alone, shared = (config(tmp_path / name, 3, stream_config) for name in ("alone", "shared"))
     expected = run(alone, 1)

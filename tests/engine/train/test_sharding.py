@@ -134,6 +134,7 @@ def test_either_kind_of_checkpoint_is_resumed_by_both(tmp_path: Path, first: str
         expect_equal(sharded, whole)
 
 
+@pytest.mark.slow  # whole models have it in test_loop.py
 def test_the_mean_with_other_models_is_of_whole_ones(tmp_path: Path) -> None:
     other = fresh_model(MODEL, seed=1)
     save_model(other, TOKENIZER, tmp_path / "other", dtype=torch.float32)
@@ -190,6 +191,7 @@ def test_a_damaged_checkpoint_of_shards_is_a_sentence(tmp_path: Path) -> None:
             make(config)
 
 
+@pytest.mark.slow  # the same sentence as of a whole model, in test_loop.py
 def test_a_checkpoint_of_another_model_is_a_sentence(tmp_path: Path) -> None:
     config = saved(tmp_path)
     counters = config.run.out / "state" / "state.json"
@@ -217,6 +219,7 @@ def test_an_interrupted_save_leaves_the_last_checkpoint(
     assert not (config.run.out / "state.part").exists()
 
 
+@pytest.mark.slow  # the save that is interrupted above leaves the same files
 def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = saved(tmp_path)
 

@@ -11,6 +11,7 @@ import pytest
 
 from drt import Assistant, schema
 from drt_engine import errors
+from tests.log_records import Records
 from tests.schemas import validate
 from tests.sdk.fakes import FakeEngine
 from tests.sdk.server.conftest import Client, Serve
@@ -154,7 +155,7 @@ def test_no_file_of_the_server_can_be_named(client: Client) -> None:
 
 
 def test_what_a_client_does_wrong_is_no_traceback_in_the_log(
-    client: Client, caplog: pytest.LogCaptureFixture
+    client: Client, records: Records
 ) -> None:
     """The application raises nothing of it to its server, which would log it as its own."""
     from starlette.testclient import TestClient
@@ -163,7 +164,7 @@ def test_what_a_client_does_wrong_is_no_traceback_in_the_log(
     assert strict.get("/v1/documents/nothing").status_code == 404
     assert strict.post("/v1/ask", json={"question": "?", "top_k": 0}).status_code == 400
     assert strict.delete("/v1/sessions/nothing").status_code == 404
-    assert caplog.records == []
+    assert records.records == []
 
 
 def test_mistakes_of_the_program_are_not_shown(client: Client, engine: FakeEngine) -> None:
