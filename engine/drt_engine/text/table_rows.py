@@ -155,16 +155,41 @@ def _split(line: str, start: int, separator: str) -> _Fields | None:
     return _Fields(separator, tuple(values)) if len(values) >= 2 and any(values[0]) else None
 
 
+def _merged_names(block: Sequence[_Fields]) -> list[str]:
+    """Return the names that two rows give together, "Summer Gold"; none where one row has all.
+
+    The first row then has the same name for several columns, the second is without numbers where
+    the rows below have some.
+    """
+    upper, lower, below = ([value for value, _ in line.values] for line in block[:3])
+    if len(set(upper)) == len(upper) or not all(lower) or any(map(_holds_digit, lower)):
+        return []
+    if not any(map(_holds_digit, below)):
+        return []
+    names = [
+        low if low == high or not high else f"{high} {low}"
+        for high, low in zip(upper, lower, strict=True)
+    ]
+    return names if len(set(names)) == len(names) else []
+
+
+def _holds_digit(text: str) -> bool:
+    return any(character.isdigit() for character in text)
+
+
 def _with_header(block: Sequence[_Fields]) -> list[TableRow]:
     """Return the rows below the first of a block, which names their columns."""
     drawn = bool(block) and block[0].separator in ("|", _ALIGNED)
     if len(block) <= (_LEAST_ROWS if drawn else _LEAST_LINES):
         return []
     names = [name for name, _ in block[0].values]
+    first = 1
+    if drawn and (merged := _merged_names(block)):
+        names, first = merged, 2
     if not drawn and any(not name or name.isdigit() for name in names):
         return []  # no header
     rows = []
-    for line in block[1:]:
+    for line in block[first:]:
         # A row whose first cell is empty goes on with the one above it.
         if drawn and not line.values[0][0]:
             continue

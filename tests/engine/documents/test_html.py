@@ -118,6 +118,24 @@ def test_main_text_title_and_sections(tmp_path: Path) -> None:
             "<table><tr><td><h2>H</h2>text<table><tr><td>1<td>2</table></table>",
             "H\n\ntext\n\n1 | 2\n",
         ),
+        (
+            "<table><tr><th rowspan=2>N<th colspan=2>Summer<tr><th>Gold<th>Silver"
+            "<tr><td rowspan=3>R<td>1<td>2<tr><td>3<td>4<tr><td colspan=2>none</table>",
+            "N | Summer | Summer\nN | Gold | Silver\nR | 1 | 2\nR | 3 | 4\nR | none |\n",
+        ),
+        (
+            "<table><tr><td colspan=3>A line across<tr><td>1<td>2<td>3</table>",
+            "A line across\n1 | 2 | 3\n",
+        ),
+        ("<table><tr><td colspan=x rowspan=-1>1<td colspan=0>2<tr><td>3</table>", "1 | 2\n3\n"),
+        (
+            "<table><tr><td rowspan=9>a<td>b</table><table><tr><td>c<td>d</table>",
+            "a | b\nc | d\n",
+        ),
+        (
+            f"<table><tr><td rowspan=2>{'long ' * 20}<td>b<tr><td>c</table>",
+            f"{'long ' * 20}| b\nc\n",
+        ),
         ("<ul><li></li></ul>no item", "no item\n"),
         ("a<br><br><br>b<br/>c", "a\n\nb\nc\n"),
         ("<p>x<wbr>y<img src=a alt=b>z", "xyz\n"),
@@ -193,6 +211,12 @@ def test_markup_takes_time_by_its_length_alone(tmp_path: Path, unit: str) -> Non
 def test_lists_in_lists_grow_by_what_they_say(tmp_path: Path) -> None:
     text = html(tmp_path, "<ul><li>x" * 500)
     assert text.count("x") == 500 and len(text) < 500 * 40
+
+
+def test_cells_over_many_rows_and_columns_repeat_little(tmp_path: Path) -> None:
+    cell = f"<th colspan=9999 rowspan=9999>{'a' * 50}"
+    text = html(tmp_path, f"<table><tr>{cell}<th>b" + "<tr><td>c" * 100 + "</table>")
+    assert len(text) < 101 * 60 * 41
 
 
 def test_entities_across_read_borders(tmp_path: Path) -> None:

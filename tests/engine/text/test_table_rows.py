@@ -130,3 +130,15 @@ def test_columns_that_spaces_align() -> None:
 )
 def test_aligned_lines_that_are_no_table(text: str) -> None:
     assert table_rows(text) == []
+
+
+def test_names_in_two_rows() -> None:
+    text = "N | Summer | Summer\nN | Gold | Silver\nRuritania | 1 | 2\nBorduria | 3 | 4\n"
+    rows = [[(cell.column, cell.text) for cell in row.cells] for row in table_rows(text)]
+    assert rows == [
+        [("N", "Ruritania"), ("Summer Gold", "1"), ("Summer Silver", "2")],
+        [("N", "Borduria"), ("Summer Gold", "3"), ("Summer Silver", "4")],
+    ]
+    # Rows of words below a header with a name twice are rows.
+    text = "Name | Phone | Phone\nAnn | home | work\nBo | home | none\nCy | none | work\n"
+    assert [row.cells[0].text for row in table_rows(text)] == ["Ann", "Bo", "Cy"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
-from drt_engine.answer.tables.values import Table, comparable, truth_of
+from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of
 from drt_engine.answer.tables.wording import (
     Similarity,
     best_column_name,
@@ -24,14 +24,16 @@ from drt_engine.text.words import STOP_WORDS, word_set
 
 _LEAST = 0.7  # similarity of a word to the name of the column that it means
 _LONGEST_VALUE = 8  # words; longer cells are prose
+_LEAST_DATE = 10_000_000  # the number that the digits of a date are
 _SHORT = 2  # letters; such a value has to be written as in the cell
-_WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W_]+")
-_NUMBER = re.compile(r"\d[\d.,:]*")
+_WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,:]\d+)*|[^\W_]+")
+_NUMBER = re.compile(r"\d[\d.,:]*|\d{4}-\d\d-\d\d")
+_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
 _ABOVE = word_set("over above exceeding after since")
 _BELOW = word_set("under below before until")
 _DATED = word_set("before after since until")
 _NEGATIONS = word_set("not no never without except excluding neither nor none cannot lack lacks")
-_DATES = Degree(True, False, degrees_of(["later"])[0][0].columns | word_set("age"))
+DATES = Degree(True, False, degrees_of(["later"])[0][0].columns | word_set("age"))
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Scope:
     """
 
     values: dict[str, set[str]] = field(default_factory=dict)
-    tests: dict[str, Callable[[float], bool]] = field(default_factory=dict)
+    tests: dict[str, Callable[[Cell], bool]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     is_clear: bool = True
 
@@ -60,10 +62,11 @@ class Scope:
 
     def has(self, row: TableRow) -> bool:
         """Return whether a row is one of them."""
-        cells = {cell.column: cell.text for cell in row.cells}
-        return all(cells.get(name, "") in texts for name, texts in self.values.items()) and all(
-            name in cells and test(comparable(cells[name])) for name, test in self.tests.items()
-        )
+        cells = {cell.column: cell for cell in row.cells}
+        return all(
+            (cells[name].text if name in cells else "") in texts
+            for name, texts in self.values.items()
+        ) and all(name in cells and test(cells[name]) for name, test in self.tests.items())
 
 
 def tokens_of(question: str) -> list[Token]:
@@ -101,7 +104,9 @@ def negations(tokens: Sequence[Token]) -> set[int]:
         if word == "no" and following and following[0][0].isdigit():
             continue  # "invoice no. 12"
         is_contraction = word == "t" and at > 0 and words[at - 1].endswith("n")
-        is_exclusion = word in ("other", "rather") and following == ["than"]
+        is_exclusion = (word in ("other", "rather") and following == ["than"]) or (
+            word == "out" and following == ["of"]
+        )
         if word in _NEGATIONS or is_contraction or is_exclusion:
             places.add(at)
     return places
@@ -164,6 +169,8 @@ def _may_mean(
     """Return whether words are a value: a number has to be a row's name or beside its column's."""
     if not _NUMBER.fullmatch(value.strip()) or name == next(iter(table.columns)):
         return True
+    if _YEAR.fullmatch(value.strip()) and "year" in table_words(name):
+        return True
     return _is_named(tokens, name, set(range(*span)))
 
 
@@ -200,7 +207,7 @@ def _match_truths(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
     for name in table.boolean:
         places = [
             next((n for n, token in enumerate(tokens) if same_word(token.word, word)), None)
-            for word in table_words(name)
+            for word in _truth_words(name)
         ]
         if not places or None in places:
             continue
@@ -210,6 +217,12 @@ def _match_truths(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
         cells = table.columns[name]
         scope.values[name] = {cell.text for cell, _ in cells if truth_of(cell.text) is is_true}
         scope.taken |= numbers | negating
+
+
+def _truth_words(name: str) -> list[str]:
+    """Return the words of a column's name that a question has to have: "In service" needs one."""
+    words = table_words(name)
+    return [word for word in words if word not in STOP_WORDS] or words
 
 
 @dataclass(frozen=True)
@@ -225,7 +238,7 @@ class _Limit:
 
 def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Similarity) -> None:
     limit = _limit(tokens)
-    if limit is None:
+    if limit is None or _is_of_name(limit, tokens, table):
         return
     words = [
         token.word
@@ -237,16 +250,34 @@ def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Si
         scope.is_clear = False
         return
     number, is_above, is_included = limit.number, limit.is_above, limit.is_included
-    is_year = all(len(cell.text) == 10 for cell, _ in table.columns[name]) and number < 10_000
-    if is_year:  # a year against dates, which are compared as the number of their digits
+    # A year, against the numbers that the digits of dates are.
+    if _holds_dates(table, name) and number < 10_000:
         number = number * 10_000 + (1231 if is_above != is_included else 0)
 
-    def test(value: float) -> bool:
+    def test(cell: Cell) -> bool:
+        value = table.value(cell)
         above = value > number if is_above else value < number
         return above or (is_included and value == number)
 
     scope.tests[name] = test
     scope.taken |= limit.places
+
+
+def _is_of_name(limit: _Limit, tokens: Sequence[Token], table: Table) -> bool:
+    """Return whether the words of a limit are a column's: "since" of "member since"."""
+    limit_words = {tokens[place].word for place in limit.places}
+    return any(
+        limit_words & set(names)
+        and any(token.word in names for token in tokens[: min(limit.places)])
+        for names in (table_words(name) for name in table.columns)
+    )
+
+
+def _holds_dates(table: Table, name: str) -> bool:
+    return all(
+        table.value(cell) > _LEAST_DATE and not is_amount(cell.text)
+        for cell, _ in table.columns[name]
+    )
 
 
 def _limit(tokens: Sequence[Token]) -> _Limit | None:
@@ -287,7 +318,7 @@ def _plain_limit(words: Sequence[str]) -> _Limit | None:
         if before[-1:] and before[-1] in _ABOVE | _BELOW:
             is_above, is_dated = before[-1] in _ABOVE, before[-1] in _DATED
             included = before[-1] in ("since", "until")
-            degrees = [_DATES._replace(is_much=is_above)] if is_dated else []
+            degrees = [DATES._replace(is_much=is_above)] if is_dated else []
             return _Limit({at - 1, at}, number, is_above, included, tuple(degrees))
     return None
 
@@ -296,6 +327,10 @@ def _compared_column(
     limit: _Limit, words: Sequence[str], table: Table, similarity: Similarity
 ) -> str | None:
     """Return the column that a limit is for: named by the question, or by what is compared."""
+    if limit.number > _LEAST_DATE:  # a day is compared with the only column of days
+        dated = [name for name in table.ordered if _holds_dates(table, name)]
+        if len(dated) == 1:
+            return dated[0]
     names = [
         name
         for name in table.ordered

@@ -21,7 +21,7 @@ _DIMENSIONS = (
     ("tall", "short", "height tall", ""),
     ("high", "low", "height altitude elevation high", ""),
     ("long", "short", "length duration distance time hours minutes crossing long", ""),
-    ("big large great", "small little", "size area population volume capacity", ""),
+    ("big large great", "small little", "size area population volume capacity diameter", ""),
     ("heavy", "light", "weight mass", ""),
     ("thick", "thin", "thickness diameter trunk girth width", ""),
     ("wide broad", "narrow", "width breadth", ""),

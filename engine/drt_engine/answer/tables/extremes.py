@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
@@ -24,7 +24,7 @@ from drt_engine.answer.tables.table_question import (
     rows_of,
     written,
 )
-from drt_engine.answer.tables.values import Table, comparable, is_amount
+from drt_engine.answer.tables.values import Table, is_amount, is_price
 from drt_engine.answer.tables.wording import (
     Similarity,
     best_column_name,
@@ -68,12 +68,14 @@ def compare(question: str, table: Table, similarity: Similarity) -> TableTotal |
     name, is_much = column
     cells = [next((cell for cell in row.cells if cell.column == name), None) for row in pair]
     compared = [cell for cell in cells if cell is not None]
-    values = [comparable(cell.text) for cell in compared]
+    values = [table.value(cell) for cell in compared]
     if len(values) < 2 or any(map(math.isnan, values)) or values[0] == values[1]:
         return None
     winner = 0 if (values[0] > values[1]) == is_much else 1
-    answer = name_cell(pair[winner], table)
-    return TableTotal(answer.text, (answer, compared[winner], compared[1 - winner]))
+    answer, other = name_cell(pair[winner], table), name_cell(pair[1 - winner], table)
+    winning, losing = compared[winner], compared[1 - winner]
+    text = f"{answer.text}: {winning.text} ({other.text}: {losing.text})"
+    return TableTotal(text, (answer, winning, losing))
 
 
 def _two_options(question: str) -> tuple[str, str, str] | None:
@@ -101,11 +103,11 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
         if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
-    found = _column_of(asked.degrees, words, table, asked.similarity)
+    found = _column_of(asked.degrees, words, table, asked.similarity, context=asked.context)
     if found is None:
         return None
     name, is_much = found
-    cells = [(comparable(cell.text), cell, row) for cell, row in cells_in(asked.scope, table, name)]
+    cells = [(table.value(cell), cell, row) for cell, row in cells_in(asked.scope, table, name)]
     cells = [entry for entry in cells if not math.isnan(entry[0])]
     cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
     count, place = _how_many(asked), _place(asked)
@@ -129,7 +131,12 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
 
 
 def _column_of(
-    degrees: Sequence[Degree], words: Sequence[str], table: Table, similarity: Similarity
+    degrees: Sequence[Degree],
+    words: Sequence[str],
+    table: Table,
+    similarity: Similarity,
+    *,
+    context: Collection[str] = (),
 ) -> tuple[str, bool] | None:
     """Return the column that a comparison is about, and whether its high values are wanted.
 
@@ -144,7 +151,7 @@ def _column_of(
             extreme = "highest" if degrees[0].is_much else "lowest"
             name = best_column_name([extreme, *fitting], names, similarity)
         if name is not None and column_score(fitting, name, similarity) >= LEAST:
-            return _direction(name, degrees)
+            return _direction(name, degrees, context)
     candidates: dict[str, bool] = {}
     for degree in degrees:
         for name in table.ordered:
@@ -153,6 +160,13 @@ def _column_of(
                 candidates.setdefault(name, degree.is_much)
             elif parts & degree.opposites:
                 candidates.setdefault(name, not degree.is_much)
+    if not candidates and any("price" in degree.columns for degree in degrees):
+        prices = [
+            name
+            for name in table.ordered
+            if all(is_price(cell.text) for cell, _ in table.columns[name])
+        ]
+        candidates = dict.fromkeys(prices, degrees[0].is_much)
     if len(candidates) != 1 or words:
         return None
     return next(iter(candidates.items()))
@@ -163,9 +177,14 @@ def _is_unit(word: str, table: Table) -> bool:
     return word in UNITS and not any(word in name_words(name) for name in table.columns)
 
 
-def _direction(name: str, degrees: Sequence[Degree]) -> tuple[str, bool] | None:
-    """Return a column with whether its high values are wanted; None where that cannot be told."""
-    parts = set(name_words(name))
+def _direction(
+    name: str, degrees: Sequence[Degree], context: Collection[str]
+) -> tuple[str, bool] | None:
+    """Return a column with whether its high values are wanted; None where that cannot be told.
+
+    What the table is called says so where its columns are months or years.
+    """
+    parts = {*name_words(name), *context}
     for degree in degrees:
         if parts & degree.columns or not degree.columns:
             return name, degree.is_much
@@ -212,7 +231,7 @@ def difference(asked: TableQuestion) -> TableTotal | None:
     compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
     if len(compared) != 2:
         return None
-    values = [comparable(cell.text) for cell in compared]
+    values = [table.value(cell) for cell in compared]
     return TableTotal(written(abs(values[0] - values[1])), tuple(compared))
 
 
@@ -231,10 +250,8 @@ def ranked(asked: TableQuestion) -> TableTotal | None:
     if asked.scope.values and "last" not in asked_words:
         return None  # the first of some of the rows is not the first of all
     if "last" in asked_words and cells:
-        place = int(max(comparable(cell.text) for cell, _ in cells))
-    hits = [
-        (cell, row) for cell, row in cells if place is not None and comparable(cell.text) == place
-    ]
+        place = int(max(table.value(cell) for cell, _ in cells))
+    hits = [(cell, row) for cell, row in cells if place is not None and table.value(cell) == place]
     if len(hits) != 1:
         return None
     name = next((n for n in asked.nouns if n != column), table.name_column)

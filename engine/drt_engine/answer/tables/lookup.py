@@ -8,15 +8,15 @@ nothing of models and libraries: similarity of words is a function that the call
 
 from __future__ import annotations
 
-import math
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 from drt_engine.answer.tables.conditions import negations, tokens_of
 from drt_engine.answer.tables.dimensions import degrees_of, measures
+from drt_engine.answer.tables.periods import periods_fit
+from drt_engine.answer.tables.row_match import RowMatch, named_row, question_words
+from drt_engine.answer.tables.values import is_price
 from drt_engine.answer.tables.wording import (
     LEAST_COLUMN,
     LEAST_LEAD,
@@ -30,12 +30,9 @@ from drt_engine.answer.tables.wording import (
     table_words,
 )
 from drt_engine.text.table_rows import Cell, TableRow
-from drt_engine.text.words import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS, word_set
 
-_LEAST_ROW = 0.5  # of the weight of a word that one row alone has: below it no row is named
 _LEAST_TEXT = 4  # words of a cell of text
-_LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
-_WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 # "Did Lumen pay in 2010?" and "Why did it?" want a judgement or a reason, not a cell.
 _NO_CELL = re.compile(
     r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should|why"
@@ -51,11 +48,23 @@ _WHICH_ROW = re.compile(
 _NUMERIC = re.compile(
     r"(?i)\bhow (?:many|much|old|tall|high|large|big|heavy|long|far|wide|deep|thick|fast)\b"
 )
+_HOW_MUCH = re.compile(r"(?i)\bhow much (?:is|are|was|were|do|does|did)\b|\b(?:price|costs?)\b")
+_LIGHT = word_set("much take takes")  # of asking
+_PRICES = word_set("price prices cost costs fee fare rent charge")
+_PLACES = word_set(
+    "room office place location venue city town country address site hall building seat desk"
+)
+_STAYING = word_set(
+    "held located situated sit sits found kept stored live lives based stand stands happen happens"
+    " take takes work works meet meets"
+)
+_GOALS, _GOING = word_set("to destination"), word_set("go goes lead leads run runs")
 _PERSONAL = re.compile(r"(?i)\W*(?:who|whom|whose)\b")
 # What a kind of question expects of a cell: pattern, for numbers, for dates, for other text.
 _EXPECTED = (
     (re.compile(r"(?i)\b(?:when|date|year|since|birthday)\b"), -0.1, 0.15, -0.3),
     (_NUMERIC, 0.12, -0.2, -0.2),
+    (re.compile(r"(?i)\bletters?\b"), -0.6, -0.6, 0.1),
     (re.compile(r"(?i)\b(?:who|whom|where)\b"), -0.2, -0.2, 0.08),
 )
 
@@ -69,35 +78,20 @@ class TableAnswer:
     words: int = 0
 
 
-@dataclass(frozen=True)
-class _RowMatch:
-    """A row with the weight of the question's words in it; ``words`` of the question it has."""
-
-    score: float
-    row: TableRow
-    words: frozenset[str]
-    cells: tuple[Cell, ...]
-
-
 def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> TableAnswer | None:
     """Return the cell that ``question`` asks for, None unless one row and column clearly fit."""
-    question_words = _question_words(question)
-    if len(rows) < 2 or not question_words or _NO_CELL.match(question):
+    asked_words = question_words(question)
+    if len(rows) < 2 or not asked_words or _NO_CELL.match(question):
         return None
     if negations(tokens_of(question)):
         return None  # "not in Hull" has the words of the rows that are not meant
-    matches = _match_rows(question_words, rows)
-    if matches[0].score <= _LEAST_ROW * math.log1p(len(rows)):
-        return None  # the question names no row
-    if len(matches) > 1 and matches[1].score >= matches[0].score:
-        return None  # two rows fit equally well
-    match = matches[0]
-    remaining = [word for word in question_words if word not in match.words]
-    matched_columns = {cell.column for cell in match.cells}
-    if _names_another_row(question, match, rows):
+    match = named_row(question, rows, similarity)
+    if match is None:
         return None
+    remaining = [word for word in asked_words if word not in match.words]
+    matched_columns = {cell.column for cell in match.cells}
     is_named = match.row.cells[0] in match.cells
-    degrees, _ = degrees_of(question_words)
+    degrees, _ = degrees_of(asked_words)
     if not is_named and any(degree.is_superlative for degree in degrees):
         return None  # "the highest in Hull" may be one of many
     if not is_named:
@@ -113,15 +107,28 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
         if not remaining:
             return TableAnswer(match.row.cells[0], match.row, len(match.words))
     candidates = [cell for cell in match.row.cells if cell.column not in matched_columns]
-    cell = _best_cell(question, remaining, candidates, similarity) or _measure(
-        remaining, candidates
+    # What a question calls the row names no other column: "line 14".
+    others = [
+        word
+        for word in remaining
+        if word not in _LIGHT
+        and not any(name_similarity(word, n, similarity) >= SAME_WORD for n in matched_columns)
+    ]
+    if _PERSONAL.match(question):
+        candidates = [cell for cell in candidates if _may_answer(question, cell)]
+    elif (place := _place(question, others, candidates)) is not None:
+        return TableAnswer(place, match.row, len(match.words))
+    cell = (
+        best_cell(question, remaining, candidates, similarity)
+        or _measure(others, candidates)
+        or _price(question, others, candidates)
     )
     if cell is not None and not _may_answer(question, cell):
         return None
     if cell is None and _asks_for_row(question, match, matched_columns, similarity):
         cell = match.row.cells[0]
     if cell is None and is_named:
-        cell = _text_about(remaining, match.row, question_words)
+        cell = _text_about(remaining, match.row, asked_words)
     return None if cell is None else TableAnswer(cell, match.row, len(match.words))
 
 
@@ -138,14 +145,6 @@ def _text_about(remaining: Sequence[str], row: TableRow, question_words: list[st
     return about[0] if len(about) == 1 else None
 
 
-def _question_words(question: str) -> list[str]:
-    """Return the content words; a stop word that is written as a name ("May") is one of them."""
-    words = [word for word in table_words(question) if word not in STOP_WORDS]
-    written = _WRITTEN.findall(question)
-    names = (word.lower() for word in written[1:] if len(word) > 1 and word[0].isupper())
-    return words + [name for name in dict.fromkeys(names) if name in STOP_WORDS]
-
-
 def _measure(remaining: Sequence[str], candidates: Sequence[Cell]) -> Cell | None:
     """Return the one cell that measures what an adjective alone asks for: "How tall is it?"."""
     fitting = [
@@ -154,6 +153,26 @@ def _measure(remaining: Sequence[str], candidates: Sequence[Cell]) -> Cell | Non
         if len(remaining) == 1 and any(measures(w, remaining[0]) for w in name_words(cell.column))
     ]
     return fitting[0] if len(fitting) == 1 else None
+
+
+def _price(question: str, remaining: Sequence[str], candidates: Sequence[Cell]) -> Cell | None:
+    """Return the one price of a row, where a question asks for that and names no column."""
+    if not _HOW_MUCH.search(question) or set(remaining) - _PRICES:
+        return None
+    named = [cell for cell in candidates if set(name_words(cell.column)) & _PRICES]
+    fitting = named or [cell for cell in candidates if is_price(cell.text)]
+    return fitting[0] if len(fitting) == 1 else None
+
+
+def _place(question: str, remaining: Sequence[str], candidates: Sequence[Cell]) -> Cell | None:
+    """Return the one place of a row, where a question asks where that is or goes."""
+    if not re.match(r"(?i)\W*where\b", question):
+        return None
+    for verbs, names in ((_STAYING, _PLACES), (_GOING, _GOALS)):
+        fitting = [cell for cell in candidates if set(name_words(cell.column)) & names]
+        if not set(remaining) - verbs and len(fitting) == 1:
+            return fitting[0]
+    return None
 
 
 def _may_answer(question: str, cell: Cell) -> bool:
@@ -167,7 +186,7 @@ def _may_answer(question: str, cell: Cell) -> bool:
 
 
 def _asks_for_row(
-    question: str, match: _RowMatch, matched_columns: Collection[str], similarity: Similarity
+    question: str, match: RowMatch, matched_columns: Collection[str], similarity: Similarity
 ) -> bool:
     """Return whether a value names the row and the question gives its column: "had 76 wins".
 
@@ -184,89 +203,11 @@ def _asks_for_row(
     )
 
 
-def _match_rows(question_words: Sequence[str], rows: Sequence[TableRow]) -> list[_RowMatch]:
-    """Return all rows, best first; words weigh by how few rows have them."""
-    cell_words = [[frozenset(table_words(cell.text)) for cell in row.cells] for row in rows]
-    row_counts = Counter(word for cells in cell_words for word in frozenset[str]().union(*cells))
-    weights = {word: math.log1p(len(rows) / count) for word, count in row_counts.items()}
-    asked_words = frozenset(question_words)
-    asked_stems = {stem(word) for word in asked_words}
-    matches = [
-        _match_row(row, cells, asked_words, asked_stems, weights, len(rows))
-        for row, cells in zip(rows, cell_words, strict=True)
-    ]
-    return sorted(matches, key=lambda match: -match.score)
-
-
-def _match_row(
-    row: TableRow,
-    cell_words: Sequence[frozenset[str]],
-    asked_words: frozenset[str],
-    asked_stems: set[str],
-    weights: dict[str, float],
-    num_rows: int,
-) -> _RowMatch:
-    score = 0.0
-    matched_words: set[str] = set()
-    matched_cells: list[Cell] = []
-    for cell, words in zip(row.cells, cell_words, strict=True):
-        words = words - STOP_WORDS or words
-        hits = {
-            word
-            for word in words
-            if word in asked_words
-            or (len(word) > 3 and word.isalpha() and stem(word) in asked_stems)
-        }
-        if not hits:
-            continue
-        total = sum(weights[word] for word in words)
-        weight = sum(weights[word] for word in hits)
-        coverage = weight / total
-        if _NUMBER.fullmatch(cell.text) and coverage < 1:
-            continue
-        # A rare word names its row even where its cell has many more words.
-        if coverage < _LEAST_COVERAGE and weight < 0.8 * math.log1p(num_rows):
-            continue
-        short_number = len(cell.text) < 3 and _NUMBER.fullmatch(cell.text)
-        score += weight * min(1.0, coverage + 0.3) * (0.6 if short_number else 1.0)
-        stems = {stem(word) for word in hits}
-        matched_words |= {word for word in asked_words if word in hits or stem(word) in stems}
-        matched_cells.append(cell)
-    return _RowMatch(score, row, frozenset(matched_words), tuple(matched_cells))
-
-
-def _names_another_row(question: str, match: _RowMatch, rows: Sequence[TableRow]) -> bool:
-    """Return whether the question names more than the matched row has.
-
-    "Delta Foods" is not the row of "Delta Media". A word beside a matched one is part of its
-    name where it begins with a capital letter or is in the same columns of other rows.
-    """
-    columns = {cell.column for cell in match.cells}
-    in_row = {
-        word for cell in match.row.cells for word in table_words(f"{cell.column} {cell.text}")
-    }
-    in_columns = {
-        word
-        for row in rows
-        for cell in row.cells
-        if cell.column in columns
-        for word in table_words(cell.text)
-    }
-    written = _WRITTEN.findall(question)
-    for first, second in pairwise(written):
-        for word, neighbour in ((first, second), (second, first)):
-            lower = word.lower()
-            if neighbour.lower() not in match.words or lower in STOP_WORDS or lower in in_row:
-                continue
-            if lower in in_columns or (word[0].isupper() and word is not written[0]):
-                return True
-    return False
-
-
-def _best_cell(
+def best_cell(
     question: str, remaining: Sequence[str], cells: Sequence[Cell], similarity: Similarity
 ) -> Cell | None:
     """Return the cell whose column the remaining words name, None where it is not clear."""
+    cells = periods_fit(question, cells)
     scores = sorted(
         ((_column_score(question, remaining, cell, similarity), cell) for cell in cells),
         key=lambda pair: -pair[0],

@@ -16,14 +16,17 @@ _GROUPS = tuple(
         "crash crashes accident accidents incident incidents",
         "founded founding established establishment formed started inception since",
         "headquarters headquartered office hq seat based located location",
-        "joined join joining added admitted entered entry accession",
-        "ticker symbol code abbreviation acronym short",
+        "customer client buyer ordered bought purchased buys orders",
+        "deadly fatal lethal",
+        "lecturer teacher instructor professor teaches taught tutor",
+        "joined join joining added admitted entered entry accession start started hired",
+        "ticker symbol code abbreviation acronym short letter letters",
         "name called title named",
         "price cost costs costing fee charge rate",
         "salary wage wages pay paid earnings earn earns",
-        "staff employees employee workers workforce personnel headcount",
+        "staff employees employee workers workforce personnel headcount people",
         "inhabitants population people residents",
-        "chief heads leader leads director boss chair president manager",
+        "chief heads leader leads director boss chair president manager supervisor reports",
         "born birth birthday birthdate dob",
         "sold sales revenue turnover",
         "profit income earnings",
@@ -73,6 +76,59 @@ _GROUPS = tuple(
         "fare ticket price cost costs",
     )
 )
+
+# Words that tables set against each other, which word embeddings take for alike; the shortened
+# forms of a month or a day are the same word.
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_WHOLE = {name[:3]: name for name in (*_MONTHS, *_DAYS)} | {
+    "sept": "september",
+    "tues": "tuesday",
+    "thurs": "thursday",
+}
+_CONTRASTS = tuple(
+    tuple(word_set(words) for words in group.split("|"))
+    for group in (
+        "|".join(_MONTHS),
+        "|".join(_DAYS),
+        "gold golds|silver silvers|bronze bronzes",
+        "max maximum highest|min minimum lowest|average mean avg|median",
+        "first|second|third|fourth|last",
+        "north northern|south southern|east eastern|west western",
+        "spring|summer|autumn fall|winter",
+        "male males men boys|female females women girls",
+        "morning|afternoon|evening|night|noon",
+        "buy buys bought|sell sells sold",
+        "import imports imported|export exports exported",
+        "open opens opening opened|close closes closing closed",
+        "start starts begin begins started|end ends finish finishes ended",
+        "arrival arrives arrive|departure departs depart leaves",
+        "day days daily|week weeks weekly|month months monthly|year years yearly annual",
+        "before earlier|after later",
+        "width wide|height tall|length long|depth deep|weight heavy|diameter",
+        "domestic national|foreign international",
+        "income revenue revenues|expense expenses expenditure|profit profits|loss losses",
+        "email mail|phone telephone tel|fax|website url|address",
+    )
+)
+
+
+def whole_word(word: str) -> str:
+    """Return a month or a day written out, other words as they are: "jan" is "january"."""
+    return _WHOLE.get(word, word)
+
+
+def are_contrasts(word: str, other_word: str) -> bool:
+    """Return whether two lower-case words name things that tables tell apart."""
+    pair = (word, other_word)
+    for group in _CONTRASTS:
+        places = [next((n for n, words in enumerate(group) if w in words), None) for w in pair]
+        if None not in places and places[0] != places[1]:
+            return True
+    return False
 
 
 def are_synonyms(word: str, other_word: str) -> bool:

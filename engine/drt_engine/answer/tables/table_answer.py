@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
@@ -16,14 +17,15 @@ from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
-from drt_engine.answer.tables.values import tables_of
+from drt_engine.answer.tables.values import Table, tables_of
+from drt_engine.answer.tables.verdicts import TableVerdict, verdict_of
 from drt_engine.answer.tables.wording import Similarity, table_words
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.table_rows import Cell, TableRow, table_rows
+from drt_engine.text.table_rows import Cell, table_rows
 
 # The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
@@ -60,8 +62,14 @@ def table_answer(
                 runtime.model.embedding, lambda word: runtime.tokenizer.encode(word).ids
             )
             context = frozenset(table_words(f"{document.title} {PurePath(document.source).stem}"))
+            tables = [table for table in tables_of(rows) if len(table.rows) > 1]
+            verdict = _verdict(question, tables, similarity)
+            if verdict is not None:
+                return _verdict_draft(view, document, text, verdict, (offset, probability))
+            sections = [view.place(document.id, offset + t.rows[0].start)[1] for t in tables]
+            contexts = [context | frozenset(table_words(section or "")) for section in sections]
             text_of_answer, cells = _answer(
-                question, rows, similarity, context=context if whole else None
+                question, tables, similarity, contexts=contexts if whole else None
             )
             if cells:
                 citations = [
@@ -73,25 +81,51 @@ def table_answer(
     return None
 
 
+def _verdict(question: str, tables: Sequence[Table], similarity: Similarity) -> TableVerdict | None:
+    """Return what the one table that decides a question of yes or no says."""
+    verdicts = [verdict for table in tables if (verdict := verdict_of(question, table, similarity))]
+    return verdicts[0] if len(verdicts) == 1 else None
+
+
+def _verdict_draft(
+    view: LibraryView,
+    document: DocumentRow,
+    text: str,
+    verdict: TableVerdict,
+    place: tuple[int, float],
+) -> Draft:
+    """Return yes or no with the whole row, since a cell of it alone says nothing."""
+    offset, probability = place
+    start = text.rfind("\n", 0, verdict.row.start) + 1
+    end = text.find("\n", verdict.row.end)
+    row = cite(
+        view, document, offset + start, offset + (len(text) if end < 0 else end), probability
+    )
+    cell = verdict.cell
+    citation = replace(row, span_start=offset + cell.start, span_end=offset + cell.end)
+    answer = "yes" if verdict.is_yes else "no"
+    return Draft(citation.quote, True, PRECISION, (citation,), verdict=answer)
+
+
 def _answer(
     question: str,
-    rows: Sequence[TableRow],
+    tables: Sequence[Table],
     similarity: Similarity,
     *,
-    context: frozenset[str] | None,
+    contexts: Sequence[frozenset[str]] | None,
 ) -> tuple[str, tuple[Cell, ...]]:
     """Return the answer's text, "" where it is that of its first cell, and the cells it rests on.
 
-    Rows are only compared, counted and summed in a document that was read whole, whose title and
-    name have the words ``context``: of a part, which has None, some rows may be missing. Two tables
-    that answer differently are no answer.
+    Rows are only compared, counted and summed in a document that was read whole; each table has the
+    words ``contexts`` of what it is called. Of a part, which has None, some rows may be missing.
+    Two tables that answer differently are no answer.
     """
-    tables = [table for table in tables_of(rows) if len(table.rows) > 1]
-    computed = [
-        compare(question, table, similarity)
-        or (total(question, table, similarity, context=context) if context is not None else None)
-        for table in tables
-    ]
+    computed = [compare(question, table, similarity) for table in tables]
+    if contexts is not None:
+        computed = [
+            answer or total(question, table, similarity, context=context)
+            for answer, table, context in zip(computed, tables, contexts, strict=True)
+        ]
     totals = [answer for answer in computed if answer is not None]
     if totals:
         is_clear = len({answer.text for answer in totals}) == 1

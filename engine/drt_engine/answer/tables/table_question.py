@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from drt_engine.answer.tables.conditions import Scope, Token, scope_of, tokens_of
+from drt_engine.answer.tables.conditions import DATES, Scope, Token, scope_of, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import (
@@ -24,10 +24,10 @@ from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS, word_set
 
 LEAST = 0.7  # similarity of a word to a column's name
-SUM = re.compile(r"(?i)\b(?:sum|total|altogether|combined|in all)\b")
+SUM = re.compile(r"(?i)\b(?:sum|total|altogether|together|combined|in all)\b")
 MEAN = re.compile(r"(?i)\b(?:average|mean|avg)\b")
 _WHICH = re.compile(
-    r"(?i)\W*(?:in |at |to |for )?(?:which|what)\s+(?P<nouns>.*?)\s+"
+    r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -40,12 +40,12 @@ ORDINALS = {word: number for number, word in enumerate(_RANKS, 1)}
 # Words of asking, light verbs and units, which restrict nothing.
 _ASKING = word_set(
     """
-    how many much number count total sum average mean avg altogether combined overall all list
-    listed table file data rows row entries entry records record lines items what which had has
+    how many much number count total sum average mean avg altogether together combined overall all
+    list listed table file data rows row entries entry records record lines items what which had has
     have name names show tell give different distinct every per each still difference got get
-    gets come comes came take takes took go goes going run runs serve serves cost costs make
-    makes use used leave leaves fall fell year whole according based belong belongs exist
-    currently ones one
+    gets give gives work works working come comes came take takes took go goes going run runs serve
+    serves cost costs make makes made use used leave leaves fall fell year whole according based
+    belong belongs exist currently ones one
     """
 )
 _BEFORE_COUNTS = word_set("which what the top first last name list show give")
@@ -94,6 +94,7 @@ class TableQuestion:
     words: tuple[str, ...]
     degrees: tuple[Degree, ...]
     similarity: Similarity
+    context: frozenset[str] = frozenset()
 
     @property
     def is_superlative(self) -> bool:
@@ -121,8 +122,10 @@ class TableQuestion:
         """The column of what is asked for: "which street tree" is answered by trees."""
         nouns = self.nouns
         match = _WHICH.match(self.question)
-        for word in reversed(table_words(match["nouns"]) if match else []):
-            for name in nouns:
+        asked = table_words(match["nouns"]) if match else []
+        amounts = self.table.columns if len(asked) == 1 else ()  # "in which year"
+        for word in reversed(asked):
+            for name in (*nouns, *amounts):
                 if word in self.words and name_similarity(word, name, self.similarity) >= LEAST:
                     return name
         return nouns[0] if nouns else self.table.name_column
@@ -139,6 +142,9 @@ def parse(
     free = [token.word for number, token in enumerate(tokens) if number not in scope.taken]
     column_words = {word for name in table.columns for word in name_words(name)}
     degrees, degree_words = degrees_of(free, column_words)
+    if not degrees and _is_by_date(free, table, similarity):
+        degrees = [DATES._replace(is_much=free[-1] == "last", is_superlative=True)]
+        degree_words = {free[-1]} if free[-1] == "last" else set()
     free = [word for word in free if word not in degree_words]
     content = [word for word in free if word not in STOP_WORDS]
     ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
@@ -153,7 +159,7 @@ def parse(
             or word in UNITS
             or word in ranks
             or word in counts
-            or any(same_word(word, known) for known in context)
+            or any(_is_in_context(word, known) for known in context)
         ):
             return None
     # "mean" asks for a mean, unless the table has a column of that name.
@@ -161,8 +167,30 @@ def parse(
         if pattern.search(question):
             words = [word for word in words if not pattern.fullmatch(word)]
     return TableQuestion(
-        question, tuple(tokens), table, scope, tuple(words), tuple(degrees), similarity
+        question,
+        tuple(tokens),
+        table,
+        scope,
+        tuple(words),
+        tuple(degrees),
+        similarity,
+        frozenset(context),
     )
+
+
+def _is_by_date(words: Sequence[str], table: Table, similarity: Similarity) -> bool:
+    """Return whether words ask for the first or last by a column of dates: "Who joined first?"."""
+    return words[-1:] in (["first"], ["last"]) and any(
+        set(name_words(name)) & DATES.columns and name_similarity(word, name, similarity) >= LEAST
+        for name in table.ordered
+        for word in words[:-1]
+        if word not in STOP_WORDS
+    )
+
+
+def _is_in_context(word: str, known: str) -> bool:
+    """Return whether a word of what a table is called is this one: "rain" is in "rainfall"."""
+    return same_word(word, known) or (len(word) > 3 and known.startswith(word))  # noqa: PLR2004
 
 
 def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: set[str]) -> set[str]:

@@ -24,7 +24,7 @@ from drt_engine.answer.tables.table_question import (
     rows_of,
     written,
 )
-from drt_engine.answer.tables.values import Table, comparable, is_amount
+from drt_engine.answer.tables.values import Table, is_amount
 from drt_engine.answer.tables.wording import (
     Similarity,
     best_column_name,
@@ -37,7 +37,9 @@ from drt_engine.text.words import STOP_WORDS
 _LONGEST_LIST = 25  # names; a longer list is the table itself
 _COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
 _MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
-_LIST = re.compile(r"(?i)\W*(?:which|what|who|whose|list|name|show|in which|at which|to which)\b")
+_LIST = re.compile(
+    r"(?i)\W*(?:which|what|who|whose|list|name|show|in which|at which|to which|on which)\b"
+)
 _RANKED = re.compile(r"(?i)\bwho won\b|\bwinner\b|\bplaced?\b|\b(?:came|finished|ranked|come) ")
 
 
@@ -111,7 +113,7 @@ def _computed(asked: TableQuestion) -> TableTotal | None:
     if name is None:
         return None
     cells = [cell for cell, _ in cells_in(asked.scope, asked.table, name)]
-    values = [comparable(cell.text) for cell in cells]
+    values = [asked.table.value(cell) for cell in cells]
     if not cells or not all(is_amount(cell.text) for cell in cells):
         return None
     is_mean = bool(MEAN.search(asked.question))
@@ -150,6 +152,8 @@ def _listed(asked: TableQuestion) -> TableTotal | None:
     first: dict[str, Cell] = {}
     for cell, _ in cells:
         first.setdefault(cell.text, cell)
+    if is_person and not all(re.search(r"[^\W\d_]{2}", text) for text in first):
+        return None  # a number is nobody
     if not 0 < len(first) <= _LONGEST_LIST or len(rows_of(asked)) == len(table.rows):
         return None
     return TableTotal(joined(list(first.values())), tuple(first.values()))

@@ -18,8 +18,33 @@ _NUMBER = re.compile(r"[-+\u2212]?(?:\d[\d,]*)?\.?\d+")
 _BEFORE = re.compile(r"\W*(?:[A-Za-z]{1,3}(?:[$\u20ac\u00a3]|\s)\s*)?")
 _AFTER = re.compile(r"\W*(?:[A-Za-z\u00b5]{1,8}[\u00b2\u00b3./]?[A-Za-z]{0,3})?\W*")
 _DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_MONTH = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)"
+    r"(?:uary|ruary|ch|il|e|y|ust|t|tember|ober|ember)?\.?"
+)
+# "5 March 2024", "Mar 5, 2024", "March 2024", "5 March"
+_NAMED_DATE = re.compile(
+    rf"(?i)(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th)?\.?[ -])?(?P<month>{_MONTH})"
+    r"(?:[ -](?P<after>\d{1,2})(?:st|nd|rd|th)?(?!\d))?(?:,?[ -](?P<year>\d{4}))?"
+)
+# "34,6" and "1.234,56" have a decimal comma, "34.6" and "1,234.56" a point, "1.234" may be either.
+_DECIMAL_COMMA = re.compile(r"\D*(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))\D*")
+_DECIMAL_POINT = re.compile(r"\D*(?:\d{1,3}(?:,\d{3})+\.\d+|\d*\.(?:\d{1,2}|\d{4,}))\D*")
+_CURRENCY = (
+    r"(?:(?:US|CA|AU)?\$|[\u20ac\u00a3\u00a5]|EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|INR"
+    r"|euros?|dollars?)"
+)
+_PRICE = re.compile(
+    rf"(?i){_CURRENCY} ?\d[\d.,]*(?:[.,]?[-\u2013]+)?|\d[\d.,]*(?:[.,]?[-\u2013]+)? ?{_CURRENCY}"
+)
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
-_TRUE, _FALSE = frozenset({"yes", "true", "y", "x"}), frozenset({"no", "false", "n", "-", "\u2013"})
+_TRUE, _FALSE = (
+    frozenset({"yes", "true", "y", "x", "\u2713", "\u2714", "\u2705", "\u2611", "\u2714\ufe0f"}),
+    frozenset(
+        {"no", "false", "n", "-", "\u2013", "\u2717", "\u2718", "\u274c", "\u2715", "\u2610"}
+    ),
+)
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _FILLED = 0.8  # of a column's cells that are numbers, for a column of numbers
 
 
@@ -40,6 +65,8 @@ def comparable(text: str) -> float:
     if match := _CLOCK.fullmatch(text):
         first, second, third = (float(part or 0) for part in match.groups())
         return first * 60 + second + third / 60
+    if match := _NAMED_DATE.fullmatch(text):
+        return _named_date(match)
     match = _NUMBER.search(text)
     if match is None:
         return math.nan
@@ -47,10 +74,29 @@ def comparable(text: str) -> float:
     return number_of(text) if _BEFORE.fullmatch(before) and _AFTER.fullmatch(after) else math.nan
 
 
+def _named_date(match: re.Match[str]) -> float:
+    """Return the number that the digits of a date would be, ``nan`` for a month alone."""
+    day, year = match["day"] or match["after"], match["year"]
+    if not day and not year:
+        return math.nan
+    month = _MONTHS.index(match["month"][:3].lower()) + 1
+    return float(int(year or 0) * 10_000 + month * 100 + int(day or 0))
+
+
+def is_price(text: str) -> bool:
+    """Return whether a cell is an amount of money, with its currency."""
+    return _PRICE.fullmatch(text.strip()) is not None
+
+
+def with_decimal_point(text: str) -> str:
+    """Return a number that is written with a decimal comma as one with a decimal point."""
+    return text.replace(".", "").replace(",", ".")
+
+
 def is_amount(text: str) -> bool:
     """Return whether a cell can be added up: a number that is no date and no time."""
     text = text.strip()
-    is_time = _DATE.fullmatch(text) or _CLOCK.fullmatch(text)
+    is_time = _DATE.fullmatch(text) or _CLOCK.fullmatch(text) or _NAMED_DATE.fullmatch(text)
     return not is_time and not math.isnan(comparable(text))
 
 
@@ -79,13 +125,34 @@ class Table:
         return columns
 
     @cached_property
+    def _comma_columns(self) -> frozenset[str]:
+        """The columns whose numbers have a decimal comma, and points between thousands.
+
+        Where some column has one and none a decimal point, the whole table is written so.
+        """
+        commas, points = (
+            {
+                name
+                for name, cells in self.columns.items()
+                if any(form.fullmatch(cell.text) for cell, _ in cells)
+            }
+            for form in (_DECIMAL_COMMA, _DECIMAL_POINT)
+        )
+        return frozenset(self.columns if commas and not points else commas - points)
+
+    def value(self, cell: Cell) -> float:
+        """Return what a cell is ordered by, as ``comparable``, with its column's decimal mark."""
+        text = cell.text
+        has_comma = cell.column in self._comma_columns and is_amount(text)
+        return comparable(with_decimal_point(text) if has_comma else text)
+
+    @cached_property
     def ordered(self) -> tuple[str, ...]:
         """The columns by which rows can be ordered."""
         return tuple(
             name
             for name, cells in self.columns.items()
-            if sum(not math.isnan(comparable(cell.text)) for cell, _ in cells)
-            >= _FILLED * len(cells)
+            if sum(not math.isnan(self.value(cell)) for cell, _ in cells) >= _FILLED * len(cells)
         )
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from drt_engine.answer.tables.synonyms import are_synonyms
+from drt_engine.answer.tables.synonyms import are_contrasts, are_synonyms, whole_word
 
 # Similarity of two lower-case words, at most 1.
 Similarity = Callable[[str, str], float]
@@ -19,7 +19,9 @@ SYNONYM = 0.75  # similarity of two words for one column, below that of the same
 _INFLECTED = 0.97  # similarity of a word and the same one with another ending
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _CAMEL = re.compile(r"([a-z])([A-Z])")
-_UNIT = re.compile(r"[(\[][^)\]]*[)\]]")
+_UNIT = re.compile(r"[(\[][^)\]]*[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z")
+_HYPHEN = re.compile(r"(?i)\be-(?=mail)")
+_AGENT = re.compile(r"(?:er|or|eur|ent)\Z")
 
 
 def table_words(text: str) -> list[str]:
@@ -27,7 +29,7 @@ def table_words(text: str) -> list[str]:
 
     ``incidentsTotal_85`` gives "incidents", "total", "85".
     """
-    return _WORD.findall(_CAMEL.sub(r"\1 \2", text).lower())
+    return _WORD.findall(_HYPHEN.sub("e", _CAMEL.sub(r"\1 \2", text)).lower())
 
 
 def stem(word: str) -> str:
@@ -87,14 +89,29 @@ def name_similarity(word: str, name: str, similarity: Similarity) -> float:
     )
 
 
+def _are_agent_and_verb(word: str, other_word: str) -> bool:
+    """Return whether one word is who does what the other says: "supervises", "supervisor"."""
+    return any(
+        _AGENT.search(agent) is not None
+        and len(root := _AGENT.sub("", agent)) >= 3  # noqa: PLR2004
+        and root in (stem(verb), verb.removesuffix("e"))
+        for agent, verb in ((word, other_word), (other_word, word))
+    )
+
+
 def similar(word: str, other_word: str, similarity: Similarity) -> float:
     """Similarity of two words: 1 for the same stem, that of their numbers, else by meaning."""
+    word, other_word = whole_word(word), whole_word(other_word)
     if word == other_word:
         return 1.0
     if stem(word) == stem(other_word):
         return _INFLECTED
     if are_synonyms(word, other_word) or are_synonyms(stem(word), stem(other_word)):
         return SYNONYM
+    if _are_agent_and_verb(word, other_word):
+        return SAME_WORD
+    if are_contrasts(word, other_word):
+        return 0.0
     short, long = sorted((word, other_word), key=len)
     if word[0].isdigit() or other_word[0].isdigit():
         # "85" in a column's name is 1985 in a question.

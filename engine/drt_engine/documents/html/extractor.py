@@ -20,6 +20,7 @@ from drt_engine.documents.html.elements import (
     page_of,
 )
 from drt_engine.documents.html.parser import SafeParser
+from drt_engine.documents.html.spans import RowSpans, Span, span_of
 from drt_engine.documents.writer import BlockWriter, tidy
 
 _PARAGRAPH_CHARACTERS = 32768
@@ -52,6 +53,8 @@ class Extractor(SafeParser):
         self._lists: list[int | None] = []  # the next number of an ordered list
         self._bullet: str | None = None
         self._cells: list[str] | None = None
+        self._spans: list[Span] = []  # of the cells of this row
+        self._row_spans = RowSpans()
         self._grouped = False  # in an hgroup, whose headings are one
         self._page: int | None = None  # of the printed book
         self._first_page: int | None = None  # where the collected text begins
@@ -63,6 +66,8 @@ class Extractor(SafeParser):
         elif tag in BLOCKS or tag in CELLS:
             self._initial = ""
             self._border(tag)
+        if tag == "table":
+            self._row_spans = RowSpans()
         if tag not in VOID:
             self._elements.start(tag, attrs)
         attributes = dict(attrs)
@@ -117,7 +122,9 @@ class Extractor(SafeParser):
         elif tag == "pre":
             self._pre = True
         elif tag in CELLS:
-            self._cells = self._cells if self._cells is not None else []
+            if self._cells is None:
+                self._cells, self._spans = [], []
+            self._spans.append(span_of(tag, attributes))
         elif tag in LISTS:
             start = attributes.get("start") or ""
             first = int(start) if start.isdecimal() and len(start) < 9 else 1
@@ -183,7 +190,10 @@ class Extractor(SafeParser):
         if self._continues:
             return "rest", text
         if cells is not None:
-            return "row", " | ".join([*cells, text]) if text or any(cells) else ""
+            texts = [*cells, text]
+            if len(texts) == len(self._spans):  # as in a table that is well-formed
+                texts = self._row_spans.laid_out(texts, self._spans)
+            return "row", " | ".join(texts) if any(texts) else ""
         if not text.strip() or not (self._lists or self._bullet):
             return "paragraph", text
         indent = "  " * min(max(0, len(self._lists) - 1), _DEEPEST_INDENT)
