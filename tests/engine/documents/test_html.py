@@ -121,7 +121,7 @@ def test_main_text_title_and_sections(tmp_path: Path) -> None:
         (
             "<table><tr><th rowspan=2>N<th colspan=2>Summer<tr><th>Gold<th>Silver"
             "<tr><td rowspan=3>R<td>1<td>2<tr><td>3<td>4<tr><td colspan=2>none</table>",
-            "N | Summer | Summer\nN | Gold | Silver\nR | 1 | 2\nR | 3 | 4\nR | none |\n",
+            "N | Summer | Summer\nN | Gold | Silver\nR | 1 | 2\nR | 3 | 4\nR | none | \n",
         ),
         (
             "<table><tr><td colspan=3>A line across<tr><td>1<td>2<td>3</table>",
