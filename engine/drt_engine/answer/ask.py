@@ -14,7 +14,14 @@ from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
-from drt_engine.answer.parts import Part, combined, missing_side, question_parts, with_side
+from drt_engine.answer.parts import (
+    Part,
+    combined,
+    missing_side,
+    question_parts,
+    with_side,
+    without_a_side,
+)
 from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
@@ -144,7 +151,7 @@ def _steps(
             options=options,
             turns=turns,
         )
-        tokens_read = run.prompt_tokens + run.source.tokens_read
+        tokens_read = run.prompt_tokens + run.source.tokens_read + draft.tokens_read
         if tape is None:
             trace = _trace(question, run, documents)
         else:
@@ -221,9 +228,13 @@ def _draft(
         )
         return (yield from written)
 
+    tokens_read = 0  # for the parts
+
     def quoted(part: Part) -> Draft:
+        nonlocal tokens_read
         asked = in_context(part.in_context, turns)
         part_run = open_prompt(runtime, view, asked, options.search_options())
+        tokens_read += part_run.prompt_tokens + part_run.source.tokens_read
         part_judgement = judge(runtime, part_run, threshold=options.threshold)
         return _quoted(
             runtime,
@@ -243,14 +254,14 @@ def _draft(
     if parts:
         draft = combined(parts, [quoted(part) for part in parts]) or draft
     elif side is not None:
-        draft = with_side(question, draft, quoted(side))
+        draft = without_a_side(question, with_side(question, draft, quoted(side)))
     if is_about_drt(question):  # which no document answers, and no passage is close to
         draft = replace(draft, text="", found=False, citations=(), likely=False)
     elif requested_summary(question) == "" and not draft.found:
         draft = replace(draft, citations=(), likely=False)
     if draft.text:
         yield draft.text
-    return draft
+    return replace(draft, tokens_read=tokens_read)
 
 
 def _quoted(

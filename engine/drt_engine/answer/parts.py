@@ -15,7 +15,7 @@ from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.wording import stem
 from drt_engine.results import Citation
-from drt_engine.text.words import content_words, words
+from drt_engine.text.words import STOP_WORDS, content_words, words
 
 _ASKING = r"(?:who|whom|whose|what|when|where|why|how|which)"
 _PREPOSITION = r"(?:(?:in|at|on|for|by|to|from|of|with|since|until) )?"
@@ -32,6 +32,9 @@ _SIDES = re.compile(
     r"|\W*how (?:do|does|did|is|are) (?P<this>[^?]+?) (?:differ(?:ent)? from|compare (?:to|with))"
     r" (?P<that>[^?]+?)\s*\??\s*"
 )
+# "/usr/lib" is another thing than "/lib", "--all-files" than "--all".
+_NAME = re.compile(r"(?<!\S)[\"'(\[`]*(?:[.~]{0,2}/|--?(?=\w))[^\s?,;]*")
+_MARKS = "\"'()[]`.:"
 _LEAST_COVERED = 0.5  # of the words that only one side has
 
 
@@ -123,8 +126,8 @@ def missing_side(question: str, citations: Sequence[Citation]) -> Part | None:
     if match is None:
         return None
     one, other = match["one"] or match["this"], match["other"] or match["that"]
-    stems = [{stem(word) for word in content_words(side)} for side in (one, other)]
-    said = {stem(word) for citation in citations for word in words(citation.quote)}
+    stems = [_stems(side) for side in (one, other)]
+    said = {word for citation in citations for word in _stems(citation.quote)}
     covered = [_is_covered(stems[0] - stems[1], said), _is_covered(stems[1] - stems[0], said)]
     if covered[0] == covered[1]:
         return None
@@ -142,6 +145,19 @@ def with_side(question: str, draft: Draft, side: Draft) -> Draft:
         return replace(draft, citations=(*first, place))
     text = f"{draft.text}; {side.text}" if side.found else draft.text
     return replace(draft, text=text, citations=(*first, place, *draft.citations[1:]))
+
+
+def without_a_side(question: str, draft: Draft) -> Draft:
+    """Return an answer to a comparison that speaks of one side alone as a place that may be it."""
+    if not draft.found or missing_side(question, draft.citations) is None:
+        return draft
+    return replace(draft, text="", found=False, likely=True, citations=draft.citations[:2])
+
+
+def _stems(text: str) -> set[str]:
+    """Return the stems of the words, and paths and options as they are written."""
+    names = {name.strip(_MARKS) for name in _NAME.findall(text)}
+    return {stem(word) for word in words(_NAME.sub(" ", text)) if word not in STOP_WORDS} | names
 
 
 def _is_covered(own: set[str], said: set[str]) -> bool:

@@ -69,7 +69,8 @@ class Draft:
 
     ``likely`` says, where nothing was found, that the citations are likely to hold the answer.
     ``quote_probability`` is ``None`` where nothing but the ``confidence`` judges the quote.
-    ``unanswered`` are the parts of a question that an answer to others leaves open.
+    ``unanswered`` are the parts of a question that an answer to others leaves open;
+    ``tokens_read`` were read for the parts, or for a side of a comparison.
     """
 
     text: str
@@ -81,3 +82,4 @@ class Draft:
     candidates: tuple[QuoteCandidate, ...] = ()
     verdict: str | None = None
     unanswered: tuple[str, ...] = ()
+    tokens_read: int = 0

@@ -111,6 +111,7 @@ def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -
     texts = dict.fromkeys(answer.text for answer in alone)
     assert both.found and both.text == "; ".join(texts)
     assert {c.handle for c in both.citations} == {a.citations[0].handle for a in alone}
+    assert both.tokens_read > sum(answer.tokens_read for answer in alone)  # the whole, too
     for citation in both.citations:
         assert_exact(store, citation)
 

@@ -6,7 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from drt_engine.answer.parts import Part, combined, missing_side, question_parts, with_side
+from drt_engine.answer.parts import (
+    Part,
+    combined,
+    missing_side,
+    question_parts,
+    with_side,
+    without_a_side,
+)
 from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
 
@@ -92,6 +99,9 @@ QUESTION = "What is the difference between the long coat and the short coat?"
         (QUESTION, ["A short one is cheap."], "What is the long coat?"),
         (QUESTION, ["The long coat is warm, the short one cheap."], None),
         (QUESTION, ["Coats are sold here."], None),
+        ("How do /lib and /usr/lib differ?", ["It is /usr/lib<qual>, or /usr/lib."], None),
+        ("What is the difference between /lib and /usr/lib?", ["See /usr/lib."], "What is /lib?"),
+        ("Compare --all and --all-files", ["With --all-files it does."], "What is --all?"),
         ("How do ferries differ from barges?", ["Ferries sail."], "What is barges?"),
         ("Which coat is warm and short?", ["The long coat"], None),
     ],
@@ -110,3 +120,13 @@ def test_the_other_side_of_a_comparison_is_quoted_beside_the_first() -> None:
     assert [citation.start for citation in both.citations] == [0, 90]
     assert with_side(QUESTION, first, found("Hats are sold.", 90, 0.9)) is first
     assert with_side(QUESTION, first, ABSENT) is first
+
+
+def test_an_answer_to_a_comparison_speaks_of_both_sides() -> None:
+    first = found("The long coat is warm.", 0, 0.9)
+    draft = without_a_side(QUESTION, first)
+    assert (draft.found, draft.likely, draft.text) == (False, True, "")
+    assert draft.citations == first.citations
+    both = found("The long coat is warm, the short one cheap.", 0, 0.9)
+    assert without_a_side(QUESTION, both) is both
+    assert without_a_side("Which coat is warm?", first) is first

@@ -50,6 +50,21 @@ def test_rows_are_counted_and_compared_with_their_cells_as_citations(store: Stor
     assert [citation.quote for citation in compared.citations] == ["Marek", "1902", "1900"]
 
 
+def test_yes_and_no_are_cited_with_the_whole_row(store: Store, tmp_path: Path) -> None:
+    rows = "tool,maker,in service\n" + "".join(
+        f"{name},Works {number},{'yes' if number % 2 else 'no'}\n"
+        for number, name in enumerate(("Lathe", "Saw", "Drill", "Press"))
+    )
+    with library(tmp_path / "library") as opened:
+        document = read_text(opened, tmp_path, name="tools.csv", text=rows)
+        answer = ask(runtime(), opened, "Is the drill in service?", AskOptions(threshold=0.9))
+        text = text_of(opened, document)
+    assert (answer.found, answer.verdict, answer.confidence) == (True, "no", PRECISION)
+    (citation,) = answer.citations
+    assert citation.quote == "tool: Drill | maker: Works 2 | in service: no"
+    assert text[citation.span_start : citation.span_end] == "no"
+
+
 def test_a_document_too_long_to_be_searched_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -166,6 +166,21 @@ def test_yes_and_no(question: str, expected: bool, cell: str) -> None:
     assert (verdict.is_yes, verdict.cell.text) == (expected, cell)
 
 
+STAGES = """\
+Stage | New features | Vulnerability & Bug Fixes | End announced
+Active | \u2705 | \u2705 | \u274c
+Sunsetting | \u274c | \u2705 | \u2705
+Archived | \u274c | \u274c | \u2705
+"""
+
+
+def test_yes_by_a_part_of_a_long_name() -> None:
+    (table,) = tables_of(table_rows(STAGES))
+    verdict = verdict_of("Does a sunsetting project still get bug fixes?", table, never)
+    assert verdict is not None and verdict.is_yes
+    assert verdict_of("Does a sunsetting project still have a vulnerability?", table, never) is None
+
+
 @pytest.mark.parametrize(
     "question",
     [

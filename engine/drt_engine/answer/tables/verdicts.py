@@ -25,6 +25,7 @@ _YES_NO = re.compile(
 )
 _ANY = re.compile(r"(?i)\b(?:any|ever)\b")
 # What a question of yes or no may say besides: light verbs.
+_LEAST_NAMED = 0.6  # of the words of a column's name
 _LIGHT = word_set("still get gets got given already ever currently now yet available allowed any")
 
 
@@ -77,7 +78,11 @@ def _is_named(cell: Cell, remaining: Sequence[str], question: str, similarity: S
     explained = {
         word for word in remaining if any(similar(word, n, similarity) >= SYNONYM for n in names)
     }
-    covered = all(any(similar(w, n, similarity) >= SYNONYM for w in explained) for n in names)
+    matched = [n for n in names if any(similar(w, n, similarity) >= SYNONYM for w in explained)]
+    # "Bug fixes" is enough of "Vulnerability & Bug Fixes", one word of two is not.
+    covered = len(matched) == len(names) or (
+        len(matched) > 1 and len(matched) >= _LEAST_NAMED * len(names)
+    )
     written = re.findall(r"[^\W_]+", question)[1:]
     others = {word.lower() for word in written if word[0].isupper()} & set(remaining) - explained
     unexplained = [word for word in remaining if word not in explained and not word.isdigit()]
