@@ -62,6 +62,14 @@ city: Quito | year: 2020 | avg_temp: 14.1 | rainy_days: 160
 """
 
 
+RELEASES = """\
+version | codename | created | release
+7 | Wheezy | 2011-02-06 | 2013-05-04
+8 | Jessie | 2013-05-04 | 2015-04-26
+9 | Stretch | 2015-04-26 | 2017-06-17
+"""
+
+
 def never(word: str, other: str) -> float:
     return 0.0
 
@@ -77,7 +85,7 @@ def answer(question: str, text: str, context: str = "") -> str | None:
     computed = total(question, table, never, context=set(context.split()))
     if computed is not None:
         return computed.text
-    cell = look_up(question, table.rows, never)
+    cell = look_up(question, table.rows, never, context=set(context.split()))
     return None if cell is None else cell.cell.text
 
 
@@ -94,6 +102,13 @@ def answer(question: str, text: str, context: str = "") -> str | None:
 )
 def test_numbers_with_a_decimal_comma(question: str, text: str, expected: str) -> None:
     assert answer(question, text) == expected
+
+
+def test_a_table_of_releases() -> None:
+    assert answer("When was Debian 7 created?", RELEASES, "debian") == "2011-02-06"
+    assert answer("When was Ubuntu 7 created?", RELEASES, "debian") is None
+    assert answer("How many versions were released before 2016?", RELEASES) == "2"
+    assert answer("Which release has the version 8?", RELEASES) != "2015-04-26"
 
 
 def test_months_are_the_columns_that_are_named_short() -> None:

@@ -336,6 +336,8 @@ def _compared_column(
         for name in table.ordered
         if any(name_similarity(word, name, similarity) >= _LEAST for word in words)
     ]
+    if len(names) > 1 and any("date" in degree.columns for degree in limit.degrees):
+        names = [name for name in names if _holds_dates(table, name)] or names
     if len(names) > 1:
         fitting = [
             word

@@ -78,14 +78,23 @@ class TableAnswer:
     words: int = 0
 
 
-def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> TableAnswer | None:
-    """Return the cell that ``question`` asks for, None unless one row and column clearly fit."""
+def look_up(
+    question: str,
+    rows: Sequence[TableRow],
+    similarity: Similarity,
+    *,
+    context: Collection[str] = (),
+) -> TableAnswer | None:
+    """Return the cell that ``question`` asks for, None unless one row and column clearly fit.
+
+    ``context`` are words of what the table is called.
+    """
     asked_words = question_words(question)
     if len(rows) < 2 or not asked_words or _NO_CELL.match(question):
         return None
     if negations(tokens_of(question)):
         return None  # "not in Hull" has the words of the rows that are not meant
-    match = named_row(question, rows, similarity)
+    match = named_row(question, rows, similarity, context)
     if match is None:
         return None
     remaining = [word for word in asked_words if word not in match.words]
@@ -123,7 +132,7 @@ def look_up(question: str, rows: Sequence[TableRow], similarity: Similarity) -> 
         or _measure(others, candidates)
         or _price(question, others, candidates)
     )
-    if cell is not None and not _may_answer(question, cell):
+    if cell is not None and (not _may_answer(question, cell) or _is_date_of(question, cell)):
         return None
     if cell is None and _asks_for_row(question, match, matched_columns, similarity):
         cell = match.row.cells[0]
@@ -173,6 +182,17 @@ def _place(question: str, remaining: Sequence[str], candidates: Sequence[Cell]) 
         if not set(remaining) - verbs and len(fitting) == 1:
             return fitting[0]
     return None
+
+
+def _is_date_of(question: str, cell: Cell) -> bool:
+    """Return whether a question asks which of some things has what, and a cell is their date."""
+    match = _WHICH_ROW.match(question)
+    nouns = table_words(match[0])[1:2] if match else []
+    return (
+        bool(nouns)
+        and stem(nouns[0]) in map(stem, name_words(cell.column))
+        and bool(_DATE.search(cell.text) and nouns[0] not in ("year", "date", "day"))
+    )
 
 
 def _may_answer(question: str, cell: Cell) -> bool:

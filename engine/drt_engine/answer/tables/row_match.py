@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -40,8 +40,16 @@ class RowMatch:
     cells: tuple[Cell, ...]
 
 
-def named_row(question: str, rows: Sequence[TableRow], similarity: Similarity) -> RowMatch | None:
-    """Return the one row that a question names; None where there is none, or several."""
+def named_row(
+    question: str,
+    rows: Sequence[TableRow],
+    similarity: Similarity,
+    context: Collection[str] = (),
+) -> RowMatch | None:
+    """Return the one row that a question names; None where there is none, or several.
+
+    ``context`` are words of what the table is called, which name no row: "Debian 7" is "7".
+    """
     asked_words = question_words(question)
     if len(rows) < 2 or not asked_words:
         return None
@@ -53,7 +61,7 @@ def named_row(question: str, rows: Sequence[TableRow], similarity: Similarity) -
     match = matches[0]
     remaining = [word for word in asked_words if word not in match.words]
     is_another = (
-        _names_another_row(question, match, rows)
+        _names_another_row(question, match, rows, context)
         or _has_value_of_others(remaining, match.row, rows, similarity)
         or _names_more_than(match, question, remaining, similarity)
     )
@@ -124,14 +132,16 @@ def _match_row(
     return RowMatch(score, row, frozenset(matched_words), tuple(matched_cells))
 
 
-def _names_another_row(question: str, match: RowMatch, rows: Sequence[TableRow]) -> bool:
+def _names_another_row(
+    question: str, match: RowMatch, rows: Sequence[TableRow], context: Collection[str]
+) -> bool:
     """Return whether the question names more than the matched row has.
 
     "Delta Foods" is not the row of "Delta Media". A word beside a matched one is part of its
     name where it begins with a capital letter or is in the same columns of other rows.
     """
     columns = {cell.column for cell in match.cells}
-    in_row = {
+    in_row = {*context} | {
         word for cell in match.row.cells for word in table_words(f"{cell.column} {cell.text}")
     }
     in_columns = {

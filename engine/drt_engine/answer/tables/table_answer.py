@@ -130,7 +130,10 @@ def _answer(
     if totals:
         is_clear = len({answer.text for answer in totals}) == 1
         return (totals[0].text, totals[0].cells) if is_clear else ("", ())
-    lookups = [look_up(question, table.rows, similarity) for table in tables]
+    lookups = [
+        look_up(question, table.rows, similarity, context=context)
+        for table, context in zip(tables, contexts or [frozenset()] * len(tables), strict=True)
+    ]
     cells = sorted(filter(None, lookups), key=lambda answer: -answer.words)
     if not cells or (len(cells) > 1 and cells[0].words == cells[1].words):
         return "", ()

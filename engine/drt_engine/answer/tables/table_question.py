@@ -30,6 +30,7 @@ _WHICH = re.compile(
     r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
+_AT_WHICH = re.compile(r"(?i)\W*(?:in|at|on|for) (?:which|what)\b")
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RANKS = (
     *("first", "second", "third", "fourth", "fifth"),
@@ -123,9 +124,11 @@ class TableQuestion:
         nouns = self.nouns
         match = _WHICH.match(self.question)
         asked = table_words(match["nouns"]) if match else []
-        amounts = self.table.columns if len(asked) == 1 else ()  # "in which year"
+        columns: list[str] = list(nouns)
+        if len(asked) == 1 and _AT_WHICH.match(self.question):  # "in which year", an amount
+            columns += self.table.columns
         for word in reversed(asked):
-            for name in (*nouns, *amounts):
+            for name in columns:
                 if word in self.words and name_similarity(word, name, self.similarity) >= LEAST:
                     return name
         return nouns[0] if nouns else self.table.name_column
