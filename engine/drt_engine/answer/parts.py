@@ -18,7 +18,9 @@ from drt_engine.results import Citation
 from drt_engine.text.words import STOP_WORDS, content_words, words
 
 _ASKING = r"(?:who|whom|whose|what|when|where|why|how|which)"
-_PREPOSITION = r"(?:(?:in|at|on|for|by|to|from|of|with|since|until) )?"
+_PREPOSITION = (
+    r"(?:(?:in|at|on|for|by|to|from|of|with|since|until|into|under|after|before|through|about) )?"
+)
 _TWO_QUESTIONS = re.compile(
     rf"(?i)\s*(?P<first>{_PREPOSITION}{_ASKING}\b.+?)(?:[,;]? and (?:also )?|[?;] (?:and )?)"
     rf"(?P<second>{_PREPOSITION}{_ASKING}\b[^?]*)\??\s*"

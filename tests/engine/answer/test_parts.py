@@ -25,6 +25,10 @@ from drt_engine.results import Citation
             "Who wrote the report, and when was it published?",
             ["Who wrote the report?", "when was it published? (wrote report)"],
         ),
+        (
+            "Into what is it turned, and which tool is needed?",
+            ["Into what is it turned?", "which tool is needed?"],
+        ),
         ("When and where was Ann born?", ["When was Ann born?", "Where was Ann born?"]),
         (
             "Who pays the fee? What is included?",
