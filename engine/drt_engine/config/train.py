@@ -15,7 +15,7 @@ class StartConfig:
 
     ``reset_scorer`` starts the maps that score chunks anew. ``reader`` is a BERT-like folder that
     the reader starts from; ``without`` names parts of ``model`` that are left out, by how their
-    names begin.
+    names begin. ``repeat_upper``: upper layers that ``model`` had not start as copies of its last.
     """
 
     warm_start: Path | None = None
@@ -24,6 +24,7 @@ class StartConfig:
     reset_scorer: bool = False
     reader: Path | None = None
     without: tuple[str, ...] = ()
+    repeat_upper: bool = False
 
 
 @dataclass(frozen=True)
@@ -199,7 +200,9 @@ class PasskeyConfig:
     ``two_hops``: share of contexts whose question leads to the passkey over a link; ``links``:
     share of the others that ask for a link; ``noise``: passkeys that are not asked for;
     ``lm_loss``: weight of the loss on all other tokens; ``offset``: where in their chunks
-    statements begin, anywhere if not named.
+    statements begin, anywhere if not named. ``landmark``: weight of a loss on the landmark before
+    the answer, which is to know the answer's first symbol, as the query of a second hop must; the
+    question is then asked in two chunks.
     """
 
     share: float = 0.0
@@ -212,6 +215,7 @@ class PasskeyConfig:
     noise: int = 0
     lm_loss: float = 0.0
     offset: int | None = None
+    landmark: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.chunks or min(self.chunks) < 1 or self.batch < 1:
@@ -223,6 +227,11 @@ class PasskeyConfig:
             raise ConfigError(
                 f"passkey.two_hops is {self.two_hops} and passkey.links {self.links}, expected "
                 "shares in 0..1"
+            )
+        if self.two_hops and self.landmark:
+            raise ConfigError(
+                f"passkey.landmark is {self.landmark} and passkey.two_hops {self.two_hops}, "
+                "expected 0 for one of them: after two hops the landmark is to know the link"
             )
 
 

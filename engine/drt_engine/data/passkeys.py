@@ -37,7 +37,8 @@ class PasskeyLayout:
     name behind it and the question asks for one, repeated to fill its chunk; with two hops the
     question has the name of a link that leads to the passkey's name, and is asked in two chunks, as
     each retrieves once. Statements begin at ``offset`` in their chunks, or anywhere. With ``links``
-    a single hop is the first of two: what is asked for are links, not passkeys.
+    a single hop is the first of two: what is asked for are links, not passkeys. ``asks``: question
+    chunks at least, so that a single hop may be asked twice, too.
     """
 
     vocab: int
@@ -47,6 +48,7 @@ class PasskeyLayout:
     noise: int = 0
     offset: int | None = None
     links: bool = False
+    asks: int = 1
 
     def __post_init__(self) -> None:
         if self.hops not in (1, 2):
@@ -91,8 +93,8 @@ class PasskeyLayout:
 
     @property
     def question_chunks(self) -> int:
-        """Chunks that end with the question, one for each hop; they come before the answer."""
-        return self.hops
+        """Chunks that end with the question, one or more for each hop; before the answer."""
+        return max(self.hops, self.asks)
 
     @property
     def fewest_chunks(self) -> int:

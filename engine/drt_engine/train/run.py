@@ -136,6 +136,9 @@ def _start_drt(model: DRT, config: StartConfig) -> None:
         _start_reader(model)
     if config.model is not None:
         earlier = _copy_model(model, config.model, config.without)
+        if config.repeat_upper and isinstance(earlier, DRT):
+            for layer in model.upper[len(earlier.upper) :]:
+                layer.load_state_dict(earlier.upper[-1].state_dict())
         if isinstance(earlier, DRT) and earlier.reader is None:
             _start_reader(model)
     if config.reader is not None:

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from drt_engine.data.passkeys import PasskeyContext, PasskeyLayout, stack_contexts
+from drt_engine.errors import ConfigError
+from drt_engine.model.chunking import next_token_targets
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.train.tasks.base import Task, TaskSetup
 
@@ -41,7 +43,13 @@ class PasskeyTask(Task[PasskeyBatch]):
             hops=2 if self.config.two_hops else 1,
             noise=self.config.noise,
             offset=self.config.offset,
+            asks=2 if self.config.landmark else 1,
         )
+        if self.config.landmark and setup.model.architecture != "drt":
+            raise ConfigError(
+                f"passkey.landmark is {self.config.landmark}, expected 0 for the architecture "
+                f"{setup.model.architecture!r}, whose landmarks retrieve nothing"
+            )
 
     def draw(self, rng: random.Random) -> PasskeyBatch:
         """Draw a length and ``config.batch`` contexts of it."""
@@ -71,7 +79,14 @@ class PasskeyTask(Task[PasskeyBatch]):
         """Return the loss of the answers, with that of all other tokens at ``config.lm_loss``."""
         chunks = batch.chunks
         valid = torch.ones_like(chunks, dtype=torch.bool)
-        losses, mask = model.stream_loss(chunks, valid, generator=generator)
+        about_landmark = None
+        if self.config.landmark:
+            states = model(chunks, valid, generator=generator)
+            targets, mask = next_token_targets(chunks, valid)
+            losses = model.token_losses(states[mask], targets[mask])
+            about_landmark = model.token_losses(states[:, -2, -1], chunks[:, -1, 1]).mean()
+        else:
+            losses, mask = model.stream_loss(chunks, valid, generator=generator)
         # The token before each symbol of the answer predicts it; the first is the key marker.
         is_answer = torch.zeros_like(mask)
         is_answer[:, -1, : self.layout.answer] = True
@@ -79,6 +94,9 @@ class PasskeyTask(Task[PasskeyBatch]):
         loss = answers.mean()
         likely = (answers.detach() < _LIKELY).all(dim=1).float().mean()
         values = {"passkey": float(loss.detach()), "passkey_likely": float(likely)}
+        if about_landmark is not None:
+            loss = loss + self.config.landmark * about_landmark
+            values["passkey_landmark"] = float(about_landmark.detach())
         if self.config.lm_loss:
             loss = loss + self.config.lm_loss * losses[~is_answer[mask]].mean()
         return loss, values

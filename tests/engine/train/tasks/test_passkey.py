@@ -10,6 +10,7 @@ import torch
 
 from drt_engine.config.train import PasskeyConfig, TrainConfig
 from drt_engine.data.passkeys import KEY, LINK, symbol_tokenizer
+from drt_engine.errors import ConfigError
 from drt_engine.model.chunking import next_token_targets
 from drt_engine.train.run import train
 from drt_engine.train.tasks.base import TaskSetup
@@ -56,6 +57,31 @@ def test_a_share_of_the_contexts_of_one_hop_asks_for_links() -> None:
     hops = [(row == KEY).any().item() and (row == LINK).any().item() for row in batch.chunks]
     assert any(asked) and any(hops)
     assert not any(link and two for link, two in zip(asked, hops, strict=True))
+
+
+def test_the_landmark_before_the_answer_may_have_to_know_it() -> None:
+    model = make_model(MODEL)
+    task = make_task(landmark=0.5, answer=1, noise=1, links=0.5)
+    batch = task.draw(random.Random(4))
+    assert torch.equal(batch.chunks[:, -3], batch.chunks[:, -2])  # the question, twice
+    loss, values = task.loss(model, batch, None)
+    states = model(batch.chunks, full(batch.chunks)).detach()
+    expected = torch.nn.functional.cross_entropy(
+        model.logits(states[:, -2, -1]).detach().float(), batch.chunks[:, -1, 1]
+    )
+    assert values["passkey_landmark"] == pytest.approx(float(expected), rel=1e-5)
+    assert float(loss.detach()) == pytest.approx(
+        values["passkey"] + 0.5 * values["passkey_landmark"], rel=1e-5
+    )
+
+
+def test_landmarks_that_cannot_be_asked() -> None:
+    with pytest.raises(ConfigError, match=r"landmark is 0\.5 and passkey.two_hops 0\.5"):
+        make_task(landmark=0.5, two_hops=0.5)
+    section = PasskeyConfig(share=1.0, symbols=32, landmark=1.0)
+    base = tiny(vocab=32, architecture="base")
+    with pytest.raises(ConfigError, match="architecture 'base', whose landmarks retrieve nothing"):
+        PasskeyTask(TaskSetup(TrainConfig(passkey=section), base, symbol_tokenizer(32)))
 
 
 def test_a_run_needs_no_tokenizer(tmp_path: Path) -> None:
