@@ -143,7 +143,7 @@ def test_the_loss_of_a_memorisable_stream_goes_down(tmp_path: Path) -> None:
 
 def test_the_loss_of_questions_goes_down(tmp_path: Path) -> None:
     config = questions_config(tmp_path)
-    optim = OptimConfig(steps=20, lr=1e-2, encoder_scale=1.0)
+    optim = OptimConfig(steps=12, lr=1e-2, encoder_scale=1.0)
     losses = loop(replace(config, optim=optim)).run()
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
 
