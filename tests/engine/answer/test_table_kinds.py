@@ -134,6 +134,7 @@ def test_words_that_tables_tell_apart_are_not_alike() -> None:
         ("How much does the large tent cost?", ORDERS, "249.00"),
         ("How much does the small tent cost?", ORDERS, "179.00"),
         ("What does the medium tent cost?", ORDERS, None),  # the sleeping bag is medium
+        ("What does the tent of the Sleeping Club cost?", ORDERS, None),
         ("unit price of the paper filter", ORDERS, None),
         ("Who ordered the water filter?", ORDERS, "Larsen, Ida"),  # and not order 1004
         ("How many orders were made after 2024-03-09?", ORDERS, "2"),

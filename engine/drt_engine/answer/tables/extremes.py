@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
@@ -48,12 +48,17 @@ def compare(question: str, table: Table, similarity: Similarity) -> TableTotal |
 
     "Which had more claims, Acorn or Delta?" Its cells are the compared ones, the winner's first.
     """
-    options = _two_options(question)
-    if options is None:
-        return None
-    before, *option_names = options
     if negations(tokens_of(question)):
         return None
+    totals = (_compared(*options, table, similarity) for options in _two_options(question))
+    return next(filter(None, totals), None)
+
+
+def _compared(
+    before: str, first: str, second: str, table: Table, similarity: Similarity
+) -> TableTotal | None:
+    """Return which of the rows ``first`` and ``second`` has more of what is asked ``before``."""
+    option_names = (first, second)
     degrees, degree_words = degrees_of(table_words(before))
     rows_named = [_row_named(name, table.rows) for name in option_names]
     pair = [row for row in rows_named if row is not None]
@@ -78,20 +83,20 @@ def compare(question: str, table: Table, similarity: Similarity) -> TableTotal |
     return TableTotal(text, (answer, winning, losing))
 
 
-def _two_options(question: str) -> tuple[str, str, str] | None:
-    """Return what is before two options of a question, and both; None where it has none.
+def _two_options(question: str) -> Iterator[tuple[str, str, str]]:
+    """Yield what is before two options of a question, and both: behind a comma, or as one word.
 
     By the last "or" alone: one expression for all of it takes the cube of the question's length.
     """
     text = " ".join(question.split()).removesuffix("?").rstrip()
     *_, last = [None, *_OR.finditer(text)]
-    if last is None:
-        return None
-    first_at = max(text.rfind(mark, 0, last.start()) for mark in " ,:") + 1
-    before, first, second = text[:first_at], text[first_at : last.start()], text[last.end() :]
-    if not before or not first or not second or set(second) & set(",:?"):
-        return None
-    return before, first, second
+    if last is None or set(text[last.end() :]) & set(",:?"):
+        return
+    for marks in (",:", " ,:"):
+        first_at = max(text.rfind(mark, 0, last.start()) for mark in marks) + 1
+        before, first, second = text[:first_at], text[first_at : last.start()], text[last.end() :]
+        if before and first and second:
+            yield before, first, second
 
 
 def extreme(asked: TableQuestion) -> TableTotal | None:

@@ -62,7 +62,7 @@ def named_row(
     remaining = [word for word in asked_words if word not in match.words]
     is_another = (
         _names_another_row(question, match, rows, context)
-        or _has_value_of_others(remaining, match.row, rows, similarity)
+        or _has_value_of_others(match, question, rows, similarity)
         or _names_more_than(match, question, remaining, similarity)
     )
     return None if is_another else match
@@ -163,23 +163,29 @@ def _names_another_row(
 
 
 def _has_value_of_others(
-    remaining: Sequence[str], row: TableRow, rows: Sequence[TableRow], similarity: Similarity
+    match: RowMatch, question: str, rows: Sequence[TableRow], similarity: Similarity
 ) -> bool:
-    """Return whether a word that no column explains is in short cells of other rows alone.
+    """Return whether a word beside one of the row's is in short cells of other rows alone.
 
-    "The medium tent" is no medium sleeping bag.
+    "The medium tent" is no medium sleeping bag. What a column is called explains a word.
     """
-    in_row = {stem(word) for cell in row.cells for word in table_words(cell.text)}
+    in_row = {stem(word) for cell in match.row.cells for word in table_words(cell.text)}
     columns = {cell.column for other in rows for cell in other.cells}
-    open_words = {
-        stem(word): word
-        for word in remaining
+    beside = {
+        word.lower()
+        for first, second in pairwise(_WRITTEN.findall(question))
+        for word, neighbour in ((first, second), (second, first))
+        if neighbour.lower() in match.words and word.lower() not in STOP_WORDS
+    }
+    open_stems = {
+        stem(word)
+        for word in beside
         if len(word) > 2  # noqa: PLR2004
         and stem(word) not in in_row
         and not any(name_similarity(word, name, similarity) >= SYNONYM for name in columns)
     }
-    return bool(open_words) and any(
-        stem(word) in open_words
+    return bool(open_stems) and any(
+        stem(word) in open_stems
         for other in rows
         for cell in other.cells
         if len(words := table_words(cell.text)) <= _MOST_NAME_WORDS
