@@ -203,8 +203,8 @@ class Store(LibraryView):
 
     def _forget(self) -> None:
         """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
-        inner = self.path / library_folder.REBUILD_NAME
-        if (inner / library_folder.CATALOG_NAME).exists():
+        if rebuild_swap.is_there(self._folder):
+            inner = self.path / library_folder.REBUILD_NAME
             try:
                 with Store.open(inner, lock_timeout=self._folder.readers.timeout) as fresh:
                     present = fresh.documents() + fresh.partial_documents()

@@ -55,6 +55,12 @@ def _identity(row: DocumentRow) -> tuple[str, ...]:
     return row.id, row.created, row.title, row.media_type
 
 
+def is_there(folder: Folder) -> bool:
+    """Return whether a library has an inner one with a catalogue, from a rebuild under way."""
+    with file_errors(folder.path):
+        return (folder.path / REBUILD_NAME / CATALOG_NAME).exists()
+
+
 def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
     """Replace all documents atomically with those of the inner library.
 
@@ -62,9 +68,9 @@ def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
     Its files get second names here first, so that a death at any moment leaves both whole. The
     caller holds the writer's lock.
     """
-    inner = folder.path / REBUILD_NAME
-    if not (inner / CATALOG_NAME).exists():
+    if not is_there(folder):
         return False
+    inner = folder.path / REBUILD_NAME
     old = catalog.file_names()
     database = catalog.database
     with database.attached(inner / CATALOG_NAME, "fresh") as connection, database.transaction():
