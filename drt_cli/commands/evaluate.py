@@ -304,6 +304,12 @@ def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @click.option(
     "--plot", type=click.Path(dir_okay=False), help="Write a reliability diagram to this file."
 )
+@click.option(
+    "--quotes-only",
+    is_flag=True,
+    default=None,
+    help="Fit the quote probability alone, and keep the confidence of the model.",
+)
 @_keep
 @json_option
 @click.pass_obj

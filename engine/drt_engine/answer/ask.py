@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
@@ -15,7 +15,6 @@ from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
-    Part,
     combined,
     missing_side,
     question_parts,
@@ -138,27 +137,34 @@ def _steps(
         turns = session.turns if session is not None and options.mode == "quote" else ()
         question_in_context = in_context(question, turns)
         start = _start(runtime, options, session, tape)
-        # Feeds the question: its last landmark retrieves, the reader pass reads the passages.
-        run = open_prompt(runtime, view, question_in_context, options.search_options(), start=start)
-        judgement = judge(runtime, run, threshold=options.threshold)
-        draft = yield from _draft(
-            runtime,
-            view,
-            documents,
-            run,
-            judgement,
-            question=question,
-            options=options,
-            turns=turns,
-        )
-        tokens_read = run.prompt_tokens + run.source.tokens_read + draft.tokens_read
+        asking = _Asking(runtime, view, documents, options, turns)
+        if options.mode == "free":
+            opened = asking.read(question_in_context, start)
+            judgement = opened.judgement
+            draft = yield from written_answer(
+                runtime,
+                view,
+                documents,
+                opened.run,
+                judgement,
+                question=question,
+                max_tokens=options.max_tokens,
+            )
+        else:
+            opened, judgement, draft = asking.quoted(
+                question, question_in_context, start, recorded=tape is not None
+            )
+            draft = _without_other_aims(question, draft)
+            if draft.text:
+                yield draft.text
+        run, tokens_read = opened.run, opened.tokens_read + draft.tokens_read
         if tape is None:
             trace = _trace(question, run, documents)
         else:
             asked_texts, answer_texts = _token_texts(
                 runtime, run, tape, question, quote=draft.text if options.mode == "quote" else None
             )
-            recording = Recording(tape, asked_texts, answer_texts, judgement.start_shares)
+            recording = Recording(tape, asked_texts, answer_texts, opened.judgement.start_shares)
             rows = {row.id: row for row in view.documents()}  # any may come close
             trace = make_trace(question, run.source, rows, recording)
         likely = draft.likely and not draft.found
@@ -204,82 +210,114 @@ def _start(
     return PromptStart(open_decoder=None if tape is None else partial(tape.decoder, runtime))
 
 
-def _draft(
-    runtime: Runtime,
-    view: LibraryView,
-    documents: DocumentRows,
-    run: PromptRun,
-    judgement: Judgement,
-    *,
-    question: str,
-    options: AskOptions,
-    turns: Sequence[Mapping[str, Any]],
-) -> Generator[str, None, Draft]:
-    """Quote, or write; yield the text in pieces and return the whole."""
-    if options.mode == "free":
-        written = written_answer(
-            runtime,
-            view,
-            documents,
-            run,
-            judgement,
-            question=question,
-            max_tokens=options.max_tokens,
+class _Opened(NamedTuple):
+    """A question that went through the model, and what was made of the passages it retrieved."""
+
+    run: PromptRun
+    judgement: Judgement
+
+    @property
+    def tokens_read(self) -> int:
+        """Tokens of the prompt, and of the passages."""
+        return self.run.prompt_tokens + self.run.source.tokens_read
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """How each of the questions is asked that one question may be made of."""
+
+    runtime: Runtime
+    view: LibraryView
+    documents: DocumentRows
+    options: AskOptions
+    turns: Sequence[Mapping[str, Any]]
+
+    def read(
+        self, question: str, start: PromptStart | None = None, *, reader: bool = True
+    ) -> _Opened:
+        """Feed a question: its last landmark retrieves, the reader pass reads the passages.
+
+        Without a ``reader`` they are only retrieved, which takes about a tenth of the time.
+        """
+        how = self.options.search_options()
+        if not reader:
+            how = replace(how, reader_pass=False)
+            run = open_prompt(self.runtime, self.view, question, how, start=start)
+            return _Opened(run, Judgement())
+        run = open_prompt(self.runtime, self.view, question, how, start=start)
+        return _Opened(run, judge(self.runtime, run, threshold=self.options.threshold))
+
+    def quoted(
+        self, question: str, question_in_context: str, start: PromptStart, *, recorded: bool
+    ) -> tuple[_Opened, Judgement, Draft]:
+        """Quote what answers a question, or its parts, with the judgement that the quote rests on.
+
+        The reader does not read the whole question where a part is answered, unless all of it is
+        to be ``recorded``.
+        """
+        parts = question_parts(question)
+        reads = self.options.reread and self.runtime.model.span_reader is not None
+        waits = bool(parts) and reads and not recorded
+        whole = self.read(question_in_context, start, reader=not waits)
+        looked_up = self._looked_up(whole, question) if parts else None
+        # Several fields, or cells, that were looked up answer the whole question.
+        if looked_up is not None and len(looked_up.citations) > 1:
+            parts = ()
+        opened = [self.read(in_context(part.in_context, self.turns)) for part in parts]
+        tokens_read = sum(part.tokens_read for part in opened)
+        drafts = [
+            self._draft(read, part.question) for read, part in zip(opened, parts, strict=True)
+        ]
+        combination = combined(parts, drafts)
+        if combination is not None:
+            answered = [
+                read.judgement for read, own in zip(opened, drafts, strict=True) if own.found
+            ]
+            least = min(answered, key=lambda judgement: judgement.confidence)
+            return whole, least, replace(combination, tokens_read=tokens_read)
+        if waits:
+            tokens_read += whole.tokens_read
+            whole = self.read(question_in_context, start)
+        draft = self._draft(whole, question)
+        side = missing_side(question, draft.citations) if draft.found or draft.likely else None
+        if side is not None and not parts:
+            opened_side = self.read(in_context(side.in_context, self.turns))
+            tokens_read += opened_side.tokens_read
+            draft = with_side(question, draft, self._draft(opened_side, side.question))
+            draft = without_a_side(question, draft)
+        return whole, whole.judgement, replace(draft, tokens_read=tokens_read)
+
+    def _draft(self, opened: _Opened, question: str) -> Draft:
+        """Look up what the document says of itself, then a cell of a table; else quote a span."""
+        looked_up = self._looked_up(opened, question)
+        if looked_up is not None:
+            return looked_up
+        return quote_answer(
+            self.view,
+            self.documents,
+            opened.judgement,
+            question,
+            passages=opened.run.passages,
         )
-        return (yield from written)
 
-    tokens_read = 0  # for the parts
+    def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
+        """Return a field or cells, unless the options ask for surer answers."""
+        passages = opened.run.passages
+        draft = metadata_answer(
+            self.view, question, self.options.documents, passages
+        ) or table_answer(self.runtime, self.view, self.documents, question, passages)
+        least = self.options.threshold
+        if draft is None or (least is not None and draft.confidence < least):
+            return None
+        return draft
 
-    def quoted(part: Part) -> Draft:
-        nonlocal tokens_read
-        asked = in_context(part.in_context, turns)
-        part_run = open_prompt(runtime, view, asked, options.search_options())
-        tokens_read += part_run.prompt_tokens + part_run.source.tokens_read
-        part_judgement = judge(runtime, part_run, threshold=options.threshold)
-        return _quoted(
-            runtime,
-            view,
-            documents,
-            part_run,
-            part_judgement,
-            question=part.question,
-            options=options,
-        )
 
-    draft = _quoted(runtime, view, documents, run, judgement, question=question, options=options)
-    # Several fields, or cells, that were looked up answer the whole question.
-    is_whole = not draft.candidates and len(draft.citations) > 1
-    parts = () if is_whole else question_parts(question)
-    side = missing_side(question, draft.citations) if draft.found or draft.likely else None
-    if parts:
-        draft = combined(parts, [quoted(part) for part in parts]) or draft
-    elif side is not None:
-        draft = without_a_side(question, with_side(question, draft, quoted(side)))
+def _without_other_aims(question: str, draft: Draft) -> Draft:
+    """Return a draft without what a question about drt itself, or for a summary, does not want."""
     if is_about_drt(question):  # which no document answers, and no passage is close to
-        draft = replace(draft, text="", found=False, citations=(), likely=False)
-    elif requested_summary(question) == "" and not draft.found:
-        draft = replace(draft, citations=(), likely=False)
-    if draft.text:
-        yield draft.text
-    return replace(draft, tokens_read=tokens_read)
-
-
-def _quoted(
-    runtime: Runtime,
-    view: LibraryView,
-    documents: DocumentRows,
-    run: PromptRun,
-    judgement: Judgement,
-    *,
-    question: str,
-    options: AskOptions,
-) -> Draft:
-    """Look up what the document says of itself, then a cell of a table; all else is a span."""
-    draft = metadata_answer(view, question, options.documents, run.passages) or table_answer(
-        runtime, view, documents, question, run.passages
-    )
-    if draft is None or (options.threshold is not None and draft.confidence < options.threshold):
-        return quote_answer(view, documents, judgement, question, passages=run.passages)
+        return replace(draft, text="", found=False, citations=(), likely=False)
+    if requested_summary(question) == "" and not draft.found:
+        return replace(draft, citations=(), likely=False)
     return draft
 
 

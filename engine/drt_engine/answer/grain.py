@@ -42,6 +42,7 @@ _SEVERAL = re.compile(
 # What opens an item, a docstring or a comment, and says nothing.
 _OPENING_MARK = re.compile(rf"(?:[{_BULLETS}]|/\*+!?|//+!?)[ \t]+|(?:\"{{3}}|'{{3}})[ \t]*")
 _LONGEST_MARK = 10  # characters
+_RECORD = re.compile(r"[^|:\n]+: [^|\n]* \| [^|:\n]+: ")
 _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
 
 
@@ -74,6 +75,11 @@ def expected_type(types: Mapping[str, float], question: str) -> str:
     """Return the type of the expected answer: a list, too, where the question asks for several."""
     expected = answer_type(types)
     return "list" if expected not in OPEN_TYPES and _SEVERAL.match(question) else expected
+
+
+def may_answer(quote: str, expected: str) -> bool:
+    """Return whether a quote can answer at all: a row of labelled values gives no reason."""
+    return expected not in ("why", "how") or _RECORD.match(quote) is None
 
 
 def grown_span(

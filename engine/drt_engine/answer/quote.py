@@ -38,11 +38,22 @@ class QuoteSpan:
 
 
 @dataclass(frozen=True)
+class Token:
+    """A token of a document: log-probabilities that a quote starts and ends with it."""
+
+    start: float
+    end: float
+    characters: tuple[int, int]
+    passage: Passage
+
+
+@dataclass(frozen=True)
 class Quotes:
     """The best spans, best first, their log-odds against the null, and the null logit.
 
     ``vote_share`` is the first span's part of all votes, ``runner_up`` that of the best span with
     other words. ``by_passage`` are the best spans of passages that have none among these.
+    ``tokens`` are those of all passages.
     """
 
     spans: tuple[QuoteSpan, ...]
@@ -51,6 +62,21 @@ class Quotes:
     vote_share: float = 0.0
     runner_up: float = 0.0
     by_passage: tuple[QuoteSpan, ...] = ()
+    tokens: tuple[Token, ...] = ()
+
+    def within(self, document: str, start: int, end: int) -> tuple[float, float]:
+        """Return how likely the start, and the end, of any span is in characters ``start:end``.
+
+        Where the reader wavers between spans of one sentence, that of the sentence is their sum.
+        """
+        inside = [
+            token
+            for token in self.tokens
+            if token.passage.row.document_id == document
+            and start <= token.characters[0]
+            and token.characters[1] <= end
+        ]
+        return sum(math.exp(t.start) for t in inside), sum(math.exp(t.end) for t in inside)
 
     def votes_of(self, span: QuoteSpan) -> tuple[float, float]:
         """Return the part of all votes that a span has, and that of the best other words."""
@@ -63,14 +89,6 @@ class Quotes:
 
 
 NO_QUOTES = Quotes((), float("-inf"))
-
-
-@dataclass(frozen=True)
-class _Token:
-    start: float
-    end: float
-    characters: tuple[int, int]
-    passage: Passage
 
 
 def best_quotes(
@@ -91,7 +109,8 @@ def best_quotes(
     end = _normalise(logits.end[0, :count].float(), end_null)
     # Spans of consecutive tokens, each with the sum of its log-probabilities, best first.
     scored: list[tuple[float, QuoteSpan]] = []
-    for run in _runs(_merge(start, end, passages)):
+    tokens = _merge(start, end, passages)
+    for run in _runs(tokens):
         scored += _spans(run, longest)
     if not scored:
         return NO_QUOTES
@@ -113,6 +132,7 @@ def best_quotes(
         float(null.detach()),
         *shares,
         by_passage=_by_passage(scored, spans),
+        tokens=tuple(tokens.values()),
     )
 
 
@@ -177,11 +197,9 @@ def _null_share(logits: Tensor, null: Tensor) -> Tensor:
     return null - torch.logsumexp(torch.cat([logits.float().flatten(), null[None]]), 0)
 
 
-def _merge(
-    start: Tensor, end: Tensor, passages: Sequence[Passage]
-) -> dict[tuple[str, int], _Token]:
+def _merge(start: Tensor, end: Tensor, passages: Sequence[Passage]) -> dict[tuple[str, int], Token]:
     """Return tokens by document and number; one in two passages has the probability of both."""
-    tokens: dict[tuple[str, int], _Token] = {}
+    tokens: dict[tuple[str, int], Token] = {}
     for row, passage in enumerate(passages):
         places = (passage.token_numbers, passage.starts, passage.ends)
         numbers, firsts, lasts = (t.tolist() for t in places)
@@ -190,13 +208,13 @@ def _merge(
             if number < 0:
                 continue
             key = (passage.row.document_id, number)
-            new = _Token(opens[slot], closes[slot], (firsts[slot], lasts[slot]), passage)
+            new = Token(opens[slot], closes[slot], (firsts[slot], lasts[slot]), passage)
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
                 start_sum = _logaddexp(new.start, old.start)
                 end_sum = _logaddexp(new.end, old.end)
-                new = _Token(start_sum, end_sum, new.characters, better.passage)
+                new = Token(start_sum, end_sum, new.characters, better.passage)
             tokens[key] = new
     return tokens
 
@@ -207,9 +225,9 @@ def _logaddexp(a: float, b: float) -> float:
     return high if low == float("-inf") else high + math.log1p(math.exp(low - high))
 
 
-def _runs(tokens: dict[tuple[str, int], _Token]) -> list[list[_Token]]:
+def _runs(tokens: dict[tuple[str, int], Token]) -> list[list[Token]]:
     """Split the tokens into runs of consecutive ones, so that a quote may cross a chunk border."""
-    runs: list[list[_Token]] = []
+    runs: list[list[Token]] = []
     last: tuple[str, int] | None = None
     for key in sorted(tokens):
         if last is None or key != (last[0], last[1] + 1):
@@ -219,7 +237,7 @@ def _runs(tokens: dict[tuple[str, int], _Token]) -> list[list[_Token]]:
     return runs
 
 
-def _spans(run: list[_Token], longest: int) -> list[tuple[float, QuoteSpan]]:
+def _spans(run: list[Token], longest: int) -> list[tuple[float, QuoteSpan]]:
     """Return the best spans of a run with their scores.
 
     A score is the sum of the log-probabilities of start and end.

@@ -11,7 +11,13 @@ from itertools import islice
 from drt_engine.answer.choice import ranking
 from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.documents import DocumentRows
-from drt_engine.answer.grain import OPEN_TYPES, crosses_sentences, expected_type, grown_span
+from drt_engine.answer.grain import (
+    OPEN_TYPES,
+    crosses_sentences,
+    expected_type,
+    grown_span,
+    may_answer,
+)
 from drt_engine.answer.judge import Judgement
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.quote_features import quote_features, repeats
@@ -63,7 +69,7 @@ def quote_answer(
     expected = expected_type(judgement.types, question)
     best = (quotable or quotes)[0]
     shown = _shown(store, documents, judgement, best, question=question, expected=expected)
-    right = shown.right and bool(quotable)
+    right = shown.right and bool(quotable) and may_answer(shown.citation.quote, expected)
     others: Sequence[Citation] = ()
     if right:
         further = [quote for quote in quotable if quote.span in spans and quote is not best]

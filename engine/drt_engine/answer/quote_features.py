@@ -40,6 +40,7 @@ def quote_features(
     evidence = judgement.evidence[at] if judgement.evidence else 0.0
     others = [value for n, value in enumerate(judgement.evidence) if n != at]
     share, runner_up = quotes.votes_of(span)
+    start_within, end_within = quotes.within(citation.document, citation.start, citation.end)
     question_words, quote_words = set(content_words(question)), set(content_words(citation.quote))
     return QuoteFeatures(
         span=judgement.signals.span,
@@ -56,6 +57,7 @@ def quote_features(
         agreement=_agreement(citation.quote, judgement.types),
         open_type=sum(judgement.types.get(name, 0.0) for name in OPEN_TYPES),
         whole=float(whole),
+        within=(log_odds(start_within) + log_odds(end_within)) / 2,
     )
 
 

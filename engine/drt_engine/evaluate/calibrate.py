@@ -57,7 +57,7 @@ class CalibrateOptions:
 
     ``also`` are further pairs of files with questions and documents; ``plot`` is a file to draw the
     reliability to. ``keep`` is a folder for the libraries of the documents, which are not read
-    again.
+    again. ``quotes_only`` fits the quote probability alone and keeps the model's confidence.
     """
 
     qa: tuple[Path, ...]
@@ -69,6 +69,7 @@ class CalibrateOptions:
     plot: Path | None = None
     also: tuple[tuple[Path, ...], ...] = ()
     keep: Path | None = None
+    quotes_only: bool = False
 
     def __post_init__(self) -> None:
         if self.plot is not None:
@@ -116,13 +117,16 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     tables: dict[str, list[Bin]] = {}
     sources = _sources_with_both(selected_questions)
     for name, all_answers in judged.items():
-        answers = [a for a in all_answers if a.source in sources]
-        signals = [a.signals for a in answers]
-        labels = [a.kind != "unanswerable" for a in answers]
-        fitted[name] = calibrate(signals, labels, name=name)
-        confidences = _held_out(answers)
-        tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
-        metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
+        if options.quotes_only:
+            fitted[name] = runtime.calibration.get(name, Calibration())
+        else:
+            answers = [a for a in all_answers if a.source in sources]
+            signals = [a.signals for a in answers]
+            labels = [a.kind != "unanswerable" for a in answers]
+            fitted[name] = calibrate(signals, labels, name=name)
+            confidences = _held_out(answers)
+            tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
+            metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
         fit = fit_quotes(_judged_questions(all_answers, fitted[name]))
         if fit is not None:
             fitted[name] = replace(fitted[name], quote=fit.calibration, verdict=fit.verdict)

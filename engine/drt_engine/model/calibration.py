@@ -50,7 +50,8 @@ class QuoteFeatures(NamedTuple):
     the quote's content words in the question; ``length``: logarithm of its words; ``agreement``:
     whether numbers and names are where the answer type expects them; ``open_type``: probability
     of a type that no short span answers (definition, reason, manner, list, comparison);
-    ``whole``: 1 where the quote is a sentence or a list and not only the words of the span.
+    ``whole``: 1 where the quote is a sentence or a list and not only the words of the span;
+    ``within``: mean log-odds that a span's start, and its end, are anywhere in the quote.
     """
 
     span: float
@@ -67,6 +68,7 @@ class QuoteFeatures(NamedTuple):
     agreement: float = 0.0
     open_type: float = 0.0
     whole: float = 0.0
+    within: float = 0.0
 
     def bounded(self) -> QuoteFeatures:
         """Return the features clipped to the range that can be fitted."""

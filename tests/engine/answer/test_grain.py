@@ -13,6 +13,7 @@ from drt_engine.answer.grain import (
     crosses_sentences,
     expected_type,
     grown_span,
+    may_answer,
 )
 from drt_engine.answer.quote_features import repeats
 from drt_engine.answer.sentences import passage_around, sentence_around
@@ -200,3 +201,16 @@ def test_words_of_two_sentences_are_no_answer_by_themselves() -> None:
 def test_a_question_for_several_things_wants_a_list(question: str, expected: str) -> None:
     assert expected_type({"what": 0.9, "list": 0.1}, question) == expected
     assert expected_type({"why": 1.0}, question) == "why"
+
+
+@pytest.mark.parametrize(
+    ("quote", "expected", "may"),
+    [
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "why", False),
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "number", True),
+        ("Because the seal broke: it had frozen.", "why", True),
+        ("| seal | It was replaced: the old one leaked. |", "how", True),
+    ],
+)
+def test_a_row_of_labelled_values_gives_no_reason(quote: str, expected: str, may: bool) -> None:
+    assert may_answer(quote, expected) == may

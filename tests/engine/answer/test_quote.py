@@ -62,6 +62,19 @@ def test_the_best_start_and_end() -> None:
     assert quotes.score > 10
 
 
+def test_how_likely_an_answer_is_anywhere_in_some_characters() -> None:
+    passages = [passage(1), passage(2)]  # which share the tokens 7 and 8
+    given_ = logits(2, null=-20)
+    for token in (5, 6, 8, 9):
+        put(given_.start, passages, token, 1.0)  # that of 8 is in two passages, and counts twice
+    put(given_.end, passages, 9, 3.0)
+    quotes = best_quotes(given_, passages)
+    assert quotes.within("a", 50, 69) == pytest.approx((0.4, 0.0), abs=1e-6)
+    assert quotes.within("a", 60, 99) == pytest.approx((0.8, 1.0), abs=1e-6)
+    assert quotes.within("a", 51, 99)[0] == pytest.approx(0.8, abs=1e-6)  # a part of a token
+    assert quotes.within("b", 0, 999) == (0, 0)
+
+
 def test_an_end_never_stands_before_its_start() -> None:
     passages = [passage(1)]
     given_ = logits(1)

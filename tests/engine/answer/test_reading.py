@@ -12,11 +12,13 @@ import torch
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.config.model import ReaderConfig
 from drt_engine.model.reader import PairLogits, PairTokens
+from drt_engine.retrieval import library
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from tests.model_folder import LETTERS, MANUAL, library, model_folder, read
+from tests.model_folder import LETTERS, MANUAL, model_folder, read
+from tests.model_folder import library as new_library
 from tests.sampling import crossed
 
 READER = ReaderConfig(
@@ -53,7 +55,7 @@ def reading_runtime(dtype: str = "fp32") -> Runtime:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("reading")
-    with library(folder / "library", reading_runtime()) as opened:
+    with new_library(folder / "library", reading_runtime()) as opened:
         for name, text in (("manual.md", MANUAL), ("letters.txt", LETTERS)):
             (folder / name).write_text(text, encoding="utf-8")
             read(opened, folder / name, reading_runtime())
@@ -107,6 +109,43 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     finally:
         del reader.forward
     assert answer.text == "thirty"
+
+
+TWO = "How long is the notice period, and who keeps the bell?"
+
+
+@pytest.mark.parametrize(
+    ("options", "readings"),
+    [
+        (AskOptions(threshold=0.0), 2),  # each part
+        (AskOptions(threshold=1.0), 3),  # and the whole, where no part is answered
+        (AskOptions(threshold=0.0, record=True), 3),  # which a full trace is of
+        (AskOptions(threshold=0.0, reread=False), 0),
+    ],
+)
+def test_the_whole_question_is_read_where_no_part_is_answered(
+    store: Store, options: AskOptions, readings: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, asked = library.read_passages, set()
+
+    def counted(model, ids, *passages):  # type: ignore[no-untyped-def]
+        asked.add(tuple(ids))
+        return read(model, ids, *passages)
+
+    monkeypatch.setattr(library, "read_passages", counted)
+    answer = ask(reading_runtime(), store, TWO, options)
+    assert len(asked) == readings
+    assert answer.found == (options.threshold == 0.0)
+
+
+def test_a_full_trace_leaves_the_answer_to_two_parts_as_it_is(store: Store) -> None:
+    plain, traced = (
+        ask(reading_runtime(), store, TWO, AskOptions(threshold=0.0, record=record))
+        for record in (False, True)
+    )
+    assert plain.text == traced.text and plain.citations == traced.citations
+    assert (plain.signals, plain.answer_type) == (traced.signals, traced.answer_type)
+    assert plain.tokens_read < traced.tokens_read
 
 
 def test_passages_are_read_below_their_title_and_section(store: Store) -> None:

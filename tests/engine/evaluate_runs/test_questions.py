@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from drt_engine.evaluate.report import EvalReport
 from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import library_of, open_library
-from drt_engine.model.calibration import Signals
+from drt_engine.model.calibration import Calibration, Signals
 from drt_engine.results import Citation, Trace
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
@@ -238,6 +239,20 @@ def test_calibration_is_fitted_and_read_back(
     assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
     assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)
     assert not (tmp_path / "calibration.json.part").exists()
+
+
+def test_the_confidence_is_kept_where_quotes_alone_are_fitted(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool], tmp_path: Path
+) -> None:
+    own = {"reread": Calibration(scale=0.3, shift=1.0), "stored": Calibration(threshold=0.2)}
+    model = replace(runtime, calibration=own)
+    options = qa_files | {"out": str(tmp_path), "quotes_only": True}
+    result = evaluate(model, "calibrate", options)
+    written = json.loads((tmp_path / "calibration.json").read_text())
+    for name, kept in own.items():
+        assert Calibration.from_dict(written[name] | {"quote": None, "verdict": None}) == kept
+    assert not result["metrics"].keys() & {"reread", "stored"}
+    assert sorted(rigged) == [False] * 6 + [True] * 6
 
 
 def test_the_reliability_is_reported_and_drawn(
