@@ -121,6 +121,7 @@ BUILT_IN: tuple[Format, ...] = (
     ),
     _format("rst", "reStructuredText", ".rst .rest", "readers.rst:RstReader", isolated=False),
     _format("latex", "LaTeX", ".tex .ltx .latex", "latex.reader:LatexReader", isolated=False),
+    _format("man", "man page", ".man .roff", "man.reader:ManReader", isolated=False),
     _format("csv", "CSV table", ".csv .tsv .tab", "readers.table:CsvReader", isolated=False),
     _format(
         "jsonl", "JSON lines", ".jsonl .ndjson", "readers.table:JsonLinesReader", isolated=False

@@ -36,6 +36,7 @@ _FORMATS = {
     "text/markdown": "markdown",
     "text/x-rst": "rst",
     "text/x-tex": "latex",
+    "text/troff": "man",
     "text/csv": "csv",
     "application/jsonl": "jsonl",
     "text/x-source": "code",

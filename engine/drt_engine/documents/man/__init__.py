@@ -1,0 +1,1 @@
+"""Man pages: the text of roff sources with the macros of man(7)."""

@@ -1,0 +1,321 @@
+"""Turns the lines of a man page into readable blocks: sections, terms with their text, tables.
+
+Does not run roff: of macros only those of man(7) are known, conditions are those of a terminal, and
+other files are not read. Text in macros that the page defines itself is left out, and counted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from drt_engine.documents.base import Block, Notes, SectionPath, words
+from drt_engine.documents.man.escapes import arguments, plain
+
+_REQUEST = re.compile(r"[.'][ \t]*(?P<name>[^\s\\]*)[ \t]*(?P<rest>.*)")
+_FONTS = words("B I SM SB")
+_ALTERNATING = words("BR RB BI IB IR RI")
+_PARAGRAPHS = words("PP P LP HP sp")
+_DEFINITIONS = words("de de1 am ig")
+_BULLET = re.compile(r"[\u2022*o+-]")
+_TABLE_SEPARATOR = re.compile(r"\btab[ \t]*\((.)\)")
+_CONDITION = re.compile(r"(?P<not>!?)(?P<name>[nt])(?![A-Za-z])[ \t]*|\S+[ \t]*")
+_HEADER = ("Title", "Section", "Date", "Version", "Manual")  # of ``.TH``
+_PRAGMA = re.compile(r"[.']\\\"[ \t]+(?P<key>Title|Author|Date):[ \t]+(?P<value>\S.*)")
+
+
+class Converter:
+    """Makes blocks of a man page, line by line; ``title``, ``author`` and ``date`` as it goes."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.title, self.author, self.date = "", "", ""
+        self.dropped = 0  # lines
+        self._notes = notes
+        self._path = SectionPath()
+        self._words: list[str] = []  # of the paragraph that is open
+        self._span = (0, 0, 0)  # its first line, and its characters in the source
+        self._joins = False  # whether the next line goes on without a space
+        self._awaits: str | None = None  # what ends the next line: a term, a heading, a table's row
+        self._is_verbatim = False
+        self._until = ""  # the request that ends what is left out
+        self._groups: list[bool] = []  # whether what is between ``\{`` and ``\}`` counts
+        self._holds = True  # the last condition
+        self._url = ""
+        self._table: _Table | None = None
+
+    def blocks(self, line: str, number: int, start: int) -> Iterator[Block]:
+        """Yield the blocks that a line, the ``number``-th, completes; it begins at ``start``."""
+        text = line.rstrip("\n")
+        self._place = (number, start, start + len(text))
+        if self._until:
+            self._skip_to(text)
+        elif self._table is not None:
+            yield from self._table_line(text)
+        else:
+            yield from self._take(text)
+
+    def finish(self) -> Iterator[Block]:
+        """Yield what is left at the end."""
+        if self._table is not None:
+            yield from self._end_table()
+        yield from self._flush("\n")
+
+    def _skip_to(self, text: str) -> None:
+        self.dropped += 1
+        if text.strip().startswith(self._until):
+            self._until = ""
+
+    def _take(self, text: str) -> Iterator[Block]:
+        match = _REQUEST.fullmatch(text)
+        opened = text.count("\\{") - text.count("\\}")
+        if not all(self._groups):
+            self._close_groups(-opened)
+            self._groups += [False] * opened
+            self.dropped += 1
+        elif match is None:
+            yield from self._text(text)
+        else:
+            yield from self._request(match["name"], match["rest"])
+            self._close_groups(-opened)
+
+    def _close_groups(self, count: int) -> None:
+        if count > 0:
+            del self._groups[-count:]
+
+    def _text(self, text: str) -> Iterator[Block]:
+        printed = plain(text)
+        if self._is_verbatim:
+            yield self._block(printed.rstrip() + "\n")
+        elif not printed.strip():
+            yield from self._flush("\n\n")
+        else:
+            if text[0].isspace() and self._awaits is None:  # which breaks a line
+                yield from self._flush("\n")
+            self._add(printed.strip())
+            self._joins = text.endswith("\\c")
+            if self._awaits is not None:
+                yield from self._end_awaited()
+
+    def _add(self, printed: str) -> None:
+        if not printed:
+            return
+        if self._words and self._joins:
+            self._words[-1] += printed
+        else:
+            self._words.append(printed)
+        self._joins = False
+        first = self._span if len(self._words) > 1 else self._place
+        self._span = (first[0], first[1], self._place[2])
+
+    def _end_awaited(self) -> Iterator[Block]:
+        awaited, self._awaits = self._awaits, None
+        if awaited == "term":
+            yield from self._flush("\n")
+        elif awaited is not None:
+            yield from self._heading(awaited, " ".join(self._words))
+
+    def _heading(self, macro: str, name: str) -> Iterator[Block]:
+        self._words = []
+        self._path.enter(1 if macro == "SH" else 2, name)
+        yield self._block(f"{name}\n\n")
+
+    def _flush(self, end: str) -> Iterator[Block]:
+        text, self._words = " ".join(self._words), []
+        if text:
+            number, start, stop = self._span
+            yield Block(text + end, None, self._path.text, number, ((0, start, stop),))
+
+    def _block(self, text: str) -> Block:
+        number, start, end = self._place
+        return Block(text, None, self._path.text, number, ((0, start, end),))
+
+    def _request(self, name: str, rest: str) -> Iterator[Block]:
+        """Do what a request says; those of the layout, and comments, print nothing."""
+        if name in _FONTS or name in _ALTERNATING:
+            yield from self._font(name, rest)
+            return
+        known: dict[str, Callable[[str], Iterator[Block]]] = {
+            "TH": self._title,
+            "TP": self._term,
+            "TQ": self._term,
+            "IP": self._item,
+            "RS": lambda _: self._flush("\n"),
+            "RE": lambda _: self._flush("\n\n"),
+            "br": lambda _: self._flush("\n"),
+            "nf": lambda _: self._verbatim(True),
+            "EX": lambda _: self._verbatim(True),
+            "fi": lambda _: self._verbatim(False),
+            "EE": lambda _: self._verbatim(False),
+            "if": self._condition,
+            "ie": self._condition,
+            "el": self._otherwise,
+            "UR": self._link,
+            "MT": self._link,
+            "UE": self._end_link,
+            "ME": self._end_link,
+            "TS": self._start_table,
+        }
+        if name in ("SH", "SS"):
+            yield from self._flush("\n\n")
+            heading = plain(" ".join(arguments(rest)))
+            if heading:
+                yield from self._heading(name, heading)
+            else:
+                self._awaits = name
+        elif name in _PARAGRAPHS:
+            yield from self._flush("\n\n")
+        elif name in known:
+            yield from known[name](rest)
+        else:
+            self._left_out(name, rest)
+
+    def _left_out(self, name: str, rest: str) -> None:
+        self.dropped += 1
+        if not name and (match := _PRAGMA.match(f".{rest}")) and not self._path.text:
+            key, value = match["key"].lower(), plain(match["value"]).strip()
+            if "[" not in value and not getattr(self, key):
+                setattr(self, key, value)
+        elif name in _DEFINITIONS:
+            names = arguments(rest)
+            self._until = f".{names[1]}" if len(names) > 1 else ".."
+        elif name in ("EQ", "PS"):
+            self._until = ".EN" if name == "EQ" else ".PE"
+            self._notes.skip("equation" if name == "EQ" else "picture", "roff is not run")
+        elif name == "so":
+            self._notes.skip(f"included file {rest.strip()}", "other files are not read")
+
+    def _title(self, rest: str) -> Iterator[Block]:
+        """Write the fields of ``.TH`` as lines, since pages have them in heads and feet."""
+        values = [plain(argument).strip() for argument in arguments(rest)]
+        fields = dict(zip(_HEADER, values, strict=False))
+        name, section = fields.get("Title", ""), fields.pop("Section", "")
+        name = name.lower() if name.isupper() else name
+        fields["Title"] = self.title = f"{name}({section})" if section else name
+        self.date = fields.get("Date", "") or self.date
+        fields.setdefault("Author", self.author)
+        for key, value in fields.items():
+            if value:
+                yield self._block(f"{key}: {value}\n")
+        yield self._block("\n")
+
+    def _font(self, name: str, rest: str) -> Iterator[Block]:
+        texts = [plain(argument) for argument in arguments(rest)]
+        printed = ("" if name in _ALTERNATING else " ").join(texts)
+        if not texts:
+            return  # the next line is in that font
+        if self._is_verbatim:
+            yield self._block(printed + "\n")
+            return
+        self._add(printed)
+        self._joins = rest.endswith("\\c")
+        if self._awaits is not None:
+            yield from self._end_awaited()
+
+    def _term(self, _: str) -> Iterator[Block]:
+        yield from self._flush("\n\n")
+        self._awaits = "term"
+
+    def _item(self, rest: str) -> Iterator[Block]:
+        yield from self._flush("\n\n")
+        texts = [plain(argument).strip() for argument in arguments(rest)]
+        if not texts or not texts[0]:
+            return
+        if _BULLET.fullmatch(texts[0]):
+            self._add("-")
+        else:
+            self._add(texts[0])
+            if not re.fullmatch(r"\W?\w{1,3}[.)]", texts[0]):  # the number of an item
+                yield from self._flush("\n")
+
+    def _verbatim(self, is_verbatim: bool) -> Iterator[Block]:
+        yield from self._flush("\n")
+        if self._is_verbatim and not is_verbatim:
+            yield self._block("\n")
+        self._is_verbatim = is_verbatim
+
+    def _condition(self, rest: str) -> Iterator[Block]:
+        match = _CONDITION.match(rest)
+        is_terminal = match is not None and match["name"] == "n" and not match["not"]
+        self._holds = is_terminal or (match is not None and match[0].strip() == "!t")
+        yield from self._branch(rest[match.end() :] if match else "", self._holds)
+
+    def _otherwise(self, rest: str) -> Iterator[Block]:
+        yield from self._branch(rest, not self._holds)
+
+    def _branch(self, body: str, holds: bool) -> Iterator[Block]:
+        """Take the rest of a line, or open a group."""
+        if "\\{" in body:
+            self._groups.append(holds)
+            body = body.partition("\\{")[2]
+            holds = holds and "\\}" not in body
+        if holds and body.strip("\\ \t"):
+            yield from self._take(body.lstrip())
+        elif not holds:
+            self.dropped += 1
+
+    def _link(self, rest: str) -> Iterator[Block]:
+        self._url = plain(" ".join(arguments(rest)))
+        yield from ()
+
+    def _end_link(self, rest: str) -> Iterator[Block]:
+        if self._url:
+            self._add(f"<{self._url}>" if self._words else self._url)
+            self._joins = True
+            self._add(plain("".join(arguments(rest))))
+        self._url = ""
+        yield from ()
+
+    def _start_table(self, _: str) -> Iterator[Block]:
+        yield from self._flush("\n\n")
+        self._table = _Table()
+
+    def _table_line(self, text: str) -> Iterator[Block]:
+        assert self._table is not None
+        if text.startswith(".TE"):
+            yield from self._end_table()
+            return
+        row = self._table.row(text)
+        if row is not None:
+            yield self._block(row)
+
+    def _end_table(self) -> Iterator[Block]:
+        self._table = None
+        yield self._block("\n")
+
+
+class _Table:
+    """Reads what is between ``.TS`` and ``.TE``: options, formats, then rows of cells."""
+
+    def __init__(self) -> None:
+        self._separator = "\t"
+        self._in_formats = True
+        self._text = ""  # of a row with cells over several lines
+        self._is_open = False  # such a cell
+        self._was_opened = False
+
+    def row(self, line: str) -> str | None:
+        """Return the row that a line completes, its cells between bars; None without one."""
+        if self._in_formats:
+            if match := _TABLE_SEPARATOR.search(line):
+                self._separator = match[1]
+            self._in_formats = not line.rstrip().endswith(".") or line.endswith(";")
+            return None
+        if line.startswith((".T&", ".")) and not self._is_open:
+            self._in_formats = line.startswith(".T&")
+            return None
+        if line.startswith("."):
+            line = " ".join(arguments(line)[1:])
+        before = line.startswith("T}") or not self._text
+        self._text += line.removeprefix("T}") if before else f" {line}"
+        self._is_open = self._text.endswith("T{")
+        if self._is_open:
+            self._text = self._text.removesuffix("T{")
+            self._was_opened = True
+            return None
+        if self._was_opened and not line.startswith("T}"):
+            return None
+        text, self._text, self._was_opened = self._text, "", False
+        cells = [plain(cell).strip() for cell in text.split(self._separator)]
+        if all(re.fullmatch(r"[_=\s]*", cell) for cell in cells):
+            return None
+        return " | ".join(cells) + "\n"

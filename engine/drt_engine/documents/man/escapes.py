@@ -1,0 +1,70 @@
+"""Roff's escapes as the characters that they print, and the arguments of its macros.
+
+Knows a line at a time; fonts, sizes and movements print nothing.
+"""
+
+from __future__ import annotations
+
+import re
+
+_NAMED = {
+    "aq": "'", "cq": "\u2019", "oq": "\u2018", "lq": "\u201c", "rq": "\u201d", "dq": '"',
+    "em": "\u2014", "en": "\u2013", "hy": "-", "mi": "\u2212", "bu": "\u2022", "co": "\u00a9",
+    "rg": "\u00ae", "tm": "\u2122", "de": "\u00b0", "ha": "^", "ti": "~", "rs": "\\", "ga": "`",
+    "at": "@", "sh": "#", "Do": "$", "lB": "[", "rB": "]", "lC": "{", "rC": "}", "la": "\u27e8",
+    "ra": "\u27e9", "sl": "/", "ba": "|", "br": "|", "ul": "_", "sc": "\u00a7", "dg": "\u2020",
+    "mu": "\u00d7", "+-": "\u00b1", "<=": "\u2264", ">=": "\u2265", "!=": "\u2260", "->": "\u2192",
+    "<-": "\u2190", "mc": "\u00b5", "Fo": "\u00ab", "Fc": "\u00bb", "Eu": "\u20ac", "ss": "\u00df",
+    "Aq": "'", "R": "\u00ae", "Tm": "\u2122",
+}  # fmt: skip
+_ACCENTS = {":": "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303"}
+_SINGLE = {
+    **dict.fromkeys("&|^/,%:)zcdurpat{}!", ""),
+    **dict.fromkeys(" ~0", " "),
+    **{"-": "-", "e": "\\", "\\": "\\", "E": "\\", "'": "'", "`": "`", ".": ".", "_": "_"},
+}
+_ESCAPE = re.compile(
+    r"\\(?:\((?P<two>..)|\[(?P<long>[^\]\n]*)\]"
+    r"|\*(?:\((?P<string_two>..)|\[(?P<string_long>[^\]\n]*)\]|(?P<string>.))"
+    r"|(?:[fFmMgkn][+-]?|s[+-]?)(?:\(..|\[[^\]\n]*\]|\d{1,2}(?=[^\d])|.)"
+    r"|[hvwlLDbXoNRASHBZC]'(?P<argument>[^'\n]*)'"
+    r"|(?P<single>.)|\Z)"
+)
+_COMMENT = re.compile(r"\\[\"#].*")
+_ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\.|[^\s"\\])(?:\\.|[^\s\\])*)')
+
+
+def plain(text: str) -> str:
+    """Return a line of roff as it is printed, without its comment."""
+    return _ESCAPE.sub(_printed, _COMMENT.sub("", text)) if "\\" in text else text
+
+
+def arguments(text: str) -> list[str]:
+    """Return the arguments of a macro, their escapes as they are: quotation marks hold words."""
+    return [
+        match[2] if match[1] is None else match[1].replace('""', '"')
+        for match in _ARGUMENT.finditer(_COMMENT.sub("", text))
+    ]
+
+
+def _printed(match: re.Match[str]) -> str:
+    name = next(
+        (match[g] for g in ("two", "long", "string_two", "string_long", "string") if match[g]), None
+    )
+    if name is not None:
+        return _character(name)
+    single = match["single"]
+    return "" if single is None else _SINGLE.get(single, single)
+
+
+def _character(name: str) -> str:
+    """Return the character of a name, "" where it is not known: "aq", "u2019", ":o"."""
+    if name in _NAMED:
+        return _NAMED[name]
+    if re.fullmatch(r"u[0-9A-F]{4,5}", name):
+        return chr(int(name[1:], 16))
+    if len(name) == 2 and name[0] in _ACCENTS and name[1].isalpha():
+        import unicodedata
+
+        return unicodedata.normalize("NFC", name[1] + _ACCENTS[name[0]])
+    return ""

@@ -1,0 +1,110 @@
+"""Man pages: no word is lost, no roff is left, options are above what they do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drt_engine.documents.base import Source
+from drt_engine.documents.man.escapes import arguments, plain
+from drt_engine.documents.registry import find_format
+from tests.engine.documents.helpers import joined, read
+
+HEAD = '.TH "PEEL" "1" "2024-03-05" "fruit-utils 4\\&.2" "User Commands"\n'
+
+
+def man(tmp_path: Path, body: str) -> str:
+    text = joined(read(tmp_path / "peel.1", HEAD + body)[1])
+    head = "Title: peel(1)\nDate: 2024-03-05\nVersion: fruit-utils 4.2\nManual: User Commands\n\n"
+    assert text.startswith(head)
+    return text.removeprefix(head)
+
+
+def test_the_head_of_a_page(tmp_path: Path) -> None:
+    content = f'\'\\" t\n.\\"    Author: Ann Lee\n.\\" A licence.\n{HEAD}.SH NAME\npeel \\- peels\n'
+    document, blocks = read(tmp_path / "peel.1", content)
+    assert (document.title, document.author, document.date) == ("peel(1)", "Ann Lee", "2024-03-05")
+    assert document.media_type == "text/troff"
+    assert [(b.section, b.line) for b in blocks][-1] == ("NAME", 6)
+    assert joined(blocks).endswith("Author: Ann Lee\n\nNAME\n\npeel - peels\n")
+    assert document.skipped == ("3 lines (comments, layout or macros)",)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("Peels\n.B two\nof\n.IR them ,\nat once\\&.\n", "Peels two of them, at once.\n"),
+        ('.TP\n.BR \\-a ", " \\-\\-all\nPeel\nall.\n', "-a, --all\nPeel all.\n"),
+        (
+            ".PP\n\\fB\\-q\\fR\n.RS 4\nSay nothing\\&.\n.sp\nAt all.\n.RE\n.PP\nEnd.\n",
+            "-q\nSay nothing.\n\nAt all.\n\nEnd.\n",
+        ),
+        (".IP \\(bu 2\nOne.\n.IP \\(bu 2\nTwo.\n", "- One.\n\n- Two.\n"),
+        ('.IP 1. 4\nOne.\n.IP "\\fIfile\\fR" 4\nTwo.\n', "1. One.\n\nfile\nTwo.\n"),
+        (
+            ".ie n \\{\\\n\\h'-04'\\(bu\\h'+03'\\c\n.\\}\n.el \\{\\\n.IP \\(bu 2.3\n.\\}\nText.\n",
+            "\u2022Text.\n",
+        ),
+        (".if t .ds x y\n.if \\nF \\{\\\nlost\n.if n \\{ lost\n.\\}\n.\\}\nText.\n", "Text.\n"),
+        (".de Vb\n.ft CW\nlost\n..\n.Vb 4\nkept\n", "kept\n"),
+        (".ss 12 0\none\n.br\ntwo\n.ex\n.de XX\nlost\n..\n", "one\ntwo\n"),
+        (".EX\npeel  \\-a\n  apple\n.EE\nText.\n", "peel  -a\n  apple\n\nText.\n"),
+        ("See\n.UR https://a.example\nhere\n.UE .\n", "See here <https://a.example>.\n"),
+        (
+            ".TS\nallbox tab(:);\nlB lB\nl l.\n"
+            "Name:Use\nT{\nApple\nred\nT}:eat\n_\nNut:crack\n.TE\n",
+            "Name | Use\nApple red | eat\nNut | crack\n\n",
+        ),
+        ("a \\*(Aqb\\*(Aq \\[u2014] \\(lqc\\(rq\n", "a 'b' \u2014 \u201cc\u201d\n"),
+    ],
+)
+def test_macros(tmp_path: Path, body: str, expected: str) -> None:
+    assert man(tmp_path, body) == expected
+
+
+def test_what_is_not_read_is_named(tmp_path: Path) -> None:
+    body = ".SH A\n.so man1/other.1\n.EQ\nx over y\n.EN\nText.\n"
+    document, blocks = read(tmp_path / "peel.1", HEAD + body)
+    assert joined(blocks).endswith("A\n\nText.\n")
+    assert document.skipped == (
+        "included file man1/other.1 (other files are not read)",
+        "equation (roff is not run)",
+        "4 lines (comments, layout or macros)",
+    )
+
+
+def test_sections_and_lines(tmp_path: Path) -> None:
+    body = '.SH\nOPTIONS\n.SS "Of all"\nFirst\nword.\n.PP\nSecond.\n'
+    _, blocks = read(tmp_path / "peel.1", HEAD + body)
+    (second,) = (block for block in blocks if "Second" in block.text)
+    assert second.section == "OPTIONS > Of all"
+    line = second.line_at(second.text.index("Second"))
+    assert line == 8
+    (first,) = (block for block in blocks if "First" in block.text)
+    assert (HEAD + body)[first.origin_at(first.text.index("First")) or 0 :].startswith(
+        "First\nword"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "name"),
+    [
+        ('.\\" comment\n.TH PEEL 1\n.SH NAME\nx\n', "man"),
+        ("Mar 5 12:00 host daemon: .TH is no title\n", "text"),
+        (".Dd March 5, 2024\n.Dt PEEL 1\n", "text"),
+    ],
+)
+def test_the_content_tells_a_page_from_a_rotated_log(
+    tmp_path: Path, content: str, name: str
+) -> None:
+    path = tmp_path / "syslog.1"
+    path.write_text(content)
+    found = find_format(Source.from_path(path))
+    assert found is not None and found.name == name
+
+
+def test_escapes_and_arguments() -> None:
+    assert plain('\\fB\\-\\-x\\fP\\s-1y\\s0 \\e \\.z\\" gone') == "--xy \\ .z"
+    assert plain("\\[:o]\\(co\\N'39'") == "\u00f6\u00a9"
+    assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
