@@ -97,8 +97,7 @@ def print_table(rows: Sequence[Sequence[str]], *, right: Iterable[int] = ()) -> 
 
 def print_fields(values: Mapping[str, Any]) -> None:
     """Print names and values for a reader: numbers with commas, lists item by item."""
-    rows = [(name.replace("_", " "), _shown(value)) for name, value in values.items()]
-    print_table(rows)
+    print_table([(name.replace("_", " "), _shown(value)) for name, value in values.items()])
 
 
 def _shown(value: Any) -> str:
@@ -279,14 +278,17 @@ def print_evidence(answer: Answer) -> None:
     """Print the evidence of an answer: yes or no, its citations, and how sure it is."""
     if answer.verdict is not None:
         click.secho(f"{answer.verdict.capitalize()}.", bold=True)
+    others = is_quoted = answer.found and answer.text == answer.citations[0].quote
     for number, citation in enumerate(answer.citations, start=1):
+        if number > 1 and is_quoted and citation.context == answer.citations[0].context:
+            continue  # that sentence was shown
         if number > 1 or not answer.found or answer.mode != "quote":
             click.echo()
-        is_other_part = answer.found and citation.likely
-        if is_other_part:
+        if answer.found and citation.likely:
             click.secho(OTHER_PART, bold=True)
-        elif number == 2 and answer.found and answer.text == answer.citations[0].quote:
+        elif number > 1 and others:
             click.secho(OTHERS, bold=True)
+            others = False
         if answer.state == "none" and number == 1:
             click.echo(f"Closest passage{'s' * (len(answer.citations) > 1)}:")
         if answer.state == "likely" and number > 1:
@@ -296,8 +298,7 @@ def print_evidence(answer: Answer) -> None:
             print_passage(passage, citation, number, mark=answer.state == "likely")
         else:
             print_citation(citation, number)
-    sureness = _sureness(answer)
-    if sureness:
+    if sureness := _sureness(answer):
         click.echo()
         say(sureness)
     print_scan(answer.scan)
@@ -320,8 +321,7 @@ def _sureness(answer: Answer) -> str:
 def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why."""
     with progress_bar(settings) as progress:
-        reading = assistant.ingest_each(paths, progress=progress)
-        return collect(reading, settings, progress=progress)
+        return collect(assistant.ingest_each(paths, progress=progress), settings, progress=progress)
 
 
 def collect(

@@ -39,6 +39,14 @@ def test_further_quotes_follow(drt: Drt, handbook: Path) -> None:
     assert lines.count("Other places that may answer:") == 1
 
 
+def test_a_sentence_is_not_shown_twice(drt: Drt, handbook: Path) -> None:
+    handbook.write_text("A period is a period. Another period.")
+    lines = drt("ask", "Which period?", handbook).out.splitlines()
+    assert sum("is a" in line for line in lines) == 1
+    assert lines.count("Other places that may answer:") == 1
+    assert "  Another «period»." in lines
+
+
 def test_not_found_shows_the_closest_passage(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "Which zeppelin?", handbook)
     assert result.code == 0

@@ -13,6 +13,7 @@ from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
+from drt_engine.answer.lists.list_answer import list_answer, with_option
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
     combined,
@@ -25,6 +26,7 @@ from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
+from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
@@ -288,24 +290,29 @@ class _Asking:
         return whole, whole.judgement, replace(draft, tokens_read=tokens_read)
 
     def _draft(self, opened: _Opened, question: str) -> Draft:
-        """Look up what the document says of itself, then a cell of a table; else quote a span."""
+        """Look up a field of the document, a cell of a table or a list; else quote a span."""
         looked_up = self._looked_up(opened, question)
         if looked_up is not None:
             return looked_up
-        return quote_answer(
+        draft = quote_answer(
             self.view,
             self.documents,
             opened.judgement,
             question,
             passages=opened.run.passages,
         )
+        if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
+            draft = replace(draft, text="", found=False, verdict=None)
+        return with_option(self.view, self.documents, question, draft)
 
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""
         passages = opened.run.passages
-        draft = metadata_answer(
-            self.view, question, self.options.documents, passages
-        ) or table_answer(self.runtime, self.view, self.documents, question, passages)
+        draft = (
+            metadata_answer(self.view, question, self.options.documents, passages)
+            or table_answer(self.runtime, self.view, self.documents, question, passages)
+            or list_answer(self.view, self.documents, question, passages)
+        )
         least = self.options.threshold
         if draft is None or (least is not None and draft.confidence < least):
             return None

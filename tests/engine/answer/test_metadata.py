@@ -219,3 +219,20 @@ def test_questions_about_other_things() -> None:
         "When does the ferry leave?",
     ):
         assert metadata_question(question) is None, question
+
+
+@pytest.mark.parametrize(
+    ("line", "author", "date"),
+    [
+        ("Ann Lee, 2022", "Ann Lee", "2022"),
+        ("*Ann B. Lee, 5 May 2022*", "Ann B. Lee", "5 May 2022"),
+        ("Technology Office, 2022", None, None),
+        ("In Upper Town, 2022 was a wet year.", None, None),
+    ],
+)
+def test_a_line_of_a_name_and_a_date(line: str, author: str | None, date: str | None) -> None:
+    head = f"{line}\n\n# The numbers of Babylon\n\nThey had sixty.\n"
+    stored = Stored("The numbers of Babylon", "", "")
+    values = [find_value(field, head, stored) for field in ("author", "date")]
+    assert [value and value.text for value in values] == [author, date]
+    assert all(v is None or head[v.start : v.end] == v.text for v in values)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drt_engine.answer.tables.extremes import compare
+from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
 from drt_engine.answer.tables.values import Table, tables_of
+from drt_engine.answer.tables.verdicts import verdict_of
 from drt_engine.text.table_rows import table_rows
 
 FIRMS = """\
@@ -172,3 +174,105 @@ def test_a_question_of_many_options_takes_no_time() -> None:
 def test_what_restricts_rows_in_another_way(question: str, expected: str | None) -> None:
     answer = total(question, table(HUTS), never)
     assert (answer and answer.text) == expected
+
+
+CITIES = """\
+| City | Country | Population | Area (km2) |
+| --- | --- | --- | --- |
+| Oslo | Norway | 709,037 | 454 |
+| Bergen | Norway | 291,940 | 465 |
+| Uppsala | Sweden | 177,074 | 48 |
+| Odense | Denmark | 183,763 | 79 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many people live in Oslo and Bergen together?", "1000977"),
+        ("total population of Oslo, Bergen and Odense", "1184740"),
+        ("How many more people live in Oslo than in Bergen?", "417097"),
+        ("difference in area between Oslo and Odense", "375"),
+        ("How many rows have Norway as country?", "2"),
+        ("How many towns are in Norway?", "2"),
+        ("How many places are in Norway?", "2"),
+        ("How many people live in Oslo and Trondheim together?", None),
+        ("How many people vote in Oslo and Bergen together?", None),
+        ("How many places are there in Oslo?", None),
+        ("How many fjords are in Norway?", None),
+    ],
+)
+def test_rows_that_are_named(question: str, expected: str | None) -> None:
+    result = total(question, table(CITIES), never, context={"places"})
+    assert (result and result.text) == expected
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How many people live in Oslo and Trondheim together?",
+        "What is the population of Oslo and Trondheim combined?",
+        "population of both Oslo and Trondheim",
+    ],
+)
+def test_one_cell_is_no_sum(question: str) -> None:
+    rows = table(CITIES).rows
+    assert look_up("What is the population of Oslo?", rows, never) is not None
+    assert look_up(question, rows, never) is None
+
+
+SWEETS = "".join(
+    f"sweet: {name} | nuts: {nuts} | fruity: {fruity} | sold: {sold}\n"
+    for name, nuts, fruity, sold in (
+        *(("Amber", 1, 0, 4), ("Brisk", 0, 1, 5), ("Cocoa", 1, 1, 6), ("Dulse", 0, 0, 7)),
+        *(("Ember", 1, 0, 8), ("Fudge", 0, 0, 9), ("Gleam", 0, 1, 3), ("Humbug", 0, 0, 2)),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many sweets have nuts?", "3"),
+        ("How many sweets are fruity?", "3"),
+        ("How many sweets have no nuts?", "5"),
+        ("How many sweets have both nuts and are fruity?", "1"),
+        ("Which sweets have nuts?", "Amber, Cocoa, Ember"),
+        ("How many sweets have caramel?", None),
+    ],
+)
+def test_columns_of_ones_and_zeros_say_yes_and_no(question: str, expected: str | None) -> None:
+    result = total(question, table(SWEETS), never)
+    assert (result and result.text) == expected
+
+
+def test_a_single_column_of_ones_and_zeros_counts() -> None:
+    counted = table(SWEETS.replace("fruity: 1", "fruity: 2"))
+    assert counted.boolean == ()
+    assert table(SWEETS).boolean == ("nuts", "fruity")
+    verdict = verdict_of("Is Cocoa fruity?", table(SWEETS), never)
+    assert verdict is not None and verdict.is_yes
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Is Uppsala in Sweden?", True),
+        ("Is Bergen in Denmark?", False),
+        ("Is the city of Odense in the country of Denmark?", True),
+        ("Is Trondheim in Norway?", None),
+        ("Is Oslo in Finland?", None),
+        ("Was Oslo founded in Norway?", None),
+        ("Is Oslo bigger than Bergen?", None),
+        ("Are Oslo and Bergen in Norway?", None),
+    ],
+)
+def test_whether_a_row_has_a_value(question: str, expected: bool | None) -> None:
+    verdict = verdict_of(question, table(CITIES), never)
+    assert (verdict and verdict.is_yes) is expected
+
+
+def test_another_table_with_half_of_its_columns_in_common() -> None:
+    other = "| City | Mayor |\n| --- | --- |\n| Oslo | Ann |\n| Narvik | Bea |\n| Odense | Cy |\n"
+    rows = table_rows(f"{CITIES}\n{'Some text about mayors. ' * 5}\n\n{other}")
+    assert [len(each.rows) for each in tables_of(rows)] == [4, 3]

@@ -79,7 +79,12 @@ _TITLED = word_set(
 )
 # Said of what stories and reports tell of, too: only a title, or the first lines, make them the
 # document.
-_TOLD = word_set("letter message speech address talk lecture sermon song play poem")
+_TOLD = word_set(
+    """
+    letter message speech address talk lecture sermon song play poem checklist worksheet
+    questionnaire factsheet bulletin charter
+    """
+)
 # Words of asking that name nothing.
 _FILLERS = word_set(
     """

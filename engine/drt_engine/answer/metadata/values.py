@@ -108,6 +108,13 @@ _PERSON = re.compile(
     rf"[ \t]*{_PROPER}(?: [A-Z]\.)*(?: {_PROPER}){{1,2}}"
     r"(?:,? <?[\w.+-]+@[\w.-]+>?)?[ \t]*\Z"
 )
+# "Ann Lee, May 2022", a line of its own.
+_BYLINE = re.compile(
+    rf"^[ \t*_]*(?P<name>{_PROPER}(?: [A-Z]\.)*(?: {_PROPER}){{1,2}}),"
+    rf" (?P<date>(?:\d{{1,2}} )?(?:{_MONTH}\.? )?(?:\d{{1,2}},? )?{_YEAR})[ \t*_]*$",
+    re.MULTILINE,
+)
+_BYLINE_END = 600  # characters from the start in which that line is
 
 
 _NO_PERSON = word_set(
@@ -205,6 +212,8 @@ def _authors(head: str, stored: Stored) -> Iterator[Value]:
     for pattern in (_BY, _BY_BELOW):
         for match in pattern.finditer(page):
             yield _trimmed(head, *match.span("value"))
+    for match in _bylines(head):
+        yield Value(match["name"], *match.span("name"))
     if stored.author:
         return  # the file knows better than a guess
     yield from _people(page, stored.title)
@@ -243,6 +252,13 @@ def _is_person(line: str, title: str) -> bool:
     )
 
 
+def _bylines(head: str) -> Iterator[re.Match[str]]:
+    """Yield the lines near the start that are a person's name and a date."""
+    for match in _BYLINE.finditer(head[:_BYLINE_END]):
+        if not _NO_PERSON & frozenset(words(match["name"])):
+            yield match
+
+
 def _keyed_dates(head: str) -> Iterator[Value]:
     return (value for value in _keyed(head, _KEYS["date"]) if re.search(r"\d", value.text))
 
@@ -272,6 +288,8 @@ def _dates(head: str, stored: Stored) -> Iterator[Value]:
         yield from published
     yield from _keyed_dates(head)
     yield from published
+    for match in _bylines(head):
+        yield Value(match["date"], *match.span("date"))
     for match in DATE.finditer(page):
         if not _is_in_row(page, match.start()):
             yield Value(match[0], *match.span())

@@ -215,7 +215,7 @@ def _match_truths(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
         negating = negations(tokens) & set(range(min(numbers) - 3, min(numbers)))
         is_true = not negating
         cells = table.columns[name]
-        scope.values[name] = {cell.text for cell, _ in cells if truth_of(cell.text) is is_true}
+        scope.values[name] = {cell.text for cell, _ in cells if table.truth(cell) is is_true}
         scope.taken |= numbers | negating
 
 

@@ -40,6 +40,9 @@ _NO_CELL = re.compile(
 )
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 _RANGE = re.compile(r"\d\s*(?:\.{2,3}|\u2026)\s*\d")  # of identifiers, which is no amount
+_OF_SEVERAL = re.compile(
+    r"(?i)\band\b.*\b(?:together|altogether|combined|in (?:total|all))\b|\bboth\b"
+)
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
 # "Which carrier had 76 incidents?", "Who has 12 wins?"
 _WHICH_ROW = re.compile(
@@ -94,6 +97,8 @@ def look_up(
         return None
     if negations(tokens_of(question)):
         return None  # "not in Hull" has the words of the rows that are not meant
+    if _OF_SEVERAL.search(question):
+        return None  # one cell is no sum
     match = named_row(question, rows, similarity, context)
     if match is None:
         return None

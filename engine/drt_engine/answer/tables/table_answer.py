@@ -31,8 +31,8 @@ from drt_engine.text.table_rows import Cell, table_rows
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
 PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
-_MARGIN = 2_000  # characters around a retrieved chunk
-_MOST_DOCUMENTS = 2
+MARGIN = 2_000  # characters around a retrieved chunk
+MOST_DOCUMENTS = 2
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 # Two lines that spaces align; after a sentence's end they part sentences.
@@ -53,7 +53,7 @@ def table_answer(
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
         document = documents.row(document_id)
-        for text, offset, probability in _texts(view, document, passages):
+        for text, offset, probability in texts_around(view, document, passages):
             whole = len(text) == document.characters
             rows = table_rows(text, whole=whole)
             if not rows:
@@ -63,11 +63,11 @@ def table_answer(
             )
             context = frozenset(table_words(f"{document.title} {PurePath(document.source).stem}"))
             tables = [table for table in tables_of(rows) if len(table.rows) > 1]
-            verdict = _verdict(question, tables, similarity)
-            if verdict is not None:
-                return _verdict_draft(view, document, text, verdict, (offset, probability))
             sections = [view.place(document.id, offset + t.rows[0].start)[1] for t in tables]
             contexts = [context | frozenset(table_words(section or "")) for section in sections]
+            verdict = _verdict(question, tables, similarity, contexts)
+            if verdict is not None:
+                return _verdict_draft(view, document, text, verdict, (offset, probability))
             text_of_answer, cells = _answer(
                 question, tables, similarity, contexts=contexts if whole else None
             )
@@ -81,9 +81,18 @@ def table_answer(
     return None
 
 
-def _verdict(question: str, tables: Sequence[Table], similarity: Similarity) -> TableVerdict | None:
+def _verdict(
+    question: str,
+    tables: Sequence[Table],
+    similarity: Similarity,
+    contexts: Sequence[frozenset[str]],
+) -> TableVerdict | None:
     """Return what the one table that decides a question of yes or no says."""
-    verdicts = [verdict for table in tables if (verdict := verdict_of(question, table, similarity))]
+    verdicts = [
+        verdict
+        for table, context in zip(tables, contexts, strict=True)
+        if (verdict := verdict_of(question, table, similarity, context=context))
+    ]
     return verdicts[0] if len(verdicts) == 1 else None
 
 
@@ -147,10 +156,10 @@ def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
         for p in passages
         if _FIELDS.search(p.row.text) or "|" in p.text or _ALIGNED.search(p.text)
     ]
-    return list(dict.fromkeys(ids))[:_MOST_DOCUMENTS]
+    return list(dict.fromkeys(ids))[:MOST_DOCUMENTS]
 
 
-def _texts(
+def texts_around(
     view: LibraryView, document: DocumentRow, passages: Sequence[Passage]
 ) -> list[tuple[str, int, float]]:
     """Return texts to look into, where each begins, and the probability of its best passage."""
@@ -161,8 +170,8 @@ def _texts(
         ]
     texts = []
     for passage in document_passages:
-        start = max(0, passage.row.start - _MARGIN)
-        end = min(document.characters, passage.row.start + len(passage.row.text) + _MARGIN)
+        start = max(0, passage.row.start - MARGIN)
+        end = min(document.characters, passage.row.start + len(passage.row.text) + MARGIN)
         text = view.text(document.id, start, end)
         # A line that the ends cut has lost its first cells or the end of its last one.
         first = text.find("\n") + 1 if start else 0

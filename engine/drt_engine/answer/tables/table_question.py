@@ -39,14 +39,14 @@ _RANKS = (
 NUMBERS = {word: number for number, word in enumerate(_COUNTED, 1)}
 ORDINALS = {word: number for number, word in enumerate(_RANKS, 1)}
 # Words of asking, light verbs and units, which restrict nothing.
-_ASKING = word_set(
+ASKING = word_set(
     """
     how many much number count total sum average mean avg altogether together combined overall all
     list listed table file data rows row entries entry records record lines items what which had has
     have name names show tell give different distinct every per each still difference got get
     gets give gives work works working come comes came take takes took go goes going run runs serve
     serves cost costs make makes made use used leave leaves fall fell year whole according based
-    belong belongs exist currently ones one
+    belong belongs exist currently ones one live lives lived both need needs
     """
 )
 _BEFORE_COUNTS = word_set("which what the top first last name list show give")
@@ -158,11 +158,11 @@ def parse(
         if is_column:
             words.append(word)
         elif not (
-            word in _ASKING
+            word in ASKING
             or word in UNITS
             or word in ranks
             or word in counts
-            or any(_is_in_context(word, known) for known in context)
+            or any(is_in_context(word, known) for known in context)
         ):
             return None
     # "mean" asks for a mean, unless the table has a column of that name.
@@ -191,7 +191,7 @@ def _is_by_date(words: Sequence[str], table: Table, similarity: Similarity) -> b
     )
 
 
-def _is_in_context(word: str, known: str) -> bool:
+def is_in_context(word: str, known: str) -> bool:
     """Return whether a word of what a table is called is this one: "rain" is in "rainfall"."""
     return same_word(word, known) or (len(word) > 3 and known.startswith(word))  # noqa: PLR2004
 

@@ -19,6 +19,7 @@ from drt_engine.answer.tables.table_question import (
     SUM,
     TableQuestion,
     TableTotal,
+    is_in_context,
     joined,
     parse,
     rows_of,
@@ -32,9 +33,10 @@ from drt_engine.answer.tables.wording import (
     table_words,
 )
 from drt_engine.text.table_rows import Cell
-from drt_engine.text.words import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS, word_set
 
 _LONGEST_LIST = 25  # names; a longer list is the table itself
+_ROWS = word_set("row rows entry entries record records line lines")
 _COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
 _MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
 _LIST = re.compile(
@@ -71,8 +73,11 @@ def _counted(asked: TableQuestion) -> TableTotal | None:
     """Return how many rows there are, or how many different values where a column repeats them."""
     if asked.degrees or not _is_of_rows(asked):
         return None
+    if asked.table.name_column in asked.scope.values:
+        return None  # rows that are named need no counting
     rows = rows_of(asked)
-    name = asked.nouns[0] if asked.nouns else asked.table.name_column
+    is_row = _ROWS & {token.word for token in asked.tokens}
+    name = asked.nouns[0] if asked.nouns and not is_row else asked.table.name_column
     cells = [cell for row in rows for cell in row.cells if cell.column == name]
     names_rows = name in (asked.table.name_column, next(iter(asked.table.columns)))
     if not names_rows and len({cell.text for cell in cells}) < len(cells):
@@ -95,6 +100,8 @@ def _is_of_rows(asked: TableQuestion) -> bool:
     behind = [w for w in table_words(asked.question[match.end() :]) if w not in STOP_WORDS]
     if not behind:
         return False
+    if behind[0] in _ROWS or any(is_in_context(behind[0], known) for known in asked.context):
+        return True  # "how many rows", or what the table is called
     similarity, table = asked.similarity, asked.table
     texts = [n for n in table.columns if n not in table.ordered or n == table.name_column]
     texts.append(next(iter(table.columns)))

@@ -45,6 +45,8 @@ _TRUE, _FALSE = (
     ),
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_APART = 80  # characters between rows of two tables
+_FEWEST_BITS = 8  # rows with 0 or 1 in a column of yes and no
 _FILLED = 0.8  # of a column's cells that are numbers, for a column of numbers
 
 
@@ -161,8 +163,24 @@ class Table:
         return tuple(
             name
             for name, cells in self.columns.items()
-            if all(truth_of(cell.text) is not None for cell, _ in cells)
+            if name in self._bits or all(truth_of(cell.text) is not None for cell, _ in cells)
         )
+
+    @cached_property
+    def _bits(self) -> frozenset[str]:
+        """The columns that have 0 and 1 and nothing else, where several do: one may count."""
+        names = [
+            name
+            for name, cells in self.columns.items()
+            if len(cells) >= _FEWEST_BITS and {cell.text for cell, _ in cells} == {"0", "1"}
+        ]
+        return frozenset(names if len(names) > 1 else ())
+
+    def truth(self, cell: Cell) -> bool | None:
+        """Return what a cell says in a column of yes and no; None in others."""
+        if cell.column in self._bits:
+            return cell.text == "1"
+        return truth_of(cell.text) if cell.column in self.boolean else None
 
     @cached_property
     def name_column(self) -> str:
@@ -180,12 +198,17 @@ class Table:
 
 
 def tables_of(rows: Sequence[TableRow]) -> list[Table]:
-    """Return rows, in the order of their text, as tables: most columns in common."""
+    """Return rows, in the order of their text, as tables: most columns in common.
+
+    Half of them is enough for rows below each other, but not for another table further on.
+    """
     groups: list[list[TableRow]] = []
     columns: set[str] = set()
     for row in rows:
         names = {cell.column for cell in row.cells}
-        if not groups or 2 * len(names & columns) < len(names):
+        common = 2 * len(names & columns) - len(names)
+        is_apart = bool(groups) and row.start - groups[-1][-1].end > _APART
+        if not groups or common < 0 or (common == 0 and is_apart):
             groups.append([])
             columns = set()
         groups[-1].append(row)

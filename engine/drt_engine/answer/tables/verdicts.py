@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from drt_engine.answer.tables.conditions import negations, tokens_of
 from drt_engine.answer.tables.lookup import best_cell
 from drt_engine.answer.tables.periods import periods_fit
 from drt_engine.answer.tables.row_match import named_row
-from drt_engine.answer.tables.values import Table, truth_of
+from drt_engine.answer.tables.table_question import cell_of, name_cell, parse
+from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import SYNONYM, Similarity, name_words, similar, table_words
 from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS, word_set
@@ -38,10 +39,39 @@ class TableVerdict:
     row: TableRow
 
 
-def verdict_of(question: str, table: Table, similarity: Similarity) -> TableVerdict | None:
-    """Return what a row's cell says of a question of yes or no; None where it is not clear."""
+def verdict_of(
+    question: str, table: Table, similarity: Similarity, *, context: Collection[str] = ()
+) -> TableVerdict | None:
+    """Return what a row's cell says of a question of yes or no; None where it is not clear.
+
+    ``context`` are words of what the table is called.
+    """
     if not _YES_NO.match(question) or negations(tokens_of(question)):
         return None
+    return _of_row(question, table, similarity) or _of_value(question, table, similarity, context)
+
+
+def _of_value(
+    question: str, table: Table, similarity: Similarity, context: Collection[str]
+) -> TableVerdict | None:
+    """Return whether the one row that a question names has the value that it names, too.
+
+    "Is Uppsala in Sweden?": every other word has to belong to the table.
+    """
+    asked = parse(question, table, similarity, context)
+    if asked is None or asked.degrees or asked.scope.tests or len(asked.scope.values) != 2:  # noqa: PLR2004
+        return None
+    texts = asked.scope.values
+    (column,) = texts.keys() - {table.name_column} if table.name_column in texts else ("",)
+    if not column or any(len(values) != 1 for values in texts.values()):
+        return None
+    names = [row for row in table.rows if name_cell(row, table).text in texts[table.name_column]]
+    cell = cell_of(names[0], column) if len(names) == 1 else None
+    return TableVerdict(cell.text in texts[column], cell, names[0]) if cell else None
+
+
+def _of_row(question: str, table: Table, similarity: Similarity) -> TableVerdict | None:
+    """Return what a cell of yes or no, or of a number, says of the row that a question names."""
     match = named_row(question, table.rows, similarity)
     if match is None or match.row.cells[0] not in match.cells:
         return None
@@ -62,8 +92,9 @@ def verdict_of(question: str, table: Table, similarity: Similarity) -> TableVerd
 
 def _truth(cell: Cell, question: str, table: Table) -> bool | None:
     """Return what a cell of a column of yes and no says, or whether there are any of a number."""
-    if cell.column in table.boolean:
-        return truth_of(cell.text)
+    truth = table.truth(cell)
+    if truth is not None:
+        return truth
     value = table.value(cell)
     if _ANY.search(question) and not math.isnan(value):
         return value > 0

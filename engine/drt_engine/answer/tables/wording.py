@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from itertools import product
 
 from drt_engine.answer.tables.synonyms import are_contrasts, are_synonyms, whole_word
 
@@ -77,16 +78,20 @@ def column_score(words: Sequence[str], name: str, similarity: Similarity) -> flo
     names = name_words(name)
     if not names or not words:
         return 0.0
-    forward = sum(max(similar(w, n, similarity) for n in names) for w in words)
-    backward = sum(max(similar(w, n, similarity) for w in words) for n in names)
+    forward = sum(name_similarity(w, name, similarity) for w in words)
+    is_whole = len(names) > 1 and "".join(names) in words
+    backward = sum(
+        1.0 if is_whole else max(similar(w, n, similarity) for w in words) for n in names
+    )
     return forward / len(words) + 0.5 * backward / len(names)
 
 
 def name_similarity(word: str, name: str, similarity: Similarity) -> float:
     """Return the similarity of a word to the nearest word of a column's name."""
-    return max(
-        (similar(word, name_word, similarity) for name_word in name_words(name)), default=0.0
-    )
+    names = name_words(name)
+    if len(names) > 1 and word == "".join(names):
+        return 1.0  # "gdpPercap", as the column has it
+    return max((similar(word, name_word, similarity) for name_word in names), default=0.0)
 
 
 def _are_agent_and_verb(word: str, other_word: str) -> bool:
@@ -106,7 +111,8 @@ def similar(word: str, other_word: str, similarity: Similarity) -> float:
         return 1.0
     if stem(word) == stem(other_word):
         return _INFLECTED
-    if are_synonyms(word, other_word) or are_synonyms(stem(word), stem(other_word)):
+    forms = product({word, stem(word)}, {other_word, stem(other_word)})
+    if any(are_synonyms(form, other_form) for form, other_form in forms):
         return SYNONYM
     if _are_agent_and_verb(word, other_word):
         return SAME_WORD

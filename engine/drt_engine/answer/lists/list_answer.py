@@ -1,0 +1,71 @@
+"""Looks up what a list says, in the documents that were retrieved from.
+
+A value by the name before it, what an option of a program does, or an item by its number.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import PurePath
+
+from drt_engine.answer.citations import cite
+from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.lists.key_lists import keyed_cell
+from drt_engine.answer.lists.numbered_lists import numbered_item
+from drt_engine.answer.lists.option_lists import option_above, option_text
+from drt_engine.answer.result import Draft
+from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
+from drt_engine.answer.tables.wording import table_words
+from drt_engine.retrieval.passages import Passage
+from drt_engine.store.view import LibraryView
+
+# That of a value in a list of names and values: of 6 such answers on files that nobody prepared all
+# were right, which says little.
+KEY_PRECISION = 0.85
+# A line "name: value", one of fields between tabs or many spaces, of an option, or with a number.
+_LISTED = re.compile(
+    r"(?m)^[ \t]*(?:[-*+\u2022][ \t]+)?[^:|\n]{1,60}: \S|^\S[^\t\n]*(?:\t|  )[ \t]*\S"
+    r"|^[ \t]*--?\w|^[ \t]*\d+[.)] "
+)
+
+
+def list_answer(
+    view: LibraryView, documents: DocumentRows, question: str, passages: Sequence[Passage]
+) -> Draft | None:
+    """Return what a list of names and values, or of options, has for ``question``."""
+    ids = [p.row.document_id for p in passages if _LISTED.search(p.text)]
+    for document_id in list(dict.fromkeys(ids))[:MOST_DOCUMENTS]:
+        document = documents.row(document_id)
+        context = table_words(f"{document.title} {PurePath(document.source).stem}")
+        for text, offset, probability in texts_around(view, document, passages):
+            cell = keyed_cell(question, text, context)
+            span = (cell.start, cell.end) if cell else numbered_item(question, text)
+            option = None if span else option_text(question, text, context)
+            first, span = option or (span[0] if span else 0, span)
+            if span is None:
+                continue
+            start, end = offset + span[0], offset + span[1]
+            citation = cite(view, document, offset + first, end, probability)
+            if option:  # which is shown with what it does
+                citation = replace(citation, span_start=start, span_end=end)
+            return Draft(citation.quote, True, KEY_PRECISION, (citation,))
+    return None
+
+
+def with_option(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:
+    """Return a quote with the option above it, where a question asks which one does something."""
+    if not draft.citations or not draft.found:
+        return draft
+    first, *others = draft.citations
+    document = documents.row(first.document)
+    low = max(0, first.start - MARGIN)
+    line_end = first.start + len(first.quote.partition("\n")[0])
+    span = option_above(question, view.text(document.id, low, line_end))
+    if span is None or view.place(document.id, low + span[0])[1] != first.section:
+        return draft
+    start, end = low + span[0], low + span[1]
+    whole = cite(view, document, start, max(first.end, end), first.probability)
+    citation = replace(whole, span_start=start, span_end=end)
+    return replace(draft, text=citation.quote, citations=(citation, *others))

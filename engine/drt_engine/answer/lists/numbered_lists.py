@@ -1,0 +1,82 @@
+"""The item of a numbered list that a question asks for by its number: "What is on cylinder 8?".
+
+What stands above the list has to say what its items are. Knows nothing of models and libraries.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from drt_engine.answer.tables.wording import stem, table_words
+from drt_engine.text.sentences import Span
+from drt_engine.text.words import STOP_WORDS, word_set
+
+_FEWEST = 4  # items
+_ABOVE = 600  # characters above a list that say what it is of
+# "8. Song", or "6, 7. An old tale"
+_ITEM = re.compile(
+    r"(?m)^[ \t]*(?:[-*][ \t]+)?(?P<first>\d{1,3})(?:(?:, ?| and |[-\u2013])(?P<last>\d{1,3}))?[.)]"
+    r"[ \t]+(?P<text>\S)"
+)
+_END = re.compile(r"\n[ \t]*(?:\n|\Z)|\Z")
+_ASKED = re.compile(
+    r"(?i)\W*(?:what|which|who)(?:'s| is| are| was| were| does| did)? .*?\b(?P<noun>[^\W\d_]{3,})"
+    r" (?:no\.? |number )?(?P<number>\d{1,3})"
+    r"(?![\w%]|[.,:/-]\d| (?!(?:of|in|on|for|about)\b)\w)"
+)
+# Nouns of any list, and words of asking.
+_NOUNS = word_set("item point step rule entry number place line")
+_ASKING = word_set(
+    "what which who is are was were does did do on in at of say says contain contains about hold"
+    " holds list listed name called"
+)
+
+
+def numbered_item(question: str, text: str) -> Span | None:
+    """Return where the item is that a question names by its number; None where it is not clear."""
+    match = _ASKED.match(question)
+    if match is None:
+        return None
+    rest = {
+        stem(word)
+        for word in table_words(question)
+        if word not in STOP_WORDS | _ASKING | _NOUNS and word != match["number"]
+    }
+    if not rest and match["noun"].lower() not in _NOUNS:
+        return None
+    spans = [
+        span
+        for span, context in _items(int(match["number"]), text)
+        if rest <= {stem(word) for word in table_words(context)}
+    ]
+    return spans[0] if len(spans) == 1 else None
+
+
+def _items(number: int, text: str) -> Iterator[tuple[Span, str]]:
+    """Yield the items of a number, in lists that count from 1, with what stands above the list."""
+    run: list[re.Match[str]] = []
+    end = 0  # of the list before
+    for match in [*_ITEM.finditer(text), None]:
+        if match is not None and run and int(match["first"]) == _numbers(run[-1])[-1] + 1:
+            run.append(match)
+            continue
+        if len(run) >= _FEWEST:
+            above = text[max(end, run[0].start() - _ABOVE) : run[0].start()]
+            yield from ((_span(item, text), above) for item in run if number in _numbers(item))
+        if run:
+            _, end = _span(run[-1], text)
+        run = [match] if match is not None and match["first"] == "1" else []
+
+
+def _numbers(item: re.Match[str]) -> range:
+    first = int(item["first"])
+    return range(first, max(first, int(item["last"] or first)) + 1)
+
+
+def _span(item: re.Match[str], text: str) -> Span:
+    start = item.start("text")
+    ends = [
+        match.start() for match in (_END.search(text, start), _ITEM.search(text, start)) if match
+    ]
+    return start, len(text[: min(ends)].rstrip())

@@ -1,0 +1,46 @@
+"""Whole rows as quotes: no answer where the row is named and has no column of what is asked.
+
+Knows nothing of models and libraries.
+"""
+
+from __future__ import annotations
+
+from drt_engine.answer.tables.table_question import ASKING, UNITS
+from drt_engine.answer.tables.wording import SYNONYM, name_similarity, stem, table_words
+from drt_engine.text.table_rows import table_rows
+from drt_engine.text.words import STOP_WORDS
+
+_FEWEST_CELLS = 3
+_NAMES = 2  # cells at the beginning of a row that may name it
+
+
+def lacks_column(question: str, quote: str) -> bool:
+    """Return whether a quote is a row that the question names, and has nothing else of it.
+
+    "Who is chief executive of 3M?" is not answered by the row of 3M, whose columns are others.
+    """
+    rows = table_rows(quote.strip())
+    if len(rows) != 1 or "\n" in quote.strip() or len(rows[0].cells) < _FEWEST_CELLS:
+        return False
+    cells = rows[0].cells
+    asked = [word for word in table_words(question) if word not in STOP_WORDS]
+    stems = {stem(word) for word in asked}
+    names = [words for cell in cells[:_NAMES] if (words := _stems(cell.text)) and words <= stems]
+    rest = [
+        word
+        for word in asked
+        if not any(stem(word) in name for name in names) and word not in ASKING | UNITS
+    ]
+    return bool(names and rest) and not any(
+        stem(word) in _stems(cell.text) or name_similarity(word, cell.column, _unlike) >= SYNONYM
+        for word in rest
+        for cell in cells
+    )
+
+
+def _stems(text: str) -> frozenset[str]:
+    return frozenset(stem(word) for word in table_words(text) if word not in STOP_WORDS)
+
+
+def _unlike(_: str, __: str) -> float:
+    return 0.0
