@@ -19,6 +19,7 @@ from drt_engine.text.words import STOP_WORDS, word_set
 # "name: value" one below the other, fields between tabs, two columns that spaces align.
 _FEWEST_ITEMS, _FEWEST_LINES, _FEWEST_ALIGNED = 3, 5, 4
 _LONGEST_KEY, _LONGEST_VALUE = 60, 160  # characters
+_LONGEST_LINE = 400
 _ABOVE = 600  # characters above a list that say what it is of
 _ITEM = re.compile(
     r"[ \t]*(?:[-*+\u2022][ \t]+)?(?P<key>[^\W_][^:|\n]{0,58}[^\s:|]|\w):[ \t]+(?P<value>\S.*)"
@@ -75,7 +76,11 @@ def keyed_cell(question: str, text: str, context: Collection[str] = ()) -> Cell 
     number = _NUMBERED.search(question)
     stems = {_root(word) for word in asked}
     hits: list[tuple[KeyRow, Cell, Cell]] = []  # the row, its name, and the answer
+    parts = stems - {_root(word) for word in _ASKING} | ({number[1]} if number else set())
     for row in key_rows(text):
+        lowered = text[row.cells[0].start : row.cells[-1].end].lower()
+        if not any(part in lowered for part in parts):
+            continue  # before its words are looked at, which takes longer
         names = [
             cell
             for cell in (row.cells[:1] if row.is_item else row.cells)
@@ -180,7 +185,9 @@ def _item(line: str, start: int) -> tuple[Cell, ...]:
 
 def _fields(line: str, start: int) -> tuple[str, tuple[Cell, ...]] | None:
     """Return the separator and the values of a line: tabs, colons, semicolons, or many spaces."""
-    if not line[:1].strip() or _COMMENT.fullmatch(line) or "://" in line:
+    if len(line) > _LONGEST_LINE or not line[:1].strip() or "://" in line:
+        return None
+    if _COMMENT.fullmatch(line):
         return None
     for separator, least, pattern in _SEPARATORS:
         is_aligned = separator.isspace() and separator != "\t"

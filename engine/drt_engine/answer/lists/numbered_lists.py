@@ -13,6 +13,7 @@ from drt_engine.text.sentences import Span
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _FEWEST = 4  # items
+_LONGEST = 2_000  # characters of an item
 _ABOVE = 600  # characters above a list that say what it is of
 # "8. Song", or "6, 7. An old tale"
 _ITEM = re.compile(
@@ -65,7 +66,7 @@ def _items(number: int, text: str) -> Iterator[tuple[Span, str]]:
             above = text[max(end, run[0].start() - _ABOVE) : run[0].start()]
             yield from ((_span(item, text), above) for item in run if number in _numbers(item))
         if run:
-            _, end = _span(run[-1], text)
+            end = run[-1].end()
         run = [match] if match is not None and match["first"] == "1" else []
 
 
@@ -77,6 +78,11 @@ def _numbers(item: re.Match[str]) -> range:
 def _span(item: re.Match[str], text: str) -> Span:
     start = item.start("text")
     ends = [
-        match.start() for match in (_END.search(text, start), _ITEM.search(text, start)) if match
+        match.start()
+        for match in (
+            _END.search(text, start, start + _LONGEST),
+            _ITEM.search(text, start, start + _LONGEST),
+        )
+        if match
     ]
     return start, len(text[: min(ends)].rstrip())
