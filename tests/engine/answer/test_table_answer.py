@@ -69,7 +69,7 @@ def test_a_document_too_long_to_be_searched_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table_answer, "_LONGEST_DOCUMENT", 10)
-    monkeypatch.setattr(table_answer, "_MARGIN", 60)
+    monkeypatch.setattr(table_answer, "MARGIN", 60)
     result = ask(runtime(), store, "When was Marek founded?", AskOptions(retriever="lexical"))
     assert (result.text, result.confidence) == ("1902", PRECISION)
     counted = ask(runtime(), store, "How many keepers are listed?", AskOptions())
