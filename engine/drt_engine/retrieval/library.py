@@ -179,7 +179,8 @@ def retrieve(
     scores = candidates.scores.total
     if own is not None:
         late = None
-        if scorer.late is not None:
+        # Where words choose, the library's have none: the stream's own would win by it alone.
+        if scorer.late is not None and library.options.retriever != "lexical":
             late = scorer.late(question, scorer.late.keys(own), own.mask)
         own_scores = scorer.scores(query[None], own.landmarks, late=late).total[0]
         scores = torch.cat([scores, own_scores.cpu()])
