@@ -1,4 +1,4 @@
-"""Parameters of which the default suite runs some, and ``-m slow`` the others."""
+"""Parameters of which the default suite runs some, and ``-m thorough`` and ``-m slow`` others."""
 
 from __future__ import annotations
 
@@ -9,15 +9,26 @@ from typing import Any
 import pytest
 
 
-def sampled(cases: Iterable[Any], quick: Container[int], *, unpack: bool = False) -> list[Any]:
+def sampled(
+    cases: Iterable[Any],
+    quick: Container[int],
+    *,
+    thorough: Container[int] = (),
+    unpack: bool = False,
+) -> list[Any]:
     """Return the cases as parameters, slow but for those at the positions ``quick``.
 
-    ``unpack`` is for cases that are tuples of several arguments.
+    Those at the positions ``thorough`` have that mark. ``unpack`` is for cases that are tuples of
+    several arguments.
     """
+
+    def marks(number: int) -> tuple[pytest.MarkDecorator, ...]:
+        if number in quick:
+            return ()
+        return (pytest.mark.thorough if number in thorough else pytest.mark.slow,)
+
     return [
-        pytest.param(
-            *(case if unpack else (case,)), marks=() if number in quick else (pytest.mark.slow,)
-        )
+        pytest.param(*(case if unpack else (case,)), marks=marks(number))
         for number, case in enumerate(cases)
     ]
 

@@ -150,7 +150,7 @@ WAYS = [
     *(cold, one_of_many, small_caches, moved, two_assistants_two_threads),
     *(warm, streamed, all_copied, one_assistant_two_threads),
 ]
-FEW = sampled(WAYS[:5], {0, 2, 4})  # the others take the same paths with a tiny model
+FEW = sampled(WAYS[:5], {0, 2}, thorough={4})  # the others take the same paths with a tiny model
 
 
 def conversation(case: Case, name: str, options: AskOptions, *, resumed: bool) -> list[Answer]:
@@ -269,6 +269,7 @@ def test_processor_threads_change_no_greedy_answer(shipped: tuple[Case, list[Ans
         assert answer.confidence == pytest.approx(other.confidence, rel=1e-2)
 
 
+@pytest.mark.thorough
 def test_a_writer_beside_changes_no_answer(tiny: tuple[Case, list[Answer]], tmp_path: Path) -> None:
     """Only the rarity of words, which BM25 counts, is that of all documents."""
     case, _ = tiny

@@ -54,7 +54,7 @@ def test_lengths(t: int, s: int, dtype: torch.dtype, off_by_one: bool) -> None:
     [
         pytest.param(63, 65, 1, 2, 2, id="rows-63-keys-65", marks=pytest.mark.slow),
         pytest.param(65, 9, 3, 2, 1, id="rows-130-in-two-tiles", marks=pytest.mark.slow),
-        pytest.param(11, 17, 8, 6, 2, id="three-heads-share"),
+        pytest.param(11, 17, 8, 6, 2, id="three-heads-share", marks=pytest.mark.thorough),
         pytest.param(3, 150, 2, 1, 1, id="chunk-longer-than-a-tile"),
     ],
 )
@@ -168,6 +168,7 @@ def test_memory_that_must_not_be_read(backend: str) -> None:
         assert actual[name][~case.mask].abs().max() == 0
 
 
+@pytest.mark.thorough
 def test_two_runs_are_equal_bit_by_bit() -> None:
     case = small_case(t=3, r=4, pool=2, chunks=3).to(torch.bfloat16)  # everyone wants the same
     weight = torch.randn_like(case.query)
@@ -242,6 +243,7 @@ def test_no_retrieved_chunk_gives_zeros() -> None:
     assert all(value.abs().sum() == 0 for value in out.values())
 
 
+@pytest.mark.thorough
 def test_popular_chunks_are_cut_into_segments() -> None:
     from drt_kernels.gca.backward_memory import gca_backward_memory
     from drt_kernels.gca.backward_query import gca_backward_query
@@ -326,6 +328,7 @@ def test_operators_pass_the_checks_of_torch(checks: tuple[str, ...] | None) -> N
     torch.library.opcheck(operator, (*arguments, False, False), test_utils=QUICK)
 
 
+@pytest.mark.thorough
 def test_compiled_whole() -> None:
     case = small_case(t=2, s=8, r=2)
     leaves = {n: getattr(case, n).clone().requires_grad_() for n in LEAVES}
@@ -358,6 +361,7 @@ def test_an_index_outside_the_pool_is_named() -> None:
         case.run("triton")
 
 
+@pytest.mark.thorough
 def test_tiles_are_timed_where_asked() -> None:
     from drt_kernels.gca.tuning import tune_gca
 

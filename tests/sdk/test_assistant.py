@@ -76,6 +76,7 @@ def test_unknown_files_in_a_folder_are_counted(
     assert (len(report.documents), report.skipped, report.failures) == (1, 1, ())
 
 
+@pytest.mark.thorough
 def test_what_was_passed_over_is_told(assistant: Assistant, tmp_path: Path) -> None:
     letter = tmp_path / "letter.eml"
     letter.write_text(

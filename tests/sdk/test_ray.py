@@ -51,6 +51,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     assert cluster.is_closed and not any(handle.is_alive for handle in cluster.handles)
 
 
+@pytest.mark.thorough
 def test_answers_are_those_of_one_process_and_one_call_of_each_library(
     shards: list[Path], fake: FakeCluster
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_session_goes_on_after_a_restart(model: Path, text: Path, tmp_path: Pa
         assert [turn.question for turn in assistant.session("kept").turns] == questions
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("dtype", sampled(["fp32", "bf16"], {1}))
 def test_the_compute_type_is_the_one_asked_for(
     model: Path, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: str
@@ -156,6 +157,7 @@ def test_between_the_pieces_of_a_stream_torch_is_the_callers(
             assert not torch.is_autocast_enabled("cpu")
 
 
+@pytest.mark.thorough
 def test_results_of_an_approximate_index_say_so(model: Path, text: Path, tmp_path: Path) -> None:
     from tests.engine.store.test_index import plan
 

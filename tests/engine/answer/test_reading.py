@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
@@ -19,7 +20,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.model_folder import LETTERS, MANUAL, model_folder, read
 from tests.model_folder import library as new_library
-from tests.sampling import crossed
+from tests.sampling import sampled
 
 READER = ReaderConfig(
     layers=2,
@@ -63,7 +64,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 @pytest.mark.parametrize(
-    ("retriever", "dtype"), crossed(["hybrid", "landmark", "lexical"], ["fp32", "bf16"])
+    ("retriever", "dtype"),
+    sampled(
+        itertools.product(["hybrid", "landmark", "lexical"], ["fp32", "bf16"]),
+        {0},
+        thorough={3, 4},
+        unpack=True,
+    ),
 )
 def test_quotes_are_slices_of_the_document(
     store: Store, dtype: str, retriever: RetrieverName

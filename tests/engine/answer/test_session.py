@@ -47,6 +47,7 @@ def logits(session: SessionState) -> torch.Tensor:
         return decoder.logits(decoder.feed(ids)).clone()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", sampled([QUOTE, FREE], {0}), ids=["quote", "free"])
 def test_a_restored_session_goes_on_with_equal_bits(store: Store, options: AskOptions) -> None:
     kept = SessionState.new(runtime(), store, "kept")
@@ -281,6 +282,7 @@ def test_a_newer_version_of_a_document_is_no_removed_one(store: Store) -> None:
     assert turn(store, session, TURNS[1], QUOTE).found is not None
 
 
+@pytest.mark.thorough
 def test_a_summary_is_a_turn_that_no_decoder_reads(store: Store) -> None:
     session = SessionState.new(runtime(), store, "kept")
     answer = turn(store, SessionState.new(runtime(), store, ""), TURNS[0], QUOTE)

@@ -191,6 +191,7 @@ def test_mail_is_found_on_its_lines(store: Store, tmp_path: Path) -> None:
     assert {cited.source_start for cited in words(store, row)} == {None}
 
 
+@pytest.mark.thorough
 def test_mailboxes_count_the_lines_of_the_whole_file(store: Store, tmp_path: Path) -> None:
     text = ""
     for number in range(5):
@@ -386,6 +387,7 @@ PIECES = st.lists(
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(pieces=PIECES, limit=st.integers(4, 12))
 def test_regrouping_keeps_places(pieces: list[tuple[str, str]], limit: int) -> None:

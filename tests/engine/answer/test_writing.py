@@ -26,6 +26,7 @@ from drt_engine.generate.sampling import (
 from drt_engine.retrieval.sources import StreamSource
 from drt_engine.text.sentences import split_sentences
 from tests.model_folder import MANUAL, runtime
+from tests.sampling import sampled
 
 TEXT = MANUAL.split("\n\n")[1]
 
@@ -67,6 +68,7 @@ def test_top_p_counts_in_what_top_k_left() -> None:
     assert draw(logits, SamplingConfig(temperature=1.0, top_k=2, top_p=0.5)) == {0}
 
 
+@pytest.mark.thorough
 def test_frequencies_are_the_probabilities() -> None:
     config, generator = SamplingConfig(temperature=2.0), torch.Generator().manual_seed(0)
     logits = torch.tensor([2 * math.log(0.7), 2 * math.log(0.3)])
@@ -110,6 +112,7 @@ def started() -> tuple[Decoder, torch.Tensor]:
     return decoder, decoder.feed(ids)[-1]
 
 
+@pytest.mark.thorough
 @torch.no_grad()
 def test_writing_ends_and_never_writes_special_tokens() -> None:
     config = runtime().config
@@ -125,7 +128,7 @@ def test_writing_ends_and_never_writes_special_tokens() -> None:
         assert again == ids
 
 
-@pytest.mark.parametrize("kind", ["wordpiece", "bpe"])
+@pytest.mark.parametrize("kind", sampled(["wordpiece", "bpe"], {0}, thorough={1}))
 @torch.no_grad()
 def test_text_in_pieces_is_the_text_of_all_tokens(kind: str) -> None:
     model = runtime(kind)

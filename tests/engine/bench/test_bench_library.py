@@ -104,6 +104,7 @@ def test_a_phase_counts_its_own_time_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert (Work.outer, Work.inner) == originals
 
 
+@pytest.mark.thorough
 def test_questions_by_an_approximate_index_have_rows_of_their_own(
     runtime: Runtime, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -66,6 +66,7 @@ def test_kernels() -> None:
     assert rows["window backward, reference"]["against"] == "window backward, banded"
 
 
+@pytest.mark.thorough
 def test_decode(model_folder: Path) -> None:
     rows = rows_of("decode", model=str(model_folder))
     step, plain = rows["decode"], rows["decode without GCA"]

@@ -22,6 +22,7 @@ def test_made_up_landmarks_are_alike_in_topics(tmp_path: Path) -> None:
     assert neighbours > cosines.mean() + 0.2
 
 
+@pytest.mark.thorough
 def test_rows_of_both_kinds(tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     options = {"tokens": 64 * 700, "repetitions": 5, "folder": tmp_path, "shards": 2}

@@ -48,6 +48,7 @@ def test_activations_grow_with_each_kind_of_layer() -> None:
     assert plan.activation_bytes(more, CPU, "layers") < plan.activation_bytes(more, CPU, "nothing")
 
 
+@pytest.mark.thorough
 def test_the_rows_add_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         plan, "_rates", lambda *_: ([bench_row("predicted", [1.0], unit="tokens/s")], 1e12)

@@ -5,6 +5,7 @@ The actors are in this process: late, dead, or with a wrong answer where a test 
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -33,7 +34,7 @@ from tests.engine.cluster.fake_actors import Clock, FakeCluster
 from tests.engine.model.factories import tiny
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, document_id, open_store
 from tests.engine.store.test_federation import QUERIES, SHARDS, fill, text_hits
-from tests.sampling import crossed
+from tests.sampling import sampled
 
 COUNT = 8
 open_one = partial(Store.open, fingerprint=FINGERPRINT, layout=INT8, lock_timeout=1.0)
@@ -81,7 +82,14 @@ def candidates(view: LibraryView, words: str, query: Tensor, scope: Scope) -> Ca
 
 
 @pytest.mark.parametrize(
-    ("numbers", "few"), crossed([(0, 1, 3, 2), (0, 1, 2), (1,)], [20, 4096]), ids=str
+    ("numbers", "few"),
+    sampled(
+        itertools.product([(0, 1, 3, 2), (0, 1, 2), (1,)], [20, 4096]),
+        {3},
+        thorough={0, 4},
+        unpack=True,
+    ),
+    ids=str,
 )
 @torch.inference_mode()
 def test_a_retrieval_is_that_of_one_process_and_one_call_of_each_shard(

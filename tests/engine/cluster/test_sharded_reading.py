@@ -22,6 +22,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.cluster.fake_ray import FakeRay
 from tests.model_folder import LETTERS, MANUAL, model_folder
+from tests.sampling import sampled
 
 LOAD = Runtime.load
 MODEL = ModelSettings(str(model_folder()), device="cpu", dtype="fp32")
@@ -189,7 +190,8 @@ def test_a_worker_that_ends_while_it_opens_its_shard(
     assert set(names(read(tmp_path / "papers", folder))) >= set(ALL)
 
 
-@pytest.mark.parametrize("victim", [0, 1])
+@pytest.mark.thorough
+@pytest.mark.parametrize("victim", sampled([0, 1], {0}, thorough={1}))
 def test_a_worker_without_room_waits_for_those_that_are_done(
     ray: FakeRay, folder: Path, tmp_path: Path, victim: int
 ) -> None:
@@ -294,6 +296,7 @@ def test_leaving_ends_all_workers(ray: FakeRay, folder: Path, tmp_path: Path) ->
     contents(tmp_path / "papers")
 
 
+@pytest.mark.thorough
 def test_progress_of_all_shards(ray: FakeRay, folder: Path, tmp_path: Path) -> None:
     steps: list[ShardsProgress] = []
     library = ShardedLibrary.of(tmp_path / "papers", 2)

@@ -38,7 +38,13 @@ def test_the_paper_shape() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "size"), [("drt-350m", 350e6), ("drt-760m", 760e6), ("drt-1.5b", 1.5e9)]
+    ("name", "size"),
+    sampled(
+        [("drt-350m", 350e6), ("drt-760m", 760e6), ("drt-1.5b", 1.5e9)],
+        {0},
+        thorough={1, 2},
+        unpack=True,
+    ),
 )
 def test_scaling_presets_have_about_the_size_of_their_name(name: str, size: float) -> None:
     assert 0.75 * size < parameters(preset(name)) < 1.35 * size

@@ -180,6 +180,7 @@ def test_a_document_that_is_none_is_named_by_its_line(corpus: list[Path], tmp_pa
     assert [path.name for path in (tmp_path / "tokens").iterdir()] == [".lock"]
 
 
+@pytest.mark.thorough
 def test_tokenising_holds_a_batch_in_memory_at_most(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

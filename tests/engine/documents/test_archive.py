@@ -172,6 +172,7 @@ def test_a_document_of_two_parts_with_one_name_is_refused(tmp_path: Path) -> Non
         open_document(Source.from_path(tmp_path / "a.docx"), isolate=False)
 
 
+@pytest.mark.thorough
 def test_archives_in_archives(tmp_path: Path) -> None:
     inner = make_zip({"deep.txt": "deep"})
     middle = make_tar({"inner.zip": inner, "middle.txt": "middle"})
@@ -232,6 +233,7 @@ def test_an_archive_has_one_budget_of_files(
     assert str(error).startswith(f"{tmp_path}/a.zip holds more than 5 files; its other files")
 
 
+@pytest.mark.thorough
 def test_an_archive_has_one_budget_of_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "CHARACTERS", 15_000)
     monkeypatch.setattr(limits, "CHARACTERS_PER_BYTE", 0)

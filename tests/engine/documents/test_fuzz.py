@@ -36,6 +36,7 @@ def run(count: int, seed: int, *names: str) -> None:
     assert (ended.returncode, last) == (0, ["done"]), (last, ended.stderr[-2000:])
 
 
+@pytest.mark.thorough
 def test_no_reader_breaks() -> None:
     run(15, 1, *NAMES)
 

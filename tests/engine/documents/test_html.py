@@ -197,6 +197,7 @@ def test_what_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "unit", sampled(["<a ", "<a/", "<a b=c ", "<title x", "</a ", "<b> </b>"], {0, 3})
 )
@@ -279,7 +280,7 @@ def test_broken_markup_never_raises(
     assert text.strip()
 
 
-@pytest.mark.parametrize("text", sampled(["<p>", "<ul><li>", "<pre>"], {0, 2}))
+@pytest.mark.parametrize("text", sampled(["<p>", "<ul><li>", "<pre>"], {0}, thorough={2}))
 def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> None:
     size, peak = measure(tmp_path, "<p>kept</p>" + text + "word " * 400_000)
     assert size > 1_990_000
@@ -288,7 +289,11 @@ def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> 
 
 @pytest.mark.parametrize(
     "start",
-    sampled(["<!-- ", "<img src='", "<script>", "<![CDATA[", "</div ", "<b x='"], {0, 1, 2}),
+    sampled(
+        ["<!-- ", "<img src='", "<script>", "<![CDATA[", "</div ", "<b x='"],
+        {0},
+        thorough={1, 2},
+    ),
 )
 def test_memory_is_bounded_for_constructs_without_an_end(tmp_path: Path, start: str) -> None:
     size, peak = measure(tmp_path, "<p>kept</p>" + start + "word " * 400_000)
@@ -296,6 +301,7 @@ def test_memory_is_bounded_for_constructs_without_an_end(tmp_path: Path, start: 
     assert peak < 1_800_000
 
 
+@pytest.mark.thorough
 def test_a_tag_of_endless_attributes(tmp_path: Path) -> None:
     sizes = [measure(tmp_path, "<p>kept</p><img " + "word " * n) for n in (30_000, 60_000)]
     assert [size for size, _ in sizes] == [5, 5]

@@ -49,6 +49,7 @@ def test_what_the_standard_library_encodes_is_decoded(texts: list[str]) -> None:
     assert decoded_words(header).split() == str(make_header(decode_header(header))).split()
 
 
+@pytest.mark.thorough
 def test_a_header_of_words_without_number_takes_no_time_to_speak_of(tmp_path: Path) -> None:
     # The standard library's decoder took more than a minute for 200,000 of them.
     words = "=?utf-8?Q?ab?= " * 60_000

@@ -151,12 +151,15 @@ def test_blocks_come_back_whole(tmp_path: Path) -> None:
         pytest.param(
             *("spin", "took more than 1 s of computing", {"cpu_seconds": 1}), marks=pytest.mark.slow
         ),
-        ("swell", "takes more than 200 MB of memory", {"memory_bytes": 200 << 20}),
+        pytest.param(
+            *("swell", "takes more than 200 MB of memory", {"memory_bytes": 200 << 20}),
+            marks=pytest.mark.thorough,
+        ),
         ("crash", r"crashed \(SIGSEGV\)", {}),
         ("leave", r"exit code 3", {}),
-        ("fail", "failed with RuntimeError", {}),
+        pytest.param("fail", "failed with RuntimeError", {}, marks=pytest.mark.thorough),
         ("flood", "far more text than", {"characters": 1 << 20}),
-        ("overlong", "something that is no text", {}),
+        pytest.param("overlong", "something that is no text", {}, marks=pytest.mark.thorough),
     ],
 )
 def test_what_goes_wrong_is_a_sentence(
@@ -176,6 +179,7 @@ def test_a_library_that_prints_cannot_break_the_frames(tmp_path: Path) -> None:
     assert joined(list(asked(tmp_path, "print").blocks)) == "said\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_nothing_is_written_to_disk(tmp_path: Path) -> None:
     assert joined(list(asked(tmp_path, "write").blocks)) == "PermissionError"

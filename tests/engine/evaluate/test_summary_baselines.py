@@ -51,6 +51,7 @@ def test_summaries_of_nothing_and_of_headings() -> None:
         assert joined(make("# Only a heading", word_budget=10)) == "# Only a heading"
 
 
+@pytest.mark.thorough
 def test_textrank_of_a_long_text_stays_quick() -> None:
     text = "".join(
         f"Item {i % 37} is held by keeper {i % 11} of depot {i % 5}.\n" for i in range(2000)

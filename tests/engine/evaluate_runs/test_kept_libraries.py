@@ -14,6 +14,7 @@ from drt_engine.evaluate.run import evaluate
 from drt_engine.ingest import pipeline
 from drt_engine.runtime import Runtime
 from tests.engine.evaluate_runs.conftest import LAKE, WriteLines
+from tests.sampling import sampled
 
 Options = Callable[[str], dict[str, Any]]
 
@@ -42,7 +43,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-@pytest.mark.parametrize("task", ["qa", "retrieval", "files"])
+@pytest.mark.parametrize("task", sampled(["qa", "retrieval", "files"], {2}, thorough={0, 1}))
 def test_what_is_kept_is_not_read_again(
     runtime: Runtime, options: Options, read: list[int], tmp_path: Path, task: str
 ) -> None:

@@ -27,6 +27,7 @@ def runtime_of(model: LanguageModel) -> LanguageRuntime:
     return LanguageRuntime("tiny", model, tokenizer, torch.float32, torch.device("cpu"))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("groups", [1, 2])
 def test_a_context_in_segments_is_predicted_as_in_one_pass(
     groups: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

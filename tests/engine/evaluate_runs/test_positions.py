@@ -16,6 +16,7 @@ from drt_engine.lm.build import make_model
 from drt_engine.lm.runtime import LanguageRuntime
 from tests.engine.model.factories import random_ids, tiny
 from tests.fakes import byte_tokenizer
+from tests.sampling import sampled
 
 TEXT = "The pilot counts the boats. " * 30
 TOKENIZER = byte_tokenizer()
@@ -39,12 +40,17 @@ def corpus(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("changes", "memory"),
-    [
-        ({}, "device"),
-        ({"groups": 2}, "disk"),
-        ({"retriever": "random"}, "device"),
-        ({"architecture": "base"}, "device"),
-    ],
+    sampled(
+        [
+            ({}, "device"),
+            ({"groups": 2}, "disk"),
+            ({"retriever": "random"}, "device"),
+            ({"architecture": "base"}, "device"),
+        ],
+        {1},
+        thorough={0, 2, 3},
+        unpack=True,
+    ),
 )
 def test_segments_give_the_losses_of_one_pass(
     changes: dict[str, object], memory: str, monkeypatch: pytest.MonkeyPatch

@@ -25,6 +25,7 @@ from drt_engine.results import Citation, Trace
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines, question
+from tests.sampling import sampled
 
 KEYS = ["task", "data", "n", "metrics", "baselines", "seconds", "model"]
 GOLD = {
@@ -75,7 +76,7 @@ def test_overlap_and_sample() -> None:
     assert sample(range(3), 7) == [0, 1, 2]
 
 
-@pytest.mark.parametrize("task", ["qa", "retrieval", "calibrate"])
+@pytest.mark.parametrize("task", sampled(["qa", "retrieval", "calibrate"], {1}, thorough={0, 2}))
 def test_documents_and_questions_may_be_in_several_files(
     runtime: Runtime,
     write_lines: WriteLines,

@@ -24,6 +24,7 @@ from drt_engine.results import Citation, Trace, TraceEntry, TraceGroup
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines
+from tests.sampling import sampled
 
 
 def _document(number: int, text: str) -> dict[str, Any]:
@@ -109,6 +110,7 @@ def test_needle_documents_are_as_long_as_asked(
     assert len(lengths) == 3 and all(abs(tokens - 2048) < 160 for tokens in lengths)
 
 
+@pytest.mark.thorough
 def test_needles_of_the_model(runtime: Runtime, corpus: Path) -> None:
     options = {"corpus": str(corpus), "lengths": [400], "needles": 2}
     result = evaluate(runtime, "needle", options)
@@ -127,7 +129,7 @@ def test_lengths_are_named_as_given() -> None:
         assert length_name(token_count(text)) == text
 
 
-@pytest.mark.parametrize("retrieval", [True, False])
+@pytest.mark.parametrize("retrieval", sampled([True, False], {0}, thorough={1}))
 def test_perplexity_equals_the_models_own_loss(
     runtime: Runtime, corpus: Path, retrieval: bool
 ) -> None:

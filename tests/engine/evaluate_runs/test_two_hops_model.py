@@ -20,14 +20,19 @@ def runtime() -> LanguageRuntime:
     return LanguageRuntime.load(MODEL, device="cpu", threads=1, dtype="fp32")
 
 
-def measure(runtime: LanguageRuntime, folder: Path, *lengths: int) -> list[float]:
+def measure(runtime: LanguageRuntime, folder: Path, *lengths: int, cases: int = 20) -> list[float]:
     """Return the shares of exact answers over two hops."""
     options = PasskeyEvaluation(
-        lengths=lengths, cases=20, seed=5, folder=folder, answer=1, hops=2, noise=OTHERS
+        lengths=lengths, cases=cases, seed=5, folder=folder, answer=1, hops=2, noise=OTHERS
     )
     return [float(str(m["exact"])) for m in evaluate_passkey(runtime, options).metrics.values()]
 
 
+def test_the_links_of_128_tokens_are_followed(runtime: LanguageRuntime, tmp_path: Path) -> None:
+    assert measure(runtime, tmp_path, 128, cases=6)[0] >= LEAST
+
+
+@pytest.mark.thorough
 def test_the_links_of_256_tokens_are_followed_by_the_second_group(
     runtime: LanguageRuntime, tmp_path: Path
 ) -> None:

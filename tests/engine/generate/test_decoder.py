@@ -27,7 +27,7 @@ CONFIGS = {
 
 
 # What one group does, two do as well; the tests below of one model alone have one.
-@pytest.fixture(scope="module", params=sampled(CONFIGS, {1, 3, 4, 5}))
+@pytest.fixture(scope="module", params=sampled(CONFIGS, {3, 4}, thorough={1, 5}))
 def model(request: pytest.FixtureRequest) -> DRT:
     return make_model(CONFIGS[request.param])
 
@@ -137,6 +137,7 @@ def test_groups_choose_for_themselves() -> None:
     assert any(set(first.ids) != set(second.ids) for first, second in borders)
 
 
+@pytest.mark.thorough
 @torch.no_grad()
 def test_a_window_of_old_tokens_leaves_the_buffers() -> None:
     model = make_model(tiny(window=5))
@@ -179,6 +180,7 @@ def test_a_restored_decoder_goes_on_with_equal_bits(model: DRT, read: int) -> No
     assert all(torch.equal(t, other.state()[name]) for name, t in decoder.state().items())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kv_heads", sampled([1, 2], {1}))
 @torch.no_grad()
 def test_a_state_does_not_change_when_its_decoder_goes_on(kv_heads: int) -> None:

@@ -116,6 +116,7 @@ def test_an_append_equals_reading_whole(
     assert_as_read_whole(store, log)
 
 
+@pytest.mark.thorough
 def test_an_append_tokenises_what_is_new(
     store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -129,6 +130,7 @@ def test_an_append_tokenises_what_is_new(
     assert_as_read_whole(store, log)
 
 
+@pytest.mark.thorough
 def test_an_interrupted_reading_tokenises_what_is_left(
     store: Store, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -182,6 +184,7 @@ MORE_CHANGES = [(64, ""), (0, "cow "), (330, "cow ")] + [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("at", "put"),
     [*QUICK_CHANGES, *(pytest.param(*change, marks=pytest.mark.slow) for change in MORE_CHANGES)],
@@ -202,6 +205,7 @@ def test_a_change_is_read_from_the_border_before_it(
     assert_as_read_whole(store, log)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("left", sampled([1, 200, 256], {2}))
 def test_a_shortened_document_equals_reading_it_whole(
     store: Store, log: Path, work: Work, left: int
@@ -260,6 +264,7 @@ def test_an_interrupted_append_goes_on(
     assert_as_read_whole(store, log)
 
 
+@pytest.mark.thorough
 def test_a_file_that_grows_again_after_an_interruption(store: Store, log: Path) -> None:
     def interrupt(step: IngestProgress) -> None:
         raise KeyboardInterrupt

@@ -19,6 +19,7 @@ from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
 from drt_engine.store import ChunkText, Store
 from tests.engine.ingest.counted import Counted, records
 from tests.model_folder import LETTERS, MANUAL, library, read, runtime, text_of
+from tests.sampling import sampled
 
 
 def test_the_text_and_its_places_are_stored_whole(store: Store, manual: Path) -> None:
@@ -164,7 +165,7 @@ class Alive:
             self.now -= 1
 
 
-@pytest.mark.parametrize("lines", [100, 400])
+@pytest.mark.parametrize("lines", sampled([100, 400], {0}, thorough={1}))
 def test_memory_does_not_grow_with_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int
 ) -> None:

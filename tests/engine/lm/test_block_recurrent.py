@@ -114,6 +114,7 @@ def test_it_computes_its_definition() -> None:
     compare(moved_model(config), lambda exact, chunks: oracle(config, exact, chunks))
 
 
+@pytest.mark.thorough
 def test_segment_by_segment_is_in_one_go() -> None:
     model = moved_model(recurrent())
     compare_pieces(model, pieces=(1, 4, 7, 20))

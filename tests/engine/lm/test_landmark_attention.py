@@ -23,6 +23,7 @@ from tests.engine.lm.oracle import (
 from tests.engine.lm.test_base import base
 from tests.engine.model.factories import full, random_ids
 from tests.engine.model.paper_model import PaperModel, softmax
+from tests.sampling import sampled
 
 pytestmark = pytest.mark.usefixtures("double")
 
@@ -74,7 +75,7 @@ def attend(config: ModelConfig, parts: list[tuple[Tensor, ...]], i: int, head: i
     return out
 
 
-@pytest.mark.parametrize("retrieved", [2, 9])
+@pytest.mark.parametrize("retrieved", sampled([2, 9], {0}, thorough={1}))
 def test_it_computes_its_definition(retrieved: int) -> None:
     config = landmark(retrieved=retrieved)
     compare(moved_model(config), lambda exact, chunks: oracle(config, exact, chunks), chunks=4)
@@ -89,6 +90,7 @@ def test_all_blocks_chosen_is_full_attention() -> None:
     assert not torch.allclose(expected, full_attention.eval()(ids, full(ids)))
 
 
+@pytest.mark.thorough
 def test_reading_in_pieces_and_steps_is_reading_in_one_go() -> None:
     model = moved_model(landmark())
     compare_pieces(model, pieces=(1, 4, 7, 20))

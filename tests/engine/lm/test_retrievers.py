@@ -90,8 +90,8 @@ def murmur(group: int, t: int, k: int) -> float:
 @pytest.mark.parametrize(
     ("changes", "untrained"),
     [
-        ({"query_norm": True}, ()),
-        ({"retriever": "random"}, ()),
+        pytest.param({"query_norm": True}, (), marks=pytest.mark.thorough),
+        pytest.param({"retriever": "random"}, (), marks=pytest.mark.thorough),
         ({"retriever": "fixed"}, ("scorer.",)),
     ],
     ids=["query norm", "random", "fixed"],
@@ -103,6 +103,7 @@ def test_it_computes_its_equations(changes: dict[str, object], untrained: tuple[
     compare_padding(model)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", sampled(["device", "cpu", "disk"], {2}))
 def test_memory_may_be_anywhere(place: Place) -> None:
     model = drt()

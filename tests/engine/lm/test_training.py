@@ -56,6 +56,7 @@ def stage(folder: Path, architecture: str) -> TrainConfig:
     return replace(config, start=StartConfig(tokenizer=tokens))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", sampled(ARCHITECTURES, {0}))
 def test_it_learns_resumes_and_is_measured(architecture: str, tmp_path: Path) -> None:
     whole, halves = tmp_path / "whole", tmp_path / "halves"

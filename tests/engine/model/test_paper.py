@@ -145,7 +145,8 @@ def generator(seed: int | None) -> torch.Generator | None:
 
 
 # One group is the first of two, and fewer keys are read as all are.
-@pytest.mark.parametrize("changes", sampled(CASES.values(), {0, 3}), ids=CASES)
+@pytest.mark.thorough
+@pytest.mark.parametrize("changes", sampled(CASES.values(), {0}, thorough={3}), ids=CASES)
 def test_the_model_computes_the_papers_equations(
     changes: dict[str, object], recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,6 +157,7 @@ def test_the_model_computes_the_papers_equations(
     assert max(weights) - min(weights) > 0.5  # far from uniform
 
 
+@pytest.mark.thorough
 def test_noise_changes_the_choice_and_nothing_else(
     recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

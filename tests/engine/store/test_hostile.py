@@ -138,6 +138,7 @@ def test_values_of_strange_kinds_are_refused_in_a_sentence(
         assert "\n" not in str(error)
 
 
+@pytest.mark.thorough
 def test_a_text_that_inflates_without_end_is_refused() -> None:
     bomb = pack_text("a" * (MAX_TEXT_BYTES + 1))
     assert len(bomb) < 100_000

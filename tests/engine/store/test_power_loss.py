@@ -20,6 +20,7 @@ from drt_engine.store.segments import landmark_files
 from tests.engine.store.disks import RecordingDisk, Step
 from tests.engine.store.helpers import errors
 from tests.engine.store.operations import OPERATIONS, fresh, held, make_base, open_on
+from tests.sampling import sampled
 
 Operation = Callable[[Store], None]
 STATES, MANY = 33, 2_000
@@ -155,7 +156,12 @@ def cut_power(base: Path, folder: Path, operation: Operation, *, states: int) ->
             assert errors(store) == []
 
 
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.__name__)
+# By default a third: test_kill_points.py has each of them.
+@pytest.mark.parametrize(
+    "operation",
+    sampled(OPERATIONS, range(0, 99, 3), thorough=range(99)),
+    ids=lambda one: one.__name__,
+)
 def test_power_cuts(tmp_path: Path, operation: Operation) -> None:
     cut_power(make_base(tmp_path), tmp_path / "cut", operation, states=STATES // len(OPERATIONS))
 

@@ -106,7 +106,7 @@ FILES = [n for n, name in enumerate(CONFIGS) if not name.startswith("table")]
 
 
 # Runs of the tables' studies are made of the same settings.
-@pytest.mark.parametrize("name", sampled(CONFIGS, FILES))
+@pytest.mark.parametrize("name", sampled(CONFIGS, FILES[::3], thorough=FILES))
 def test_every_configuration_takes_two_steps(
     name: str, text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,7 @@ def killed_study(file: Path, *where: Any) -> None:
     study(file)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "where",
     [
@@ -118,8 +119,23 @@ def test_equal_compute_takes_more_steps_of_a_cheaper_model(unbroken: Path) -> No
     assert json.loads((unbroken / "base-lm-1" / "steps.json").read_text())["steps"] > 4
 
 
-def test_only_some_runs(tmp_path: Path) -> None:
-    table = study(write_study(tmp_path), only=["Base LM"])
+def test_only_some_runs_and_one_that_failed_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, taken = write_study(tmp_path), []
+    one_step = loop.Loop._one_step
+
+    def failing(run: loop.Loop) -> Any:
+        taken.append(run.step)
+        return one_step(run) if len(taken) != 3 else 1 / 0
+
+    monkeypatch.setattr(loop.Loop, "_one_step", failing)
+    with pytest.raises(ZeroDivisionError):
+        study(file, only=["Base LM"])
+    assert not (tmp_path / "results" / "table.json").exists()
+    table = study(file, only=["Base LM"])
+    steps = json.loads((tmp_path / "results" / "base-lm-1" / "steps.json").read_text())["steps"]
+    assert taken == [0, 1, 2, *range(2, steps)]  # none twice but the one that failed
     assert [len(row["seeds"]) for row in table["rows"]] == [0, 1, 0]
 
 

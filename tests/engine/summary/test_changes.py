@@ -108,7 +108,7 @@ def test_a_comparison_under_way_keeps_its_document(
 SENTENCES = st.lists(st.sampled_from(["A b c.", "D e f.", "G h.", "I j k l.", "M."]), max_size=12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=40)
 @given(SENTENCES, SENTENCES)
 def test_the_old_text_and_the_differences_make_the_new_one(old: list[str], new: list[str]) -> None:
     before, after = " ".join(old), " ".join(new)
@@ -166,6 +166,7 @@ def test_every_change_is_listed_unless_a_length_is_set(tmp_path: Path) -> None:
     assert 0 < len(limited.changes) < 10 and len(limited.changes) + limited.changes_omitted == 40
 
 
+@pytest.mark.thorough
 def test_a_text_written_anew_is_compared_in_bounded_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[object] = []
     matcher = module.difflib.SequenceMatcher
@@ -249,6 +250,7 @@ def test_a_length_is_never_exceeded(store: Store, manual: DocumentRow, words: in
         assert text[sentence.start : sentence.end] == sentence.quote
 
 
+@pytest.mark.thorough
 def test_abstractive_summaries_of_several_and_of_a_section(store: Store) -> None:
     ids = [row.id for row in store.documents()]
     for options in (

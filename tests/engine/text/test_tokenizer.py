@@ -249,6 +249,7 @@ def test_a_pattern_that_explodes_is_refused(tmp_path: Path, pattern: str) -> Non
         Tokenizer.load(with_parts(tmp_path, pre_tokenizer=split(pattern)))
 
 
+@pytest.mark.thorough
 def test_replacements_that_grow_without_end_are_refused(tmp_path: Path) -> None:
     growing = {"type": "Replace", "pattern": {"String": "a"}, "content": "a" * 1000}
     path = with_parts(tmp_path, normalizer={"type": "Sequence", "normalizers": [growing] * 4})
@@ -267,6 +268,7 @@ def test_patterns_of_known_models_are_taken(tmp_path: Path) -> None:
     assert loaded.decode(loaded.encode("the log in 2024").ids) == "the log in 2024"
 
 
+@pytest.mark.thorough
 def test_a_pattern_that_explodes_later_is_an_error(tmp_path: Path) -> None:
     inner = tokenizers.Tokenizer.from_file(str(with_parts(tmp_path, pre_tokenizer=split("(a+)+$"))))
     with pytest.raises(TokenizerError, match="cannot split this text"):

@@ -236,6 +236,7 @@ def test_the_text_says_what_each_token_most_attended(answer: AnswerResult) -> No
     assert "answer chunk 1, group 1:" in text and "attention" in text
 
 
+@pytest.mark.thorough
 def test_two_answers_at_once_do_not_mix(mode: AnswerMode, model: Runtime, store: Store) -> None:
     from drt_engine.answer.ask import stream
 

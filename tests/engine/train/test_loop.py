@@ -93,6 +93,7 @@ def test_bf16_is_left_to_processors_that_are_fast_at_it(
 
 
 # Mixed batches hold those of the other two.
+@pytest.mark.thorough
 @pytest.mark.parametrize("make", sampled(MAKERS.values(), {2}), ids=MAKERS)
 def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) -> None:
     assert callable(make)
@@ -113,6 +114,7 @@ def test_a_resumed_run_gives_the_same_next_losses(tmp_path: Path, make: object) 
     assert loop(cut).run() == []  # nothing is left to do
 
 
+@pytest.mark.thorough
 def test_batches_made_ahead_are_the_same(tmp_path: Path) -> None:
     config = mixed_config(tmp_path)
     config = replace(config, optim=replace(config.optim, steps=3))
@@ -125,6 +127,7 @@ def test_batches_made_ahead_are_the_same(tmp_path: Path) -> None:
         RunConfig(workers=-1)
 
 
+@pytest.mark.thorough
 def test_the_seed_decides_the_batches(tmp_path: Path) -> None:
     config = questions_config(tmp_path)
     one = loop(config).run(until=2)
@@ -141,6 +144,7 @@ def test_the_loss_of_a_memorisable_stream_goes_down(tmp_path: Path) -> None:
     assert sum(losses[-5:]) / 5 < 0.6 * losses[0]
 
 
+@pytest.mark.thorough
 def test_the_loss_of_questions_goes_down(tmp_path: Path) -> None:
     config = questions_config(tmp_path)
     optim = OptimConfig(steps=12, lr=1e-2, encoder_scale=1.0)

@@ -89,6 +89,7 @@ def stream_of_parts(folder: Path) -> TrainConfig:
     return replace(config, run=replace(config.run, recompute="layers", minutes=0.0))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "make", sampled([stream_of_parts, mixed_config], {0}), ids=["stream", "questions"]
 )
@@ -115,6 +116,7 @@ def test_a_sharded_run_is_that_of_a_whole_model(
 
 
 # The first saves whole, resumes in shards, saves those, and resumes them whole.
+@pytest.mark.thorough
 @pytest.mark.parametrize("first", sampled(["whole", "sharded"], {0}))
 def test_either_kind_of_checkpoint_is_resumed_by_both(tmp_path: Path, first: str) -> None:
     loops = {"whole": whole_loop, "sharded": sharded_loop}

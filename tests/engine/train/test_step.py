@@ -63,6 +63,7 @@ def noises(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Tensor]]:
     yield drawn
 
 
+@pytest.mark.thorough
 def test_every_group_batch_and_step_of_streams_has_noise_of_its_own(
     tmp_path: Path, noises: list[Tensor]
 ) -> None:

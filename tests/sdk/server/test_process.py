@@ -192,6 +192,7 @@ def test_a_second_request_must_come_in_time_too(
         assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
+@pytest.mark.thorough
 def test_a_client_that_reads_nothing_is_cut_off(
     assistant: Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

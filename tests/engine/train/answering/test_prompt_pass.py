@@ -20,6 +20,7 @@ from drt_engine.train.answering.prompt_pass import (
 )
 from tests.engine.model.factories import PoolSource, make_model, small_like
 from tests.engine.train.answering.batches import CONFIGS, make_batch, only, without_evidence
+from tests.sampling import sampled
 
 COUNT = 3
 
@@ -77,7 +78,7 @@ def test_the_prompt_pass_equals_the_decoder(model: DRT) -> None:
         torch.testing.assert_close(logits.null[row], again.null[0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("reread", [False, True])
+@pytest.mark.parametrize("reread", sampled([False, True], {1}, thorough={0}))
 @torch.no_grad()
 def test_a_question_alone_equals_the_batch(model: DRT, reread: bool) -> None:
     batch = make_batch(model.config)

@@ -130,6 +130,7 @@ def test_longer_documents_are_searched_by_themselves(tmp_path: Path) -> None:
     assert [len(c.documents) for c in shorter.collections] == [2]
 
 
+@pytest.mark.thorough
 def test_ranks_are_what_asking_retrieves(tmp_path: Path) -> None:
     """Negatives and their log-probabilities are those of the search of the starting model."""
     folder = tmp_path / "model"
@@ -231,6 +232,7 @@ def train_config(folder: Path, **optim: Any) -> TrainConfig:
     )
 
 
+@pytest.mark.thorough
 def test_the_reader_learns_and_nothing_else_moves(tmp_path: Path) -> None:
     model = fresh_model(MODEL)
     before = {name: t.clone() for name, t in model.state_dict().items()}
@@ -249,6 +251,7 @@ def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
     assert first + Loop(settings, fresh_model(MODEL), TOKENIZER).run() == whole
 
 
+@pytest.mark.thorough
 def test_pairs_made_by_other_processes_are_the_same(tmp_path: Path) -> None:
     settings = train_config(tmp_path, steps=3)
     losses = Loop(settings, fresh_model(MODEL), TOKENIZER).run()
