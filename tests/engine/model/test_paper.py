@@ -145,7 +145,6 @@ def generator(seed: int | None) -> torch.Generator | None:
 
 
 # One group is the first of two, and fewer keys are read as all are.
-@pytest.mark.thorough
 @pytest.mark.parametrize("changes", sampled(CASES.values(), {0}, thorough={3}), ids=CASES)
 def test_the_model_computes_the_papers_equations(
     changes: dict[str, object], recorder: Recorder, monkeypatch: pytest.MonkeyPatch
