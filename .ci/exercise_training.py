@@ -127,7 +127,15 @@ def _evaluate(drt: CommandLine) -> None:
     calibrate += " --retriever hybrid --out calibrated --keep kept"
     Path("calibrated").mkdir()
     drt.json(f"{calibrate} --also more-qa.jsonl more-docs.jsonl")
-    expect(Path("calibrated/calibration.json").exists(), "eval calibrate")
+    calibration = Path("calibrated/calibration.json")
+    expect(calibration.exists(), "eval calibrate")
+    drt.json(f"{calibrate} --quotes-only")
+    fitted, asked = (
+        json.loads(path.read_text())["reread"]
+        for path in (calibration, Path("plain/calibration.json"))
+    )
+    kept = ("scale", "shift", "threshold", "retrieval", "relevance", "null", "each")
+    expect(all(fitted[name] == asked[name] for name in kept), "eval calibrate --quotes-only")
     _evaluate_files(drt)
 
 
