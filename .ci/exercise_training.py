@@ -130,9 +130,10 @@ def _evaluate(drt: CommandLine) -> None:
     calibration = Path("calibrated/calibration.json")
     expect(calibration.exists(), "eval calibrate")
     drt.json(f"{calibrate} --quotes-only")
+    (model,) = drt.json("model list")["models"]
     fitted, asked = (
         json.loads(path.read_text())["reread"]
-        for path in (calibration, Path("plain/calibration.json"))
+        for path in (calibration, Path(model["path"], "calibration.json"))
     )
     kept = ("scale", "shift", "threshold", "retrieval", "relevance", "null", "each")
     expect(all(fitted[name] == asked[name] for name in kept), "eval calibrate --quotes-only")
