@@ -108,3 +108,13 @@ def test_escapes_and_arguments() -> None:
     assert plain('\\fB\\-\\-x\\fP\\s-1y\\s0 \\e \\.z\\" gone') == "--xy \\ .z"
     assert plain("\\[:o]\\(co\\N'39'") == "\u00f6\u00a9"
     assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
+
+
+@pytest.mark.parametrize("body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000])
+def test_hostile_lines_are_read_without_depth_or_squares(tmp_path: Path, body: str) -> None:
+    blocks = read(tmp_path / "peel.1", f"{HEAD}.SH NAME\npeel - peels\n{body}\n")[1]
+    assert "peel - peels" in joined(blocks)
+
+
+def test_surrogates_and_controls_print_nothing() -> None:
+    assert plain("a\\[uD800]b\\[u0007]c\\[u2019]d") == "abc\u2019d"

@@ -20,6 +20,7 @@ _DEFINITIONS = words("de de1 am ig")
 _BULLET = re.compile(r"[\u2022*o+-]")
 _TABLE_SEPARATOR = re.compile(r"\btab[ \t]*\((.)\)")
 _CONDITION = re.compile(r"(?P<not>!?)(?P<name>[nt])(?![A-Za-z])[ \t]*|\S+[ \t]*")
+_DEEPEST = 20  # conditions within one another on one line; pages have two or three
 _HEADER = ("Title", "Section", "Date", "Version", "Manual")  # of ``.TH``
 _PRAGMA = re.compile(r"[.']\\\"[ \t]+(?P<key>Title|Author|Date):[ \t]+(?P<value>\S.*)")
 
@@ -40,6 +41,7 @@ class Converter:
         self._until = ""  # the request that ends what is left out
         self._groups: list[bool] = []  # whether what is between ``\{`` and ``\}`` counts
         self._holds = True  # the last condition
+        self._depth = 0  # conditions within one another on this line
         self._url = ""
         self._table: _Table | None = None
 
@@ -68,7 +70,7 @@ class Converter:
     def _take(self, text: str) -> Iterator[Block]:
         match = _REQUEST.fullmatch(text)
         opened = text.count("\\{") - text.count("\\}")
-        if not all(self._groups):
+        if self._groups and not self._groups[-1]:  # within one that is left out, all are
             self._close_groups(-opened)
             self._groups += [False] * opened
             self.dropped += 1
@@ -248,10 +250,12 @@ class Converter:
             self._groups.append(holds)
             body = body.partition("\\{")[2]
             holds = holds and "\\}" not in body
-        if holds and body.strip("\\ \t"):
-            yield from self._take(body.lstrip())
-        elif not holds:
+        if not holds or self._depth == _DEEPEST:
             self.dropped += 1
+        elif body.strip("\\ \t"):
+            self._depth += 1
+            yield from self._take(body.lstrip())
+            self._depth -= 1
 
     def _link(self, rest: str) -> Iterator[Block]:
         self._url = plain(" ".join(arguments(rest)))

@@ -24,10 +24,10 @@ _SINGLE = {
     **{"-": "-", "e": "\\", "\\": "\\", "E": "\\", "'": "'", "`": "`", ".": ".", "_": "_"},
 }
 _ESCAPE = re.compile(
-    r"\\(?:\((?P<two>..)|\[(?P<long>[^\]\n]*)\]"
-    r"|\*(?:\((?P<string_two>..)|\[(?P<string_long>[^\]\n]*)\]|(?P<string>.))"
-    r"|(?:[fFmMgkn][+-]?|s[+-]?)(?:\(..|\[[^\]\n]*\]|\d{1,2}(?=[^\d])|.)"
-    r"|[hvwlLDbXoNRASHBZC]'(?P<argument>[^'\n]*)'"
+    r"\\(?:\((?P<two>..)|\[(?P<long>[^\]\n]{0,99})\]"
+    r"|\*(?:\((?P<string_two>..)|\[(?P<string_long>[^\]\n]{0,99})\]|(?P<string>.))"
+    r"|(?:[fFmMgkn][+-]?|s[+-]?)(?:\(..|\[[^\]\n]{0,99}\]|\d{1,2}(?=[^\d])|.)"
+    r"|[hvwlLDbXoNRASHBZC]'(?P<argument>[^'\n]{0,999})'"
     r"|(?P<single>.)|\Z)"
 )
 _COMMENT = re.compile(r"\\[\"#].*")
@@ -62,7 +62,8 @@ def _character(name: str) -> str:
     if name in _NAMED:
         return _NAMED[name]
     if re.fullmatch(r"u[0-9A-F]{4,5}", name):
-        return chr(int(name[1:], 16))
+        character = chr(int(name[1:], 16))
+        return character if character.isprintable() else ""  # no surrogates, no controls
     if len(name) == 2 and name[0] in _ACCENTS and name[1].isalpha():
         import unicodedata
 
