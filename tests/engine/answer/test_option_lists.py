@@ -71,3 +71,8 @@ def test_the_option_above_an_answer(question: str, before: str, expected: str | 
 
 def test_a_long_line_of_options_takes_no_time() -> None:
     assert option_text("What does -a do?", "-a " + "-b, " * 20_000 + "!") is None
+
+
+@pytest.mark.parametrize("line", ["-a|" * 1000 + "!", "-a=b" * 1000 + "!", "-a, " * 1000 + "!"])
+def test_a_long_row_of_options_does_not_hang(line: str) -> None:
+    assert option_text("What does -a do?", line) is None

@@ -15,10 +15,11 @@ from drt_engine.text.words import STOP_WORDS, word_set
 
 _OPTION = r"--?[A-Za-z0-9?@][\w-]*"
 _ASKED = re.compile(rf"(?<![\w/-]){_OPTION}")
-# "-n, --dry-run" or "--length=N": options, with what they take.
+# "-n, --dry-run" or "--length=N": options, with what they take. Atomic, since a long row of options
+# can be divided into options and what they take in more ways than there is time for.
 _TERM = re.compile(
-    rf"[ \t]*(?P<options>{_OPTION}(?:[ =\[<]?[\w<>\[\]|.=-]+)?"
-    rf"(?:(?:, ?| +\| +| or )?{_OPTION}(?:[ =\[]?[\w<>\[\]|.=-]+)*)*)"
+    rf"[ \t]*(?P<options>(?>{_OPTION}(?:[ =\[<]?[\w<>\[\]|.=-]+)?"
+    rf"(?:(?:, ?| +\| +| or )?{_OPTION}(?:[ =\[]?[\w<>\[\]|.=-]+)*)*))"
     r"(?:(?: {2,}|\t+)(?P<text>\S.*)|:[ \t]+(?P<after>\S.*)|:?[ \t]*)"
 )
 _NEXT = re.compile(r"\n+[ \t]*(?P<text>[^\s-].*)")
