@@ -18,8 +18,8 @@ _ASKED = re.compile(rf"(?<![\w/-]){_OPTION}")
 # "-n, --dry-run" or "--length=N": options, with what they take. Atomic, since a long row of options
 # can be divided into options and what they take in more ways than there is time for.
 _TERM = re.compile(
-    rf"[ \t]*(?P<options>(?>{_OPTION}(?:[ =\[<]?[\w<>\[\]|.=-]+)?"
-    rf"(?:(?:, ?| +\| +| or )?{_OPTION}(?:[ =\[]?[\w<>\[\]|.=-]+)*)*))"
+    rf"[ \t]*(?P<options>(?>{_OPTION}(?:(?! or )[ =\[<]?[\w<>\[\]|.=-]+)?"
+    rf"(?:(?:, ?| +\| +| or )?{_OPTION}(?:(?! or )[ =\[]?[\w<>\[\]|.=-]+)*)*))"
     r"(?:(?: {2,}|\t+)(?P<text>\S.*)|:[ \t]+(?P<after>\S.*)|:?[ \t]*)"
 )
 _NEXT = re.compile(r"\n+[ \t]*(?P<text>[^\s-].*)")
