@@ -56,6 +56,14 @@ def test_the_head_of_a_page(tmp_path: Path) -> None:
             "Name:Use\nT{\nApple\nred\nT}:eat\n_\nNut:crack\n.TE\n",
             "Name | Use\nApple red | eat\nNut | crack\n\n",
         ),
+        (".if t \\{ lost \\}\nkept\n", "kept\n"),
+        (".ie n \\{.B kept\\}\n.el \\{ lost \\}\nText.\n", "kept Text.\n"),
+        (".ie n \\{\\\n.if t lost\nkept\n.\\}\n.el \\{\\\nlost\n.\\}\nText.\n", "kept Text.\n"),
+        (".ig XX\nlost\n.XXX\n.XX\n.de YY\nlost\n. .\nText.\n", "Text.\n"),
+        (".nf\na\n.SH B\nc\nd\n", "a\nB\n\nc d\n"),
+        (".nf\n.TP\na\n.fi\nb\nc\n", "a\n\nb c\n"),
+        (".SY peel\n.OP \\-a file\n.YS\nSee\n.MR cut 1 .\n", "peel [-a file]\n\nSee cut(1).\n"),
+        (".TS\nl l.\na\tT{\nb\nc\n.TE\nText.\n", "a | b c\n\nText.\n"),
         ("a \\*(Aqb\\*(Aq \\[u2014] \\(lqc\\(rq\n", "a 'b' \u2014 \u201cc\u201d\n"),
     ],
 )
@@ -87,9 +95,22 @@ def test_sections_and_lines(tmp_path: Path) -> None:
     )
 
 
+def test_places_of_what_is_on_several_lines(tmp_path: Path) -> None:
+    body = "one\\c\ntwo\n.TS\nl l.\nT{\nfirst\nT}\tlast\n.TE\n"
+    _, blocks = read(tmp_path / "peel.1", HEAD + body)
+    text = HEAD + body
+    (paragraph,) = (block for block in blocks if "onetwo" in block.text)
+    assert text[paragraph.origin_at(paragraph.text.index("onetwo")) or 0 :].startswith("one\\c")
+    (row,) = (block for block in blocks if "first | last" in block.text)
+    assert text[row.origin_at(row.text.index("first | last")) or 0 :].startswith("T{\nfirst")
+    assert row.line_at(row.text.index("first")) == 6
+
+
 @pytest.mark.parametrize(
     ("content", "name"),
     [
+        ('.TH "CREATE TABLE" "7" "2024"\n.SH NAME\nx\n', "man"),
+        (".TH Tk n 8.6\n.SH NAME\nx\n", "man"),
         ('.\\" comment\n.TH PEEL 1\n.SH NAME\nx\n', "man"),
         ("Mar 5 12:00 host daemon: .TH is no title\n", "text"),
         (".Dd March 5, 2024\n.Dt PEEL 1\n", "text"),
@@ -106,11 +127,14 @@ def test_the_content_tells_a_page_from_a_rotated_log(
 
 def test_escapes_and_arguments() -> None:
     assert plain('\\fB\\-\\-x\\fP\\s-1y\\s0 \\e \\.z\\" gone') == "--xy \\ .z"
-    assert plain("\\[:o]\\(co\\N'39'") == "\u00f6\u00a9"
+    assert plain("\\[:o]\\(co\\N'39'") == "\u00f6\u00a9'"
+    assert plain("\\[char65]\\C'rs'\\[u0041_0301]\\[u110000]a\\tb") == "A\\\u00c1a\tb"
     assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
 
 
-@pytest.mark.parametrize("body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000])
+@pytest.mark.parametrize(
+    "body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000, "a\\c\n" * 20_000]
+)
 def test_hostile_lines_are_read_without_depth_or_squares(tmp_path: Path, body: str) -> None:
     blocks = read(tmp_path / "peel.1", f"{HEAD}.SH NAME\npeel - peels\n{body}\n")[1]
     assert "peel - peels" in joined(blocks)

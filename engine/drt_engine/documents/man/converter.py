@@ -16,9 +16,10 @@ _REQUEST = re.compile(r"[.'][ \t]*(?P<name>[^\s\\]*)[ \t]*(?P<rest>.*)")
 _FONTS = words("B I SM SB")
 _ALTERNATING = words("BR RB BI IB IR RI")
 _PARAGRAPHS = words("PP P LP HP sp")
-_DEFINITIONS = words("de de1 am ig")
+_DEFINITIONS = words("de de1 dei am am1 ami")
 _BULLET = re.compile(r"[\u2022*o+-]")
 _TABLE_SEPARATOR = re.compile(r"\btab[ \t]*\((.)\)")
+_END = re.compile(r"\.[ \t]*(?P<name>[^\s\\]+)")
 _CONDITION = re.compile(r"(?P<not>!?)(?P<name>[nt])(?![A-Za-z])[ \t]*|\S+[ \t]*")
 _DEEPEST = 20  # conditions within one another on one line; pages have two or three
 _HEADER = ("Title", "Section", "Date", "Version", "Manual")  # of ``.TH``
@@ -33,14 +34,14 @@ class Converter:
         self.dropped = 0  # lines
         self._notes = notes
         self._path = SectionPath()
-        self._words: list[str] = []  # of the paragraph that is open
+        self._words: list[str] = []  # of the open paragraph, with the spaces between them
         self._span = (0, 0, 0)  # its first line, and its characters in the source
         self._joins = False  # whether the next line goes on without a space
         self._awaits: str | None = None  # what ends the next line: a term, a heading, a table's row
         self._is_verbatim = False
-        self._until = ""  # the request that ends what is left out
+        self._until = ""  # the name of the request that ends what is left out
         self._groups: list[bool] = []  # whether what is between ``\{`` and ``\}`` counts
-        self._holds = True  # the last condition
+        self._else: list[bool] = []  # for each ``.ie`` whose ``.el`` is to come, whether that holds
         self._depth = 0  # conditions within one another on this line
         self._url = ""
         self._table: _Table | None = None
@@ -64,21 +65,21 @@ class Converter:
 
     def _skip_to(self, text: str) -> None:
         self.dropped += 1
-        if text.strip().startswith(self._until):
+        request = _END.match(text)
+        if request is not None and request["name"] == self._until:
             self._until = ""
 
     def _take(self, text: str) -> Iterator[Block]:
         match = _REQUEST.fullmatch(text)
-        opened = text.count("\\{") - text.count("\\}")
         if self._groups and not self._groups[-1]:  # within one that is left out, all are
-            self._close_groups(-opened)
-            self._groups += [False] * opened
+            self._groups += [False] * text.count("\\{")
             self.dropped += 1
         elif match is None:
             yield from self._text(text)
         else:
             yield from self._request(match["name"], match["rest"])
-            self._close_groups(-opened)
+        if self._depth == 0:  # once for the whole line
+            self._close_groups(text.count("\\}"))
 
     def _close_groups(self, count: int) -> None:
         if count > 0:
@@ -87,6 +88,7 @@ class Converter:
     def _text(self, text: str) -> Iterator[Block]:
         printed = plain(text)
         if self._is_verbatim:
+            self._awaits = None
             yield self._block(printed.rstrip() + "\n")
         elif not printed.strip():
             yield from self._flush("\n\n")
@@ -101,12 +103,9 @@ class Converter:
     def _add(self, printed: str) -> None:
         if not printed:
             return
-        if self._words and self._joins:
-            self._words[-1] += printed
-        else:
-            self._words.append(printed)
+        first = self._span if self._words else self._place
+        self._words.append(printed if self._joins or not self._words else f" {printed}")
         self._joins = False
-        first = self._span if len(self._words) > 1 else self._place
         self._span = (first[0], first[1], self._place[2])
 
     def _end_awaited(self) -> Iterator[Block]:
@@ -114,7 +113,7 @@ class Converter:
         if awaited == "term":
             yield from self._flush("\n")
         elif awaited is not None:
-            yield from self._heading(awaited, " ".join(self._words))
+            yield from self._heading(awaited, "".join(self._words))
 
     def _heading(self, macro: str, name: str) -> Iterator[Block]:
         self._words = []
@@ -122,7 +121,7 @@ class Converter:
         yield self._block(f"{name}\n\n")
 
     def _flush(self, end: str) -> Iterator[Block]:
-        text, self._words = " ".join(self._words), []
+        text, self._words = "".join(self._words), []
         if text:
             number, start, stop = self._span
             yield Block(text + end, None, self._path.text, number, ((0, start, stop),))
@@ -149,16 +148,21 @@ class Converter:
             "fi": lambda _: self._verbatim(False),
             "EE": lambda _: self._verbatim(False),
             "if": self._condition,
-            "ie": self._condition,
+            "ie": self._either,
             "el": self._otherwise,
             "UR": self._link,
             "MT": self._link,
             "UE": self._end_link,
             "ME": self._end_link,
             "TS": self._start_table,
+            "MR": self._page,
+            "SY": self._synopsis,
+            "OP": self._option,
+            "YS": lambda _: self._flush("\n\n"),
         }
         if name in ("SH", "SS"):
             yield from self._flush("\n\n")
+            self._is_verbatim = False  # without ``.fi``, too
             heading = plain(" ".join(arguments(rest)))
             if heading:
                 yield from self._heading(name, heading)
@@ -178,10 +182,11 @@ class Converter:
             if "[" not in value and not getattr(self, key):
                 setattr(self, key, value)
         elif name in _DEFINITIONS:
-            names = arguments(rest)
-            self._until = f".{names[1]}" if len(names) > 1 else ".."
+            self._until = (arguments(rest)[1:2] or ["."])[0]
+        elif name == "ig":
+            self._until = (arguments(rest)[:1] or ["."])[0]
         elif name in ("EQ", "PS"):
-            self._until = ".EN" if name == "EQ" else ".PE"
+            self._until = "EN" if name == "EQ" else "PE"
             self._notes.skip("equation" if name == "EQ" else "picture", "roff is not run")
         elif name == "so":
             self._notes.skip(f"included file {rest.strip()}", "other files are not read")
@@ -236,23 +241,28 @@ class Converter:
         self._is_verbatim = is_verbatim
 
     def _condition(self, rest: str) -> Iterator[Block]:
-        match = _CONDITION.match(rest)
-        is_terminal = match is not None and match["name"] == "n" and not match["not"]
-        self._holds = is_terminal or (match is not None and match[0].strip() == "!t")
-        yield from self._branch(rest[match.end() :] if match else "", self._holds)
+        holds, body = _condition(rest)
+        yield from self._branch(body, holds)
+
+    def _either(self, rest: str) -> Iterator[Block]:
+        holds, body = _condition(rest)
+        self._else.append(not holds)
+        yield from self._branch(body, holds)
 
     def _otherwise(self, rest: str) -> Iterator[Block]:
-        yield from self._branch(rest, not self._holds)
+        yield from self._branch(rest, bool(self._else) and self._else.pop())
 
     def _branch(self, body: str, holds: bool) -> Iterator[Block]:
         """Take the rest of a line, or open a group."""
-        if "\\{" in body:
+        takes = holds and self._depth < _DEEPEST
+        _, brace, inner = body.partition("\\{")
+        if brace:
             self._groups.append(holds)
-            body = body.partition("\\{")[2]
-            holds = holds and "\\}" not in body
-        if not holds or self._depth == _DEEPEST:
+            body = inner
+        if not takes:
+            self._groups += [False] * body.count("\\{")
             self.dropped += 1
-        elif body.strip("\\ \t"):
+        elif body.strip("\\{} \t"):
             self._depth += 1
             yield from self._take(body.lstrip())
             self._depth -= 1
@@ -269,6 +279,19 @@ class Converter:
         self._url = ""
         yield from ()
 
+    def _page(self, rest: str) -> Iterator[Block]:
+        """Name another page: "ls(1),"."""
+        name, section, behind = [*map(plain, arguments(rest)), "", "", ""][:3]
+        yield from self._text(f"{name}({section}){behind}" if section else name)
+
+    def _synopsis(self, rest: str) -> Iterator[Block]:
+        yield from self._flush("\n")
+        self._add(plain(" ".join(arguments(rest))))
+
+    def _option(self, rest: str) -> Iterator[Block]:
+        self._add(f"[{plain(' '.join(arguments(rest)))}]")
+        yield from ()
+
     def _start_table(self, _: str) -> Iterator[Block]:
         yield from self._flush("\n\n")
         self._table = _Table()
@@ -278,13 +301,30 @@ class Converter:
         if text.startswith(".TE"):
             yield from self._end_table()
             return
+        if not self._table.has_part_of_row:
+            self._span = self._place
         row = self._table.row(text)
-        if row is not None:
-            yield self._block(row)
+        if row:
+            yield self._row(row)
+
+    def _row(self, row: str) -> Block:
+        number, start, _ = self._span
+        return Block(row, None, self._path.text, number, ((0, start, self._place[2]),))
 
     def _end_table(self) -> Iterator[Block]:
+        if self._table is not None and (row := self._table.rest()):
+            yield self._row(row)
         self._table = None
         yield self._block("\n")
+
+
+def _condition(rest: str) -> tuple[bool, str]:
+    """Return whether a condition holds on a terminal, and what is behind it."""
+    match = _CONDITION.match(rest)
+    if match is None:
+        return False, ""
+    is_terminal = match["name"] == "n" and not match["not"]
+    return is_terminal or match[0].strip() == "!t", rest[match.end() :]
 
 
 class _Table:
@@ -293,33 +333,37 @@ class _Table:
     def __init__(self) -> None:
         self._separator = "\t"
         self._in_formats = True
-        self._text = ""  # of a row with cells over several lines
+        self._parts: list[str] = []  # of a row with cells over several lines
         self._is_open = False  # such a cell
-        self._was_opened = False
 
-    def row(self, line: str) -> str | None:
-        """Return the row that a line completes, its cells between bars; None without one."""
+    @property
+    def has_part_of_row(self) -> bool:
+        """Whether the next line goes on with a row."""
+        return bool(self._parts)
+
+    def row(self, line: str) -> str:
+        """Return the row that a line completes, its cells between bars; "" without one."""
         if self._in_formats:
             if match := _TABLE_SEPARATOR.search(line):
                 self._separator = match[1]
             self._in_formats = not line.rstrip().endswith(".") or line.endswith(";")
-            return None
-        if line.startswith((".T&", ".")) and not self._is_open:
+            return ""
+        if line.startswith(".") and not self._is_open:
             self._in_formats = line.startswith(".T&")
-            return None
+            return ""
         if line.startswith("."):
             line = " ".join(arguments(line)[1:])
-        before = line.startswith("T}") or not self._text
-        self._text += line.removeprefix("T}") if before else f" {line}"
-        self._is_open = self._text.endswith("T{")
-        if self._is_open:
-            self._text = self._text.removesuffix("T{")
-            self._was_opened = True
-            return None
-        if self._was_opened and not line.startswith("T}"):
-            return None
-        text, self._text, self._was_opened = self._text, "", False
+        goes_on = self._is_open and not line.startswith("T}")
+        line = line.removeprefix("T}") if self._is_open else line
+        opens = line.endswith("T{")
+        self._parts.append((" " if goes_on else "") + line.removesuffix("T{"))
+        self._is_open = opens or goes_on
+        return "" if self._is_open else self.rest()
+
+    def rest(self) -> str:
+        """Return the row that was begun, "" without one or one of lines alone."""
+        text, self._parts = "".join(self._parts), []
         cells = [plain(cell).strip() for cell in text.split(self._separator)]
         if all(re.fullmatch(r"[_=\s]*", cell) for cell in cells):
-            return None
+            return ""
         return " | ".join(cells) + "\n"

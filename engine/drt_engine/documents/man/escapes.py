@@ -6,6 +6,8 @@ Knows a line at a time; fonts, sizes and movements print nothing.
 from __future__ import annotations
 
 import re
+import sys
+import unicodedata
 
 _NAMED = {
     "aq": "'", "cq": "\u2019", "oq": "\u2018", "lq": "\u201c", "rq": "\u201d", "dq": '"',
@@ -19,17 +21,20 @@ _NAMED = {
 }  # fmt: skip
 _ACCENTS = {":": "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303"}
 _SINGLE = {
-    **dict.fromkeys("&|^/,%:)zcdurpat{}!", ""),
+    **dict.fromkeys("&|^/,%:)zcdurpa{}!", ""),
     **dict.fromkeys(" ~0", " "),
+    "t": "\t",
     **{"-": "-", "e": "\\", "\\": "\\", "E": "\\", "'": "'", "`": "`", ".": ".", "_": "_"},
 }
 _ESCAPE = re.compile(
     r"\\(?:\((?P<two>..)|\[(?P<long>[^\]\n]{0,99})\]"
     r"|\*(?:\((?P<string_two>..)|\[(?P<string_long>[^\]\n]{0,99})\]|(?P<string>.))"
     r"|(?:[fFmMgkn][+-]?|s[+-]?)(?:\(..|\[[^\]\n]{0,99}\]|\d{1,2}(?=[^\d])|.)"
-    r"|[hvwlLDbXoNRASHBZC]'(?P<argument>[^'\n]{0,999})'"
+    r"|N'(?P<number>\d{1,7})'|C'(?P<quoted>[^'\n]{0,99})'"
+    r"|[hvwlLDbXoNRASHBZ]'(?P<argument>[^'\n]{0,999})'"
     r"|(?P<single>.)|\Z)"
 )
+_NAMES = ("two", "long", "quoted", "string_two", "string_long", "string")
 _COMMENT = re.compile(r"\\[\"#].*")
 _ARGUMENT = re.compile(r'"((?:[^"]|"")*)"?|((?:\\.|[^\s"\\])(?:\\.|[^\s\\])*)')
 
@@ -48,9 +53,9 @@ def arguments(text: str) -> list[str]:
 
 
 def _printed(match: re.Match[str]) -> str:
-    name = next(
-        (match[g] for g in ("two", "long", "string_two", "string_long", "string") if match[g]), None
-    )
+    name = next((match[g] for g in _NAMES if match[g]), None)
+    if match["number"]:
+        return _printable(int(match["number"]))
     if name is not None:
         return _character(name)
     single = match["single"]
@@ -61,11 +66,17 @@ def _character(name: str) -> str:
     """Return the character of a name, "" where it is not known: "aq", "u2019", ":o"."""
     if name in _NAMED:
         return _NAMED[name]
-    if re.fullmatch(r"u[0-9A-F]{4,5}", name):
-        character = chr(int(name[1:], 16))
-        return character if character.isprintable() else ""  # no surrogates, no controls
+    if re.fullmatch(r"u[0-9A-F]{4,6}(_[0-9A-F]{4,6})*", name):
+        parts = (_printable(int(code, 16)) for code in name[1:].split("_"))
+        return unicodedata.normalize("NFC", "".join(parts))
+    if re.fullmatch(r"char\d{1,7}", name):
+        return _printable(int(name[4:]))
     if len(name) == 2 and name[0] in _ACCENTS and name[1].isalpha():
-        import unicodedata
-
         return unicodedata.normalize("NFC", name[1] + _ACCENTS[name[0]])
     return ""
+
+
+def _printable(code: int) -> str:
+    """Return a character, "" for what prints none: surrogates, controls, codes beyond the last."""
+    character = chr(code) if code <= sys.maxunicode else ""
+    return character if character.isprintable() else ""

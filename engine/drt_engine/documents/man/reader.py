@@ -21,6 +21,10 @@ from drt_engine.documents.base import (
 from drt_engine.documents.encodings import characters, empty, find_encoding, split_lines
 from drt_engine.documents.man.converter import Converter
 
+# ".TH PEEL 1", ".TH "CREATE TABLE" "7"", ".TH Tk n 8.6"
+_TITLE = re.compile(
+    rb"^[.'][ \t]*TH[ \t]+(?:\"[^\"\n]+\"|[^\s\"]\S*)[ \t]+(?:\"?\d|\"?[ln]\b)", re.MULTILINE
+)
 _HEAD_LINES = 400  # in which the title is looked for
 
 
@@ -53,7 +57,7 @@ class ManReader:
     """The text of a man page, readable without roff."""
 
     def recognises(self, head: bytes) -> bool:
-        return re.search(rb"^[.'][ \t]*TH[ \t]+\S+[ \t]+\"?\d", head, re.MULTILINE) is not None
+        return _TITLE.search(head) is not None
 
     def open(self, source: Source) -> OpenDocument:
         encoding, notes = find_encoding(source), Notes()
