@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
+from drt_engine.answer.footnotes import with_footnote
 from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
@@ -303,7 +304,8 @@ class _Asking:
         )
         if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
             draft = replace(draft, text="", found=False, verdict=None)
-        return with_option(self.view, self.documents, question, draft)
+        draft = with_option(self.view, self.documents, question, draft)
+        return with_footnote(self.view, self.documents, question, draft)
 
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""

@@ -178,6 +178,26 @@ def test_initials_drawn_as_pictures(tmp_path: Path, markup: str, text: str) -> N
     assert html(tmp_path, markup) == text
 
 
+@pytest.mark.parametrize(
+    ("markup", "text"),
+    [
+        ("<p>In 1887.<sup><a href='#n1'>1</a></sup> It", "In 1887.[1] It\n"),
+        ("<p>In 1887.<a href='n.xhtml#n1'><sup> 12 </sup></a> It", "In 1887.[12] It\n"),
+        ("<p>here<a epub:type='noteref' href='#n'>*</a>", "here[*]\n"),
+        ("<p>here<sup><a href='#n'>[3]</a></sup>", "here[3]\n"),
+        ("<p>10<sup>-3</sup> m<sup>2</sup>", "10\u207b\u00b3 m\u00b2\n"),
+        ("<p>the 21<sup>st</sup> of May", "the 21st of May\n"),
+        ("<p>see <a href='#s'>2</a>", "see 2\n"),
+        ("<p>a<sup><a href='#n'>the note</a></sup>", "athe note\n"),
+        ("<p>a<sup><a href='#n'>1<p>2 oars", "a[1]\n\n2 oars\n"),
+    ],
+)
+def test_powers_and_marks_of_footnotes_join_no_number(
+    tmp_path: Path, markup: str, text: str
+) -> None:
+    assert html(tmp_path, markup) == text
+
+
 def test_what_is_passed_over_is_counted_and_named(tmp_path: Path) -> None:
     markup = (
         "<style>p { }</style><nav>three menu words</nav><main><p>Text.<button>Send it</button>"

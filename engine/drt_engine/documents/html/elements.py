@@ -43,6 +43,7 @@ BLOCKS = SOFT | LISTS | _BOILERPLATE | HEADINGS.keys() | words(
 
 _PAGE_KINDS = frozenset(("pagebreak", "doc-pagebreak"))
 _PAGE_CLASSES = frozenset(("pagenum", "pageno", "page-number"))
+_NOTE_KINDS = frozenset(("noteref", "doc-noteref"))
 PAGE_NUMBER = re.compile(r"[^0-9]*([1-9][0-9]{0,4})[^0-9]*")
 
 
@@ -59,6 +60,14 @@ def page_of(attributes: dict[str, str | None]) -> int | None:
         if match := PAGE_NUMBER.fullmatch(attributes.get(name) or ""):
             return int(match[1])
     return None
+
+
+def note_link(attributes: dict[str, str | None]) -> str | None:
+    """Return how a link leads to a note: "named" so, "raised" if that is where it is, or not."""
+    kinds = f"{attributes.get('epub:type') or ''} {attributes.get('role') or ''}"
+    if words(kinds.lower()) & _NOTE_KINDS:
+        return "named"
+    return "raised" if "#" in (attributes.get("href") or "") else None
 
 
 @dataclass(frozen=True)

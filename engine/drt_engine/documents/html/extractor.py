@@ -17,6 +17,7 @@ from drt_engine.documents.html.elements import (
     Elements,
     Part,
     is_page_mark,
+    note_link,
     page_of,
 )
 from drt_engine.documents.html.parser import SafeParser
@@ -29,6 +30,12 @@ _LAYOUT_CELL_CHARACTERS = 200
 _DEEPEST_INDENT = 16  # of lists in lists: what is deeper is hostile
 _ONE_LETTER_WORDS = frozenset("AIOÀÉÓY")
 
+_NOTE_MARK = re.compile(r"\s*(\d{1,3}|[a-z]|[*\u2020\u2021\u00a7]{1,3})\s*")
+_POWER = re.compile(r"\s*[-+\u2212]?\d{1,4}\s*")
+_RAISED = str.maketrans(
+    "0123456789+-\u2212",
+    "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079\u207a\u207b\u207b",
+)
 _SPACE = re.compile(r"[ \t\n\f\r]{2,}|[\t\n\f\r]")  # all but single spaces, for speed
 
 
@@ -59,6 +66,8 @@ class Extractor(SafeParser):
         self._page: int | None = None  # of the printed book
         self._first_page: int | None = None  # where the collected text begins
         self._reads_page = False
+        self._raised = False  # in a <sup>
+        self._note_link: str | None = None  # "raised" in a link that is a note's where it is raised
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
         if tag == "br":
@@ -96,6 +105,10 @@ class Extractor(SafeParser):
             self._bullet = None
         elif tag in LISTS and self._lists and self._elements.state.within(self._part):
             self._lists.pop()
+        elif tag == "sup":
+            self._raised = False
+        elif tag == "a":
+            self._note_link = None
         self._elements.end(tag)
 
     def handle_data(self, data: str) -> None:
@@ -106,6 +119,10 @@ class Extractor(SafeParser):
         if self._initial:
             data = _with_initial(self._initial, data)
             self._initial = ""
+        if self._is_note_mark() and (mark := _NOTE_MARK.fullmatch(data)):
+            data = f"[{mark[1]}]"  # or the year before it would become another number
+        elif self._raised and _POWER.fullmatch(data):
+            data = data.translate(_RAISED)  # 10 to the power of 3 is not 103
         self._add(data if self._pre else _SPACE.sub(" ", data))
         if self._size > _PARAGRAPH_CHARACTERS:
             self._flush(ends=False)
@@ -114,6 +131,10 @@ class Extractor(SafeParser):
         if tag == "img" and self._blank and not self._continues:
             description = (attributes.get("alt") or "").strip()
             self._initial = description if INITIAL.fullmatch(description) else ""
+        elif tag == "sup":
+            self._raised = True
+        elif tag == "a":
+            self._note_link = note_link(attributes)
         elif tag in HEADINGS:
             first = self._heading if self._grouped else None
             self._heading = HEADINGS[tag] if first is None else min(first, HEADINGS[tag])
@@ -139,8 +160,13 @@ class Extractor(SafeParser):
         self._lists[-1] = number + 1
         return f"{number}. "
 
+    def _is_note_mark(self) -> bool:
+        """Return whether text is the mark of a footnote: a link that is raised or named so."""
+        return self._note_link == "named" or (self._raised and self._note_link == "raised")
+
     def _border(self, tag: str) -> None:
         """Write the text before a block that begins or ends."""
+        self._raised, self._note_link = False, None
         if self._grouped:
             self._add(" ")
         elif self._cells is None:
