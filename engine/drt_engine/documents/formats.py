@@ -105,7 +105,7 @@ BUILT_IN: tuple[Format, ...] = (
     _format(
         "archive",
         "archive of documents",
-        ".zip .tar .tar.gz .tgz .tar.bz2 .tbz2 .tar.xz .txz",
+        ".zip .tar .tar.gz .gz .tgz .tar.bz2 .tbz2 .bz2 .tar.xz .txz .xz",
         "readers.archive:ArchiveReader",
         archive=True,
     ),

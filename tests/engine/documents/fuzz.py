@@ -7,6 +7,7 @@ document before it is read; what ends it is the last one printed.
 
 from __future__ import annotations
 
+import gzip
 import io
 import random
 import resource
@@ -37,7 +38,8 @@ def originals(name: str) -> list[tuple[str, bytes]]:
     if name == "archive":
         members = {f"d{n}/{file}": data for n, (file, data) in enumerate(MADE.items())}
         made = [("a.zip", make_zip(members)), ("a.tar", make_tar(members))]
-        return [*made, ("a.tar.gz", make_tar(members, mode="w:gz"))]
+        packed = [("a.tar.gz", make_tar(members, mode="w:gz"))]
+        return [*made, *packed, ("tool.py.gz", gzip.compress(MADE["tool.py"]))]
     samples = {path.stem: path.read_bytes() for path in FOLDER.glob("*.sample")} | MADE
     suffixes = format_named(name).suffixes
     return [(file, data) for file, data in sorted(samples.items()) if file.endswith(suffixes)]

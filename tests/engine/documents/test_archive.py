@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
+import lzma
 import stat
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,6 +91,45 @@ def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> 
         "standard input!/notes/one.txt": "The first note.\n",
         "standard input!/two.md": "# Two\n\nText.\n",
     }
+
+
+@pytest.mark.parametrize(("pack", "suffix"), [(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")])
+def test_a_file_compressed_alone_is_a_document(pack: Any, suffix: str, tmp_path: Path) -> None:
+    page = b".Dd March 5, 2024\n.Dt PEEL 1\n.Os\n.Sh NAME\n.Nm peel\n.Nd peels\n"
+    path = tmp_path / f"peel.1{suffix}"
+    found, _ = expanded(path, pack.compress(page))
+    assert texts(found) == {
+        f"{path}!/peel.1": "Date: March 5, 2024\nTitle: peel(1)\n\nNAME\n\npeel - peels\n\n"
+    }
+    tables, _ = expanded(tmp_path / f"a.csv{suffix}", pack.compress(b"a,b\n1,2\n"))
+    assert isinstance(tables[0], Source) and tables[0].suffix == ".csv"
+    piped = list(expand_paths(["-"], stdin=io.BytesIO(pack.compress(b"Some words.\n"))))
+    assert list(texts(piped).values()) == ["Some words.\n"]
+
+
+def test_a_tar_is_known_by_its_content_whatever_it_is_called(tmp_path: Path) -> None:
+    found, _ = expanded(tmp_path / "backup.gz", PACKED["a.tar.gz"])
+    assert [one.name.rpartition("!/")[2] for one in found if isinstance(one, Source)] == [
+        "notes/one.txt",
+        "two.md",
+    ]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\x1f\x8b nothing", gzip.compress(b"text " * 999)[:-40], gzip.compress(b"text") + b"more"],
+)
+def test_a_compressed_file_that_is_broken_is_one_error(content: bytes, tmp_path: Path) -> None:
+    (error,), _ = expanded(tmp_path / "a.txt.gz", content)
+    assert isinstance(error, UnreadableDocument) and "a.txt.gz!/a.txt" in str(error)
+
+
+def test_a_compressed_file_unpacks_to_no_more_than_its_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "CHARACTERS", 1 << 16)
+    (error,), _ = expanded(tmp_path / "a.txt.gz", gzip.compress(b"words " * (1 << 18)))
+    assert "unpacks to far more than an archive of its size should" in str(error)
 
 
 def test_an_archive_is_no_document(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_every_reader_is_there_and_shy() -> None:
         ("a.tar.gz", "archive"),
         ("a.b.c.md", "markdown"),
         ("archive.tgz", "archive"),
+        ("ls.1.gz", "archive"),
         ("a.Rmd", "markdown"),
         ("m.hpp", "code"),
     ],
@@ -119,7 +120,7 @@ def test_suffixes(name: str, format_name: str) -> None:
     assert find_format(Source.from_path(name)) is found
 
 
-@pytest.mark.parametrize("name", ["a.gz", "pdf", "tar.gz.x", ".", ""])
+@pytest.mark.parametrize("name", ["a.z", "pdf", "tar.gz.x", ".", ""])
 def test_no_suffix(name: str) -> None:
     assert by_suffix(name) is None
 

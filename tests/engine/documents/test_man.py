@@ -113,7 +113,8 @@ def test_places_of_what_is_on_several_lines(tmp_path: Path) -> None:
         (".TH Tk n 8.6\n.SH NAME\nx\n", "man"),
         ('.\\" comment\n.TH PEEL 1\n.SH NAME\nx\n', "man"),
         ("Mar 5 12:00 host daemon: .TH is no title\n", "text"),
-        (".Dd March 5, 2024\n.Dt PEEL 1\n", "text"),
+        (".Dd March 5, 2024\n.Dt PEEL 1\n", "man"),
+        (".Dt is a macro of mdoc\n", "text"),
     ],
 )
 def test_the_content_tells_a_page_from_a_rotated_log(

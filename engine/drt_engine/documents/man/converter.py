@@ -1,7 +1,8 @@
 """Turns the lines of a man page into readable blocks: sections, terms with their text, tables.
 
-Does not run roff: of macros only those of man(7) are known, conditions are those of a terminal, and
-other files are not read. Text in macros that the page defines itself is left out, and counted.
+Does not run roff: of macros those of man(7) are known (``mdoc`` adds its own), conditions are those
+of a terminal, and other files are not read. Text in macros that the page defines itself is left
+out, and counted.
 """
 
 from __future__ import annotations

@@ -17,7 +17,9 @@ _NAMED = {
     "ra": "\u27e9", "sl": "/", "ba": "|", "br": "|", "ul": "_", "sc": "\u00a7", "dg": "\u2020",
     "mu": "\u00d7", "+-": "\u00b1", "<=": "\u2264", ">=": "\u2265", "!=": "\u2260", "->": "\u2192",
     "<-": "\u2190", "mc": "\u00b5", "Fo": "\u00ab", "Fc": "\u00bb", "Eu": "\u20ac", "ss": "\u00df",
-    "Aq": "'", "R": "\u00ae", "Tm": "\u2122",
+    "Aq": "'", "R": "\u00ae", "Tm": "\u2122", "Lt": "<", "Gt": ">", "Am": "&", "Ba": "|",
+    "Le": "\u2264", "Ge": "\u2265", "Ne": "\u2260", "Pm": "\u00b1", "q": '"', "Lq": "\u201c",
+    "Rq": "\u201d",
 }  # fmt: skip
 _ACCENTS = {":": "\u0308", "'": "\u0301", "`": "\u0300", "^": "\u0302", "~": "\u0303"}
 _SINGLE = {
@@ -46,8 +48,13 @@ def plain(text: str) -> str:
 
 def arguments(text: str) -> list[str]:
     """Return the arguments of a macro, their escapes as they are: quotation marks hold words."""
+    return [argument for argument, _ in marked_arguments(text)]
+
+
+def marked_arguments(text: str) -> list[tuple[str, bool]]:
+    """Return the arguments of a macro, each with whether it is in quotation marks."""
     return [
-        match[2] if match[1] is None else match[1].replace('""', '"')
+        (match[2], False) if match[1] is None else (match[1].replace('""', '"'), True)
         for match in _ARGUMENT.finditer(_COMMENT.sub("", text))
     ]
 

@@ -1,27 +1,33 @@
 """Lists archives and sends their members one by one, in the child process of ``sandbox``.
 
-Writes nothing to disk; knows nothing of what the members are.
+A file that is compressed alone (``page.1.gz``) is an archive of one. Writes nothing to disk; knows
+nothing of what the members are.
 """
 
 from __future__ import annotations
 
 import base64
+import bz2
 import gzip
+import lzma
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from drt_engine.documents.base import OpenDocument, Source, one_line, printable_path
 from drt_engine.documents.zips import DAMAGE, SafeZip
 from drt_engine.errors import UnreadableDocument, UnsupportedFormat
 
 _READ_BYTES = 1 << 18
+_TAR_HEADER_BYTES = 512
+_TAR_SUFFIXES = (".tar", ".tgz", ".tbz2", ".txz")
 _TAR_DAMAGE = (tarfile.TarError, gzip.BadGzipFile, *DAMAGE)
 
 Send = Callable[..., None]
+Unpack = Callable[[BinaryIO], Any]
 
 
 @dataclass(frozen=True)
@@ -69,8 +75,13 @@ def _unsafe(name: str) -> str:
 
 def _entries(source: Source) -> Iterator[_Entry]:
     with source.open() as file:
-        zipped = file.read(2) == b"PK"  # a tar may end with a zip, so its end tells nothing
-    yield from _zip_entries(source) if zipped else _tar_entries(source)
+        head = file.read(6)  # a tar may end with a zip, so its end tells nothing
+    if head.startswith(b"PK"):
+        yield from _zip_entries(source)
+    elif (unpack := _compression(head)) and not _holds_tar(source, unpack):
+        yield _Entry(_name_within(source), "", _unpacked(source, unpack))
+    else:
+        yield from _tar_entries(source)
 
 
 def _zip_entries(source: Source) -> Iterator[_Entry]:
@@ -82,6 +93,42 @@ def _zip_entries(source: Source) -> Iterator[_Entry]:
             why = "a link" if stat.S_ISLNK(kind) else ""
             why = "protected by a password" if member.flag_bits & 1 else why
             yield _Entry(printable_path(member.filename), why, archive.pieces_of(member))
+
+
+def _compression(head: bytes) -> Unpack | None:
+    """Return what unpacks a file that begins with ``head``; None where it is not compressed."""
+    if head.startswith(b"\x1f\x8b"):
+        return gzip.open
+    if head.startswith(b"BZh"):
+        return bz2.open
+    return lzma.open if head.startswith(b"\xfd7zXZ\0") else None
+
+
+def _holds_tar(source: Source, unpack: Unpack) -> bool:
+    """Return whether a compressed file is a tar, by its name or by its first header."""
+    name = source.file_name.lower()
+    stem, _, suffix = name.rpartition(".")
+    if f".{suffix}" in _TAR_SUFFIXES or stem.endswith(".tar"):
+        return True
+    try:
+        with source.open() as file, unpack(file) as unpacked:
+            tarfile.TarInfo.frombuf(unpacked.read(_TAR_HEADER_BYTES), "utf-8", "surrogateescape")
+    except (OSError, *_TAR_DAMAGE):
+        return False
+    return True
+
+
+def _name_within(source: Source) -> str:
+    """Return what a file is called once it is unpacked; not what it says, which can be any path."""
+    name = source.file_name
+    stem, _, suffix = name.rpartition(".")
+    return stem if stem and suffix.lower() in ("gz", "bz2", "xz") else name
+
+
+def _unpacked(source: Source, unpack: Unpack) -> Iterator[bytes]:
+    with source.open() as file, unpack(file) as unpacked:
+        while data := unpacked.read(_READ_BYTES):
+            yield data
 
 
 def _tar_entries(source: Source) -> Iterator[_Entry]:
