@@ -147,3 +147,43 @@ def test_other_files_are_named(tmp_path: Path) -> None:
         "file chapter1 (other files are not read unless they are named)",
         "file chapter2 (other files are not read unless they are named)",
     )
+
+
+@pytest.mark.parametrize(
+    ("head", "author", "date"),
+    [
+        (
+            "\\author{Ann Lee \\and Bo Chu\\thanks{Paid by X}}\\date{5 March 2024}",
+            "Ann Lee, Bo Chu",
+            "2024-03-05",
+        ),
+        (
+            "\\author[1]{Ann Lee}\n\\author[1, 2]{Bo Chu$^{*}$}\n\\affil[1]{Quay}",
+            "Ann Lee, Bo Chu",
+            "",
+        ),
+        (
+            '\\author{Ann Lee\\inst{1}, Bo Chu Jr.\\inst{2} and\n Cy {M\\"o}ll\\\\ 12 Pier}',
+            "Ann Lee, Bo Chu Jr., Cy M\u00f6ll",
+            "",
+        ),
+        (
+            "\\author{\n  Ann Lee \\\\\n  University of Tides \\\\\n  \\texttt{ann@t.example}\n"
+            "  \\And\n  Bo Chu\\\\Elsewhere\n}\\date{\\today}",
+            "Ann Lee, Bo Chu",
+            "",
+        ),
+        ("% \\author{No One}\n\\author{}", "", ""),
+        ("\\author{Never closed", "", ""),
+    ],
+)
+def test_authors_and_date(tmp_path: Path, head: str, author: str, date: str) -> None:
+    content = f"\\documentclass{{article}}\n{head}\n\\begin{{document}}\nText.\n\\end{{document}}\n"
+    document, _ = read(tmp_path / "a.tex", content)
+    assert (document.author, document.date) == (author, date)
+
+
+def test_hostile_heads_are_read_in_time(tmp_path: Path) -> None:
+    for head in ("\\author{" * 9_000, "\\author{\\thanks{" * 4_000, "\\author{" + "a, " * 20_000):
+        content = f"\\documentclass{{article}}\n{head}\n\n\\begin{{document}}\nText.\n"
+        assert "Text." in joined(read(tmp_path / "a.tex", content)[1])

@@ -28,7 +28,7 @@ DROPPED = words(
     "DeclareMathOperator DeclareRobustCommand tableofcontents subfile addbibresource newlength "
     "newcounter addtocounter stepcounter refstepcounter numberwithin crefname Crefname rule "
     "fontsize selectlanguage pagecolor captionsetup lstset sisetup geometry usetikzlibrary tikzset "
-    "pgfplotsset phantom hphantom vphantom"
+    "pgfplotsset phantom hphantom vphantom hypertarget hyperlink tikz itemsep"
 )
 OTHER_FILES = words("input include subfile bibliography addbibresource")
 MORE_ARGUMENTS = {
@@ -44,7 +44,8 @@ SILENT = words(
     "appendix frontmatter mainmatter backmatter hline toprule midrule bottomrule protect sloppy "
     "left right displaystyle textstyle linebreak pagebreak newline quad qquad item null "
     "raggedleft columnbreak smallbreak medbreak bigbreak allowbreak nobreak unskip ignorespaces "
-    "xspace selectfont singlespacing onehalfspacing doublespacing allowdisplaybreaks relax"
+    "xspace selectfont singlespacing onehalfspacing doublespacing allowdisplaybreaks relax "
+    "tightlist hrulefill hrule"
 )
 SIGNS = {
     "ldots": "…", "dots": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX", "ss": "ß",
@@ -60,6 +61,7 @@ _ACCENTS = {
     ".": "\u0307", "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328",
     "r": "\u030a", "d": "\u0323", "b": "\u0331",
 }  # fmt: skip
+DRAWINGS = words("tikzpicture pgfpicture pspicture picture tikzcd circuitikz forest")
 VERBATIM = words("verbatim Verbatim lstlisting minted alltt")
 MATH = words("equation align gather multline eqnarray displaymath math split cases array flalign")
 KEPT_ENVIRONMENTS = MATH | words("theorem lemma proof definition corollary proposition example")

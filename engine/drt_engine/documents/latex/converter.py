@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from drt_engine.documents.base import Block, Notes, SectionPath, one_line
 from drt_engine.documents.latex.commands import (
     ACCENT,
+    DRAWINGS,
     DROPPED,
     KEPT_ENVIRONMENTS,
     LEVELS,
@@ -35,6 +36,7 @@ _LABEL = re.compile(r"[ \t]*\[([^\[\]\\{}$]*)\][ \t]*")
 _ARGUMENTS = re.compile(r"(?:[ \t]*(?:\[[^\[\]]*\]|\{[^{}]*\}))*")
 _GROUP = re.compile(r"[ \t]*\{([^{}]*)\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]*\]")
+_LONE_BULLET = re.compile(r"\s*(?:-|\d{1,4}\.)\s*")
 _OPEN_GROUPS = 200
 _DEEPEST_EXPANSION = 8
 _EXPANDED_CHARACTERS = 1 << 20  # by all macros of a file: they can double at each level
@@ -123,18 +125,24 @@ class Converter:
         if self._verbatim:
             code, end, remainder = line.partition(self._verbatim_end)
             if not end:
-                return code
+                return None if self._verbatim in DRAWINGS else code
+            self._add_verbatim(code if code.strip() else "")
             self._verbatim = ""
-            self._add(code if code.strip() else "")
         self._run(ACCENT.sub(accented, remainder))
         text = "".join(self._output)
         if not text.strip() and (line.strip() or not self._in_text):
             return None
+        if _LONE_BULLET.fullmatch(text):  # the item is on the next line
+            return text.rstrip() + " "
         return text.rstrip() + "\n" * line.endswith("\n")
 
     @property
     def _verbatim_end(self) -> str:
         return f"\\end{{{self._verbatim}}}"
+
+    def _add_verbatim(self, code: str) -> None:
+        if self._verbatim not in DRAWINGS:
+            self._add(code)
 
     def _run(self, line: str) -> None:
         """Convert a line, or what a macro stands for."""
@@ -142,7 +150,7 @@ class Converter:
         while position < len(line):
             if self._verbatim:
                 stop = line.find(self._verbatim_end, position)
-                self._add(line[position:] if stop < 0 else line[position:stop])
+                self._add_verbatim(line[position:] if stop < 0 else line[position:stop])
                 if stop < 0:
                     return
                 position = stop + len(self._verbatim_end)
@@ -375,6 +383,10 @@ class Converter:
             self._groups, self._pending = [], None
         elif name in VERBATIM and opens:
             self._verbatim = name
+        elif name in DRAWINGS and opens:
+            self._verbatim = name
+            if self._in_text:
+                self._notes.skip("drawing", "no text to read")
         elif name in ("itemize", "enumerate", "description"):
             if opens:
                 self._lists.append(1 if name == "enumerate" else None)

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.encodings import characters, empty, find_encoding, split_lines
+from drt_engine.documents.latex.about import authors_and_date
 from drt_engine.documents.latex.converter import Converter
 from drt_engine.documents.latex.macros import COMMENT
 
 _BEGINS = re.compile(r"\\begin\s{0,9}\{document\}")
 _TITLE_LINES = 3000
 _PREAMBLE_CHARACTERS = 1 << 20  # in which definitions are looked for
+_HEAD_CHARACTERS = 1 << 16  # in which authors and the date are looked for
 
 
 def _preamble(source: Source, encoding: str) -> str | None:
@@ -31,6 +33,16 @@ def _preamble(source: Source, encoding: str) -> str | None:
             lines.append(line)
             size += len(line)
     return None
+
+
+def _head(source: Source, encoding: str) -> str:
+    """Return the first characters of a file."""
+    head = ""
+    for text in characters(source, encoding):
+        head += text
+        if len(head) >= _HEAD_CHARACTERS:
+            break
+    return head[:_HEAD_CHARACTERS]
 
 
 def _lines(source: Source, encoding: str, notes: Notes) -> Iterator[tuple[Converter, Block]]:
@@ -80,4 +92,6 @@ class LatexReader:
         if not any(b.text.strip() for _, b in _lines(source, encoding, Notes())):
             raise empty(source)
         title = one_line(_title(source, encoding)) or one_line(source.file_name)
-        return OpenDocument(title, "text/x-tex", _blocks(source, encoding, notes), notes)
+        author, date = authors_and_date(_head(source, encoding))
+        blocks = _blocks(source, encoding, notes)
+        return OpenDocument(title, "text/x-tex", blocks, notes, author, date)
