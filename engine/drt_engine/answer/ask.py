@@ -255,8 +255,8 @@ class _Asking:
     ) -> tuple[_Opened, Judgement, Draft]:
         """Quote what answers a question, or its parts, with the judgement that the quote rests on.
 
-        The reader does not read the whole question where a part is answered, unless all of it is
-        to be ``recorded``.
+        The reader does not read the whole question where a part is answered, or several fields or
+        cells are looked up, unless all of it is to be ``recorded``.
         """
         parts = question_parts(question)
         reads = self.options.reread and self.runtime.model.span_reader is not None
@@ -265,7 +265,9 @@ class _Asking:
         looked_up = self._looked_up(whole, question) if parts else None
         # Several fields, or cells, that were looked up answer the whole question.
         if looked_up is not None and len(looked_up.citations) > 1:
-            parts = ()
+            parts, waits = (), False
+        else:
+            looked_up = None
         opened = [self.read(in_context(part.in_context, self.turns)) for part in parts]
         tokens_read = sum(part.tokens_read for part in opened)
         drafts = [
@@ -281,7 +283,7 @@ class _Asking:
         if waits:
             tokens_read += whole.tokens_read
             whole = self.read(question_in_context, start)
-        draft = self._draft(whole, question)
+        draft = looked_up or self._draft(whole, question)
         side = missing_side(question, draft.citations) if draft.found or draft.likely else None
         if side is not None and not parts:
             opened_side = self.read(in_context(side.in_context, self.turns))
@@ -309,11 +311,13 @@ class _Asking:
 
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""
-        passages = opened.run.passages
+        passages, scope = opened.run.passages, opened.run.source.query.scope
         draft = (
-            metadata_answer(self.view, question, self.options.documents, passages)
-            or table_answer(self.runtime, self.view, self.documents, question, passages)
-            or list_answer(self.view, self.documents, question, passages)
+            metadata_answer(self.view, question, scope, passages)
+            or table_answer(
+                self.runtime, self.view, self.documents, question, passages, scope=scope
+            )
+            or list_answer(self.view, self.documents, question, passages, scope=scope)
         )
         least = self.options.threshold
         if draft is None or (least is not None and draft.confidence < least):

@@ -42,7 +42,7 @@ from drt_engine.evaluate.quote_fit import (
 )
 from drt_engine.evaluate.report import EvalReport, Metrics
 from drt_engine.ingest.temporary import library_of
-from drt_engine.model.calibration import Calibration, Signals, log_odds
+from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals, log_odds
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 
@@ -120,7 +120,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         if options.quotes_only:
             fitted[name] = runtime.calibration.get(name, Calibration())
         else:
-            answers = [a for a in all_answers if a.source in sources]
+            # What was looked up was not always read, which says nothing of reading.
+            answers = [a for a in all_answers if a.source in sources and a.signals != NO_EVIDENCE]
             signals = [a.signals for a in answers]
             labels = [a.kind != "unanswerable" for a in answers]
             fitted[name] = calibrate(signals, labels, name=name)

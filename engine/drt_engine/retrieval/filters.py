@@ -92,6 +92,17 @@ class Scope:
     spans: Mapping[str, Sequence[Span]] | None = None
     chunk_ids: frozenset[int] | None = field(default=None, repr=False)
 
+    def parts(self, document_id: str, start: int, end: int) -> list[Span]:
+        """Return what is left of the characters ``start:end`` of a document, in order."""
+        if self.spans is None:
+            return [(start, end)]
+        spans = self.spans.get(document_id, ())
+        return [(max(a, start), min(b, end)) for a, b in spans if a < end and start < b]
+
+    def holds(self, document_id: str, start: int, end: int) -> bool:
+        """Return whether the characters ``start:end`` of a document are left."""
+        return self.parts(document_id, start, end) == [(start, end)]
+
 
 def resolve_scope(view: LibraryView, document_ids: Sequence[str] | None, filters: Filters) -> Scope:
     """Return what documents and filters leave of a library.

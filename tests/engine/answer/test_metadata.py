@@ -11,7 +11,8 @@ from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.lookup import PRECISION, metadata_answer
 from drt_engine.answer.metadata.question import metadata_question
-from drt_engine.answer.metadata.values import Stored, find_value
+from drt_engine.answer.metadata.values import HEAD, Stored, find_value
+from drt_engine.retrieval.filters import Scope
 from drt_engine.store import Store
 from tests.model_folder import library, read_text, runtime, text_of
 
@@ -76,7 +77,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 
 def answer(store: Store, name: str, question: str) -> str | None:
-    draft = metadata_answer(store, question, [store.document(name).id], ())
+    draft = metadata_answer(store, question, Scope((store.document(name).id,)), ())
     return None if draft is None else draft.text
 
 
@@ -131,8 +132,8 @@ def test_the_value_is_cited_where_the_text_has_it(store: Store) -> None:
 
 
 def test_of_several_documents_one_has_to_be_named(store: Store) -> None:
-    assert metadata_answer(store, "Who wrote it?", None, ()) is None
-    draft = metadata_answer(store, "Who wrote the book Keeping bees in towns?", None, ())
+    assert metadata_answer(store, "Who wrote it?", Scope(), ()) is None
+    draft = metadata_answer(store, "Who wrote the book Keeping bees in towns?", Scope(), ())
     assert draft is not None and draft.text == "Mara Osei"
 
 
@@ -148,7 +149,7 @@ def test_what_only_the_file_says_is_cited_as_such(tmp_path: Path) -> None:
             assert (citation.metadata, citation.quote) == (metadata, "")
             assert citation.handle == f"{row.id[:8]}:0-0"
             assert citation.to_dict()["metadata"] == metadata
-        assert metadata_answer(plain, "What is its title?", None, ()) is None  # a file's name
+        assert metadata_answer(plain, "What is its title?", Scope(), ()) is None  # a file's name
 
 
 def test_speakers_of_a_transcript_are_no_fields() -> None:
@@ -161,7 +162,7 @@ def test_a_version_in_the_title_of_the_file_alone_is_cited_as_such(tmp_path: Pat
     page = "<title>Rules of the pier 0.12.1</title><p>Free under version 2 of the GNU licence.</p>"
     with library(tmp_path / "library") as pages:
         read_text(pages, tmp_path, name="rules.html", text=page)
-        draft = metadata_answer(pages, "Which version is this document?", None, ())
+        draft = metadata_answer(pages, "Which version is this document?", Scope(), ())
         assert draft is not None and draft.text == "0.12.1"
         assert [c.metadata for c in draft.citations] == ["version: 0.12.1"]
 
@@ -236,3 +237,10 @@ def test_a_line_of_a_name_and_a_date(line: str, author: str | None, date: str | 
     values = [find_value(field, head, stored) for field in ("author", "date")]
     assert [value and value.text for value in values] == [author, date]
     assert all(v is None or head[v.start : v.end] == v.text for v in values)
+
+
+@pytest.mark.parametrize("blank", ["\n", "  ", " \n", "#", "*", " *\n"])
+def test_thousands_of_blank_lines_or_marks_above_a_field_do_not_hang(blank: str) -> None:
+    head = f"{blank * (HEAD // len(blank) - 30)}\n @author Ann Lee\n"
+    value = find_value("author", head, Stored("", "", ""))
+    assert value is not None and head[value.start : value.end] == "Ann Lee"

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from tests.model_folder import LETTERS, MANUAL, model_folder, read
+from tests.model_folder import LETTERS, MANUAL, model_folder, read, read_text
 from tests.model_folder import library as new_library
 from tests.sampling import sampled
 
@@ -143,6 +144,23 @@ def test_the_whole_question_is_read_where_no_part_is_answered(
     answer = ask(reading_runtime(), store, TWO, options)
     assert len(asked) == readings
     assert answer.found == (options.threshold == 0.0)
+
+
+def test_the_reader_reads_nothing_where_several_fields_are_looked_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "Title: Keeping bees\nAuthor: Ann Lee\n\nDate: 2021-05-04\n\nBees are kept in hives.\n"
+    question = "Who wrote it and when was it published?"
+    with new_library(tmp_path / "library", reading_runtime()) as opened:
+        read_text(opened, tmp_path, name="bees.md", text=text)
+        read_whole = ask(reading_runtime(), opened, question, AskOptions(record=True))
+        monkeypatch.setattr(library, "read_passages", None)  # which calling would fail
+        answer = ask(reading_runtime(), opened, question, AskOptions())
+    assert "Ann Lee" in answer.text and "2021-05-04" in answer.text
+    same = ("text", "found", "confidence", "quote_probability", "citations", "passage", "hint")
+    for name in same:
+        assert getattr(answer, name) == getattr(read_whole, name)
+    assert answer.tokens_read < read_whole.tokens_read
 
 
 def test_a_full_trace_leaves_the_answer_to_two_parts_as_it_is(store: Store) -> None:

@@ -11,6 +11,7 @@ from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.tables import table_answer
 from drt_engine.answer.tables.table_answer import PRECISION
 from drt_engine.model.word_similarity import WordSimilarity
+from drt_engine.retrieval.filters import Filters
 from drt_engine.store import Store
 from tests.model_folder import library, read_text, runtime, text_of
 from tests.sampling import sampled
@@ -64,6 +65,49 @@ def test_yes_and_no_are_cited_with_the_whole_row(store: Store, tmp_path: Path) -
     (citation,) = answer.citations
     assert citation.quote == "tool: Drill | maker: Works 2 | in service: no"
     assert text[citation.span_start : citation.span_end] == "no"
+
+
+def test_cells_items_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> None:
+    text = """Author: Ann Lee
+
+# North
+
+| ship | captain | tonnage |
+| --- | --- | --- |
+| Aurora | Bob Ray | 120 |
+| Borealis | Cy Dunn | 340 |
+
+- Pilot office: Erik Holm
+- Customs: Nora Vik
+- Canteen: Per Lund
+
+# South
+
+| ship | captain | tonnage |
+| --- | --- | --- |
+| Corona | Ida Moe | 90 |
+| Dagmar | Ole Ek | 80 |
+"""
+    questions = {
+        "Who is the captain of Aurora?": "Bob Ray",
+        "Which ship has the highest tonnage?": "Borealis",
+        "Is Cy Dunn the captain of Borealis?": "| Borealis | Cy Dunn | 340 |",
+        "Who is at Customs?": "Nora Vik",
+    }
+    with library(tmp_path / "library") as opened:
+        read_text(opened, tmp_path, name="ships.md", text=text)
+        for question, expected in questions.items():
+            north, south = (
+                ask(runtime(), opened, question, AskOptions(filters=Filters(section=section)))
+                for section in ("North", "South")
+            )
+            assert north.text == expected
+            assert all(citation.section == "South" for citation in south.citations)
+        named = ask(runtime(), opened, "Who is the author?", AskOptions())
+        south = ask(
+            runtime(), opened, "Who is the author?", AskOptions(filters=Filters(section="South"))
+        )
+    assert named.text == "Ann Lee" and "Ann Lee" not in south.text
 
 
 def test_a_document_too_long_to_be_searched_whole(

@@ -18,6 +18,7 @@ from drt_engine.answer.lists.option_lists import option_above, option_text
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
 from drt_engine.answer.tables.wording import table_words
+from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
 
@@ -32,14 +33,27 @@ _LISTED = re.compile(
 
 
 def list_answer(
-    view: LibraryView, documents: DocumentRows, question: str, passages: Sequence[Passage]
+    view: LibraryView,
+    documents: DocumentRows,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    scope: Scope,
 ) -> Draft | None:
-    """Return what a list of names and values, or of options, has for ``question``."""
+    """Return what a list of names and values, or of options, has for ``question``.
+
+    ``passages`` are the retrieved ones, of the ``scope``.
+    """
     ids = [p.row.document_id for p in passages if _LISTED.search(p.text)]
     for document_id in list(dict.fromkeys(ids))[:MOST_DOCUMENTS]:
         document = documents.row(document_id)
         context = table_words(f"{document.title} {PurePath(document.source).stem}")
-        for text, offset, probability in texts_around(view, document, passages):
+        parts = (
+            (text[start - offset : end - offset], start, probability)
+            for text, offset, probability in texts_around(view, document, passages)
+            for start, end in scope.parts(document_id, offset, offset + len(text))
+        )
+        for text, offset, probability in parts:
             cell = keyed_cell(question, text, context)
             span = (cell.start, cell.end) if cell else numbered_item(question, text)
             option = None if span else option_text(question, text, context)

@@ -21,6 +21,7 @@ from drt_engine.answer.metadata.question import (
 from drt_engine.answer.metadata.values import HEAD, Stored, Value, find_value, version_in
 from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
+from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
@@ -37,23 +38,31 @@ PRECISION = 0.95
 def metadata_answer(
     view: LibraryView,
     question: str,
-    document_ids: Sequence[str] | None,
+    scope: Scope,
     passages: Sequence[Passage],
 ) -> Draft | None:
     """Return a document's own title, author, date, version and the like where they are asked for.
 
-    ``document_ids`` are those that the question is restricted to, ``passages`` what was retrieved.
-    None where the question is not clearly about one document itself, or it does not say.
+    ``scope`` is what the question is restricted to, ``passages`` what was retrieved. None where the
+    question is not clearly about one document itself, or the scope does not say.
     """
+    document_ids = scope.document_ids
     asked = metadata_question(question)
     document = None if asked is None else _document(view, asked, document_ids)
     if asked is None or document is None:
         citations = _named_fields(view, question, document_ids, passages)
     else:
         citations = _own_fields(view, document, asked, passages)
-    if not citations:
+    # Parts of a document say nothing of it unless they have its head.
+    if not citations or not all(_is_in(citation, scope) for citation in citations):
         return None
     return Draft("; ".join(map(_shown, citations)), True, PRECISION, tuple(citations))
+
+
+def _is_in(citation: Citation, scope: Scope) -> bool:
+    if citation.metadata is not None:  # no part of the text
+        return scope.spans is None
+    return scope.holds(citation.document, citation.start, citation.end)
 
 
 def _own_fields(

@@ -46,7 +46,7 @@ _RECORD = re.compile(r" \| [^:|\n]{1,80}: ")  # between two fields of a row
 _DUNDER = re.compile(
     r"__(?P<key>version|author|date)__\s*=\s*[\"'](?P<value>[^\"'\n]+)"
     r"|#\s*define\s+\w*?(?P<define>VERSION)\w*\s+\"(?P<text>[^\"\n]+)"
-    r"|^\s*[*#/]*\s*@(?P<tag>author|version|date)\s+(?P<tagged>\S[^\n]*)",
+    r"|^[ \t]*+[*#/]*+[ \t]*+@(?P<tag>author|version|date)\s+(?P<tagged>\S[^\n]*)",
     re.MULTILINE,
 )
 _MONTH = (
@@ -90,8 +90,9 @@ _BY = re.compile(
 _BY_BELOW = re.compile(rf"^[ \t]*(?:by|BY|By)[ \t]*\n\s*(?P<value>{_NAME})[ \t]*$", re.MULTILINE)
 # "Authors:" or the heading "Original authors", and the list below.
 _LISTED = re.compile(
-    r"^[ \t]*#{0,6}[ \t]*[*_]{0,2}(?:\w+ )?(?:authors?|AUTHORS?|Authors?)[*_]{0,2}:?[*_]{0,2}[ \t]*"
-    r"(?:\n[-=~]{3,}[ \t]*)?\n\s*(?P<value>[-*+\u2022] [^\n]+(?:\n+[ \t]*[-*+\u2022] [^\n]+)*)",
+    r"^[ \t]*+#{0,6}[ \t]*+[*_]{0,2}(?:\w+ )?(?:authors?|AUTHORS?|Authors?)[*_]{0,2}:?[*_]{0,2}"
+    r"[ \t]*(?:\n[-=~]{3,}[ \t]*)?"
+    r"\n\s*(?P<value>[-*+\u2022] [^\n]+(?:\n+[ \t]*[-*+\u2022] [^\n]+)*)",
     re.MULTILINE,
 )
 _COPYRIGHT = re.compile(

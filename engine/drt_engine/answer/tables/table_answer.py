@@ -21,6 +21,7 @@ from drt_engine.answer.tables.values import Table, tables_of
 from drt_engine.answer.tables.verdicts import TableVerdict, verdict_of
 from drt_engine.answer.tables.wording import Similarity, table_words
 from drt_engine.model.word_similarity import WordSimilarity
+from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
@@ -45,17 +46,23 @@ def table_answer(
     documents: DocumentRows,
     question: str,
     passages: Sequence[Passage],
+    *,
+    scope: Scope,
 ) -> Draft | None:
     """Return the cell that answers ``question``, or a count or a sum with the cells it rests on.
 
-    None where neither is clear. ``passages`` are the retrieved ones, best first.
+    None where neither is clear. ``passages`` are the retrieved ones, best first, of the ``scope``.
     """
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
         document = documents.row(document_id)
         for text, offset, probability in texts_around(view, document, passages):
             whole = len(text) == document.characters
-            rows = table_rows(text, whole=whole)
+            rows = [  # whose names of columns may be elsewhere
+                row
+                for row in table_rows(text, whole=whole)
+                if scope.holds(document.id, offset + row.start, offset + row.end)
+            ]
             if not rows:
                 continue
             similarity = similarity or WordSimilarity(
