@@ -287,7 +287,7 @@ def _study() -> Schema:
     cell = {
         "mean": number,
         "deviation": number,
-        "values": {"type": "array", "items": {"type": "number"}},
+        "values": {"type": "array", "items": number},  # of the row's seeds
         "paper": number,
     }
     column = {"evaluation": text, "group": text, "metric": text}

@@ -31,7 +31,7 @@ def draw_plots(table: Table, folder: Path) -> list[Path]:
         figure = Figure(figsize=(7, 4.2), layout="constrained")
         axes = figure.add_subplot()
         for row in table.rows:
-            line = [(x, row.cells[n].values) for x, n in points if row.cells[n].values]
+            line = [(x, row.cells[n].measured) for x, n in points if row.cells[n].measured]
             if line:
                 lengths = [x for x, _ in line]
                 means = [sum(v) / len(v) for _, v in line]

@@ -41,7 +41,12 @@ class ResultsFile:
             for evaluation in self._study.evaluations:
                 entry = entries.get((run.name, seed, evaluation.label))
                 if entry is not None:
-                    self._expect_settings(entry, run, evaluation)
+                    expect_settings(
+                        entry["settings"],
+                        result_settings(self._study, run, evaluation),
+                        f"{self._path}: {run.name!r}, seed {seed}, was measured",
+                        "another file for its results",
+                    )
                     results[run.name, seed, evaluation.label] = entry["result"]
         return results
 
@@ -57,7 +62,7 @@ class ResultsFile:
                     "run": name,
                     "seed": seed,
                     "evaluation": label,
-                    "settings": _settings(self._study, runs[name], evaluations[label]),
+                    "settings": result_settings(self._study, runs[name], evaluations[label]),
                     "result": dict(result),
                 }
             content = {"title": self._study.title, "results": list(entries.values())}
@@ -80,26 +85,30 @@ class ResultsFile:
             ) from None
         return by_place
 
-    def _expect_settings(
-        self, entry: Mapping[str, Any], run: RunSpec, evaluation: EvaluationSpec
-    ) -> None:
-        expected = dict(_flat(_settings(self._study, run, evaluation)))
-        seen = dict(_flat(entry["settings"]))
-        for key in sorted({*expected, *seen}):
-            if expected.get(key) != seen.get(key):
-                raise ConfigError(
-                    f"{self._path}: {run.name!r}, seed {entry['seed']}, was measured with "
-                    f"{key} = {seen.get(key)!r}, and the study has {expected.get(key)!r}; name "
-                    "another file for its results"
-                )
+
+def expect_settings(
+    settings: Mapping[str, Any], expected: Mapping[str, Any], what: str, advice: str
+) -> None:
+    """Raise ``ConfigError`` where ``what`` was made with other settings than a study has."""
+    seen, needed = dict(_flat(settings)), dict(_flat(expected))
+    for key in sorted({*needed, *seen}):
+        if needed.get(key) != seen.get(key):
+            raise ConfigError(
+                f"{what} with {key} = {seen.get(key)!r}, and the study has {needed.get(key)!r}; "
+                f"name {advice}"
+            )
 
 
-def _settings(study: StudySpec, run: RunSpec, evaluation: EvaluationSpec) -> dict[str, Any]:
+def result_settings(study: StudySpec, run: RunSpec, evaluation: EvaluationSpec) -> dict[str, Any]:
     """Return what a result depends on, as JSON gives it back."""
-    settings: dict[str, Any] = {
-        "train": _train_settings(study, run),
-        "evaluation": {"task": evaluation.task, **evaluation.options},
-    }
+    options = {"task": evaluation.task, **evaluation.options}
+    as_json: dict[str, Any] = json.loads(json.dumps({"evaluation": options}, default=str))
+    return model_settings(study, run) | as_json
+
+
+def model_settings(study: StudySpec, run: RunSpec) -> dict[str, Any]:
+    """Return what the model of a run depends on, as JSON gives it back."""
+    settings: dict[str, Any] = {"train": _train_settings(study, run)}
     if run.compute_of is not None:
         reference = next(r for r in study.runs if r.name == run.compute_of)
         settings["compute_of"] = _train_settings(study, reference)

@@ -20,7 +20,12 @@ from drt_engine.study.check import check_study
 from drt_engine.study.compute import equal_steps
 from drt_engine.study.measures import MEASURES, measure
 from drt_engine.study.plot import draw_plots
-from drt_engine.study.results_file import ResultsFile
+from drt_engine.study.results_file import (
+    ResultsFile,
+    expect_settings,
+    model_settings,
+    result_settings,
+)
 from drt_engine.study.spec import (
     EvaluationSpec,
     RunSpec,
@@ -32,7 +37,10 @@ from drt_engine.study.spec import (
 from drt_engine.study.table import Results, Table, make_table
 from drt_engine.train.run import train_stage
 
-_TRAINED = "trained"  # a file of this name says that the model of the folder is the final one
+# A file of this name says that the model of the folder is the final one, and with what settings.
+_TRAINED = "trained"
+
+_SETTINGS = ".settings.json"  # what the settings of a result are called, in place of ".json"
 
 
 def study(
@@ -54,12 +62,13 @@ def run_study(
 
     ``only`` names runs; the table has all that were measured so far. ``results`` is a file that
     every result is added to, and whose runs are not trained again. Raises ``ConfigError`` before
-    anything is trained where something cannot be measured.
+    anything is trained where something cannot be measured, or was measured with other settings.
     """
     expect_runs(study, only)
     file = None if results is None else ResultsFile(results, study)
     gathered = {} if file is None else file.read()
     check_study(study)
+    _check_settings(study)
     jobs = [(run, seed) for run, seed in study.jobs() if not only or run.name in only]
     study.out.mkdir(parents=True, exist_ok=True)
     _put_results(study, gathered)
@@ -78,8 +87,34 @@ def _put_results(study: StudySpec, results: Results) -> None:
             path = _result(study.folder(run, seed), evaluation)
             result = results.get((run.name, seed, evaluation.label))
             if result is not None and not path.exists():
-                path.parent.mkdir(parents=True, exist_ok=True)
-                write_whole(path, json.dumps(result, indent=1) + "\n")
+                _put_result(study, run, evaluation, path, result)
+
+
+def _put_result(
+    study: StudySpec, run: RunSpec, evaluation: EvaluationSpec, path: Path, result: Any
+) -> None:
+    """Write a result, and before it the settings that it was measured with."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    settings = result_settings(study, run, evaluation)
+    for file, content in ((path.with_suffix(_SETTINGS), settings), (path, result)):
+        write_whole(file, json.dumps(content, indent=1) + "\n")
+
+
+def _check_settings(study: StudySpec) -> None:
+    """Raise ``ConfigError`` for models and results of the folder that have other settings."""
+    for run, seed in study.jobs():
+        folder, advice = study.folder(run, seed), "another folder with out=FOLDER"
+        trained = folder / _TRAINED
+        if trained.exists() and (text := trained.read_text("utf-8")):
+            what = f"{folder}: {run.name!r}, seed {seed}, was trained"
+            expect_settings(json.loads(text), model_settings(study, run), what, advice)
+        for evaluation in study.evaluations:
+            path = _result(folder, evaluation)
+            file = path.with_suffix(_SETTINGS)
+            if path.exists() and file.exists():
+                what = f"{folder}: {run.name!r}, seed {seed}, was measured"
+                expected = result_settings(study, run, evaluation)
+                expect_settings(json.loads(file.read_text("utf-8")), expected, what, advice)
 
 
 def write_tables(study: StudySpec) -> Table:
@@ -132,9 +167,7 @@ class _Job:
                     evaluation.task, self.folder / "model", device=run.device, threads=run.threads
                 )
                 result = evaluate(runtime, evaluation.task, evaluation.options)
-            path = _result(self.folder, evaluation)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, json.dumps(result, indent=1) + "\n")
+            _put_result(self.study, self.run, evaluation, _result(self.folder, evaluation), result)
 
     def _train(self) -> None:
         if (self.folder / _TRAINED).exists():
@@ -142,7 +175,8 @@ class _Job:
         config = self._with_steps()
         self._say(f"training {config.optim.steps:,} steps")
         train_stage(config)
-        write_whole(self.folder / _TRAINED, "")
+        settings = model_settings(self.study, self.run)
+        write_whole(self.folder / _TRAINED, json.dumps(settings, indent=1) + "\n")
 
     def _config(self) -> TrainConfig:
         return self.study.train_config(self.run, self.seed)

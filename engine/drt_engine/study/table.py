@@ -30,20 +30,25 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What each seed measured, in the order of the seeds; none before they did."""
+    """What each seed of the row measured, in the order of its seeds; ``None`` before it did."""
 
-    values: tuple[float, ...] = ()
+    values: tuple[float | None, ...] = ()
     paper: float | None = None
+
+    @property
+    def measured(self) -> tuple[float, ...]:
+        """The values that there are."""
+        return tuple(value for value in self.values if value is not None)
 
     @property
     def mean(self) -> float | None:
         """The mean over seeds."""
-        return statistics.fmean(self.values) if self.values else None
+        return statistics.fmean(self.measured) if self.measured else None
 
     @property
     def deviation(self) -> float | None:
         """The standard deviation over seeds (n - 1); none for fewer than two."""
-        return statistics.stdev(self.values) if len(self.values) > 1 else None
+        return statistics.stdev(self.measured) if len(self.measured) > 1 else None
 
     def shown(self) -> str:
         """Return mean and deviation as text, and what the paper reports."""
@@ -93,8 +98,10 @@ class Table:
         for row in self.rows:
             for column, cell in zip(self.columns, row.cells, strict=True):
                 place = (column.evaluation, column.group, column.metric)
-                for seed, value in zip(row.seeds, cell.values, strict=False):
-                    writer.writerow([row.name, seed, *place, repr(value)])
+                # A row that is quoted has neither.
+                for seed, value in zip(row.seeds, cell.values, strict=True):
+                    if value is not None:
+                        writer.writerow([row.name, seed, *place, repr(value)])
                 if cell.paper is not None:
                     source = "paper" if row.source is None else row.source
                     writer.writerow([row.name, source, *place, repr(cell.paper)])
@@ -164,13 +171,14 @@ def _groups(evaluation: EvaluationSpec, results: Results) -> list[str]:
     return list(found)
 
 
-def _values(results: Results, run: str, seeds: Sequence[int], column: Column) -> tuple[float, ...]:
-    values = []
+def _values(
+    results: Results, run: str, seeds: Sequence[int], column: Column
+) -> tuple[float | None, ...]:
+    values: list[float | None] = []
     for seed in seeds:
         groups = results.get((run, seed, column.evaluation), {}).get("metrics", {})
         value = groups.get(column.group, {}).get(column.metric)
-        if value is not None:
-            values.append(float(value))
+        values.append(None if value is None else float(value))
     return tuple(values)
 
 

@@ -17,6 +17,8 @@ import pytest
 from drt_engine.errors import ConfigError
 from drt_engine.study import run as study_run
 from drt_engine.study.run import study
+from drt_engine.study.spec import load_study
+from drt_engine.study.table import make_table
 from drt_engine.train import loop
 from tests.engine.study.tiny_study import write_study
 from tests.forks import Forks
@@ -216,6 +218,43 @@ def test_results_of_other_settings_are_refused(
         assert not (tmp_path / "results").exists()
     else:  # what is local to a machine may differ
         study(write_study(tmp_path), [override], results=results)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("train.optim.steps=5", r"'DRT', seed 1, was trained with train.optim.steps = 4, .* has 5"),
+        ("train.optim.lr=0.5", "was trained with train.optim.lr = None"),
+    ],
+)
+def test_a_finished_study_with_other_settings_is_refused(
+    unbroken: Path, monkeypatch: pytest.MonkeyPatch, override: str, message: str
+) -> None:
+    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    before = content(unbroken)
+    with pytest.raises(ConfigError, match=f"{message}.*another folder"):
+        study(unbroken.parent / "study.toml", [override])
+    assert content(unbroken) == before
+
+
+def test_a_measurement_with_other_options_is_refused(unbroken: Path, tmp_path: Path) -> None:
+    change = ("cases = 4", "cases = 5")
+    other = write_study(tmp_path, change=change)
+    message = "'DRT', seed 1, was measured with evaluation.cases = 4, and the study has 5"
+    with pytest.raises(ConfigError, match=message):
+        study(other, [f"out={json.dumps(str(unbroken))}"])
+
+
+def test_a_value_is_of_the_seed_that_measured_it(tmp_path: Path) -> None:
+    spec = load_study(write_study(tmp_path))
+    result = {"metrics": {"64": {"tokens right": 0.5}}}
+    table = make_table(
+        spec, {("DRT", 1, "passkey"): {"metrics": {}}, ("DRT", 2, "passkey"): result}
+    )
+    (cell,) = table.rows[0].cells
+    assert (table.rows[0].seeds, cell.values, cell.mean) == ((1, 2), (None, 0.5), 0.5)
+    assert "DRT,2,passkey,64,tokens right,0.5" in table.as_csv()
+    assert "DRT,1," not in table.as_csv()
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"results": [{"run": "DRT"}]}'])
