@@ -276,3 +276,17 @@ def test_another_table_with_half_of_its_columns_in_common() -> None:
     other = "| City | Mayor |\n| --- | --- |\n| Oslo | Ann |\n| Narvik | Bea |\n| Odense | Cy |\n"
     rows = table_rows(f"{CITIES}\n{'Some text about mayors. ' * 5}\n\n{other}")
     assert [len(each.rows) for each in tables_of(rows)] == [4, 3]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What is the total crew of Corona and Liv?",
+        "What is the difference in crew between Corona and Liv?",
+        "What is the average crew of Corona and Liv?",
+    ],
+)
+def test_numbers_some_of_which_are_missing_have_no_sum(question: str) -> None:
+    rows = ("Liv | Kiel | n/a", "Jorun | Bergen | 81", "Hilda | Hull | -", "Corona | Leith | 4")
+    text = "ship | city | crew\n" + "".join(f"{row}\n" for row in rows)
+    assert total(question, table(text), never) is None

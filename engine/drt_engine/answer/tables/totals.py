@@ -39,6 +39,7 @@ _LONGEST_LIST = 25  # names; a longer list is the table itself
 _ROWS = word_set("row rows entry entries record records line lines")
 _COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
 _MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
+_DIFFERENCE = re.compile(r"(?i)\bdifference\b")
 _LIST = re.compile(
     r"(?i)\W*(?:which|what|who|whose|list|name|show|in which|at which|to which|on which)\b"
 )
@@ -161,6 +162,9 @@ def _listed(asked: TableQuestion) -> TableTotal | None:
         first.setdefault(cell.text, cell)
     if is_person and not all(re.search(r"[^\W\d_]{2}", text) for text in first):
         return None  # a number is nobody
+    computes = any(words.search(asked.question) for words in (SUM, MEAN, _DIFFERENCE))
+    if computes and any(map(is_amount, first)):
+        return None  # numbers, some of which are missing, are no sum
     if not 0 < len(first) <= _LONGEST_LIST or len(rows_of(asked)) == len(table.rows):
         return None
     return TableTotal(joined(list(first.values())), tuple(first.values()))
