@@ -120,6 +120,8 @@ class Library:
     def expect_one(self) -> None:
         """Raise ``LibraryError`` where several libraries are read as one: none can be changed."""
         if self.several:
+            if len(self.paths) == 1:
+                _ = self.folders  # raises for a file that is no list of libraries
             raise LibraryError(
                 f"{self.location} is several libraries, which are read as one and cannot be"
                 " changed; name one of them."

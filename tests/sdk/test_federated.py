@@ -242,6 +242,17 @@ def test_several_libraries_cannot_be_changed(folders: dict[str, Path], tmp_path:
     assert not (tmp_path / "x").exists()
 
 
+@pytest.mark.parametrize("text", ["", "notes", "{}"])
+def test_a_file_that_is_no_list_is_called_so_where_it_would_be_changed(
+    text: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text(text)
+    with pytest.raises(LibraryError, match="neither a library's folder nor a whole list"):
+        Library(file).compact()
+    assert file.read_text() == text
+
+
 def test_a_list_file_is_asked_like_its_libraries(folders: dict[str, Path], tmp_path: Path) -> None:
     file = tmp_path / "all.json"
     listed = Library.federate(file, [folders["a"], folders["bc"]])
