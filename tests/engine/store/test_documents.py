@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from drt_engine.documents.base.source import printable_path
 from drt_engine.errors import FingerprintMismatch, NotFound, StoreError
 from drt_engine.store import Store
 from tests.engine.store.helpers import (
@@ -284,6 +286,16 @@ def test_a_closed_store_says_so(library: Path) -> None:
     store.close()
     with pytest.raises(StoreError, match="was closed"):
         store.documents()
+
+
+def test_a_name_whose_bytes_are_no_text_is_found_as_the_system_gives_it(store: Store) -> None:
+    path = os.fsdecode(b"/letters/bad\xff\xfe.txt")
+    row = add_document(store, 1, ["text"], source=printable_path(path), title=Path(path).name)
+    assert row.source == "/letters/bad\\xff\\xfe.txt"
+    for name in (path, Path(path).name, row.source):
+        assert store.document(name).id == row.id
+    with pytest.raises(NotFound, match="d800"):  # which stands for no byte
+        store.document("bad\ud800.txt")
 
 
 def test_stats(store: Store) -> None:

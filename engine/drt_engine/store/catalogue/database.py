@@ -36,7 +36,10 @@ def json_list(values: Sequence[int] | Sequence[str]) -> str:
 
 def storable(text: str) -> str:
     """Return text as SQLite takes it: bytes of a file name that are not UTF-8 become escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # a lone surrogate that stands for no byte
+        return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class Database:
