@@ -171,6 +171,8 @@ def _steps(
             rows = {row.id: row for row in view.documents()}  # any may come close
             trace = make_trace(question, run.source, rows, recording)
         likely = draft.likely and not draft.found
+        scope = run.source.query.scope  # what the filters leave of the documents
+        asked = replace(options.search_options(), document_ids=scope.document_ids)
         result = AnswerResult(
             text=draft.text,
             found=draft.found,
@@ -190,7 +192,7 @@ def _steps(
             ),
             candidates=draft.candidates,
             verdict=draft.verdict,
-            hint=hint(view, question, draft, options.search_options(), threshold=options.threshold),
+            hint=hint(view, question, draft, asked, threshold=options.threshold),
             answer_type=answer_type(judgement.types),
             verdict_score=judgement.verdict,
             scan=run.source.query.scan_info,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.hint import (
     LANGUAGE_HINT,
     SELF_HINT,
@@ -15,7 +17,9 @@ from drt_engine.answer.hint import (
     requested_summary,
 )
 from drt_engine.answer.result import Draft
+from drt_engine.retrieval.filters import Filters
 from drt_engine.retrieval.library import SearchOptions
+from tests.model_folder import library, read_text, runtime
 
 
 class Words:
@@ -93,3 +97,14 @@ def test_another_form_of_a_word_is_told() -> None:
 )
 def test_requests_for_a_summary_name_what_they_want(question: str, name: str | None) -> None:
     assert requested_summary(question) == name
+
+
+def test_words_that_only_other_documents_have_are_nowhere_in_those_that_are_asked(
+    tmp_path: Path,
+) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="lamps.md", text="The keeper lights lamps.")
+        read_text(store, tmp_path, name="ships.txt", text="Zeppelins carry the keeper.")
+        options = AskOptions(threshold=1.0, filters=Filters(types=("md",)))
+        answer = ask(runtime(), store, "Do zeppelins carry lamps?", options)
+    assert 'Nowhere in the documents that were asked: "zeppelins", "carry"; try' in answer.hint
