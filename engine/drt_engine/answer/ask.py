@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
+from drt_engine.answer.below import with_output, with_setting
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.footnotes import with_footnote
 from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
-from drt_engine.answer.lists.list_answer import list_answer, with_option
+from drt_engine.answer.lists.list_answer import list_answer, with_option, with_release
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
     combined,
@@ -308,8 +309,12 @@ class _Asking:
         )
         if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
             draft = replace(draft, text="", found=False, verdict=None)
-        draft = with_option(self.view, self.documents, question, draft)
-        return with_footnote(self.view, self.documents, question, draft)
+        extensions = [with_option, with_footnote, with_output, with_setting]
+        if self.options.threshold is None:  # which it is surer of than the quote
+            extensions.append(with_release)
+        for extend in extensions:
+            draft = extend(self.view, self.documents, question, draft)
+        return draft
 
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""

@@ -11,6 +11,7 @@ from drt_engine.documents.source_map import place_in_source
 from drt_engine.results import Citation
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
+from drt_engine.text.brackets import with_whole_brackets
 from drt_engine.text.words import whole_words, without_lone_marks
 
 _LONGEST_WORD = 40
@@ -50,10 +51,11 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
     """Return the citation of a quoted span, with the retrieval probability of its passage.
 
     A span that begins or ends inside a word or a number is grown to the whole of it, and loses a
-    quotation mark at an end whose other one it has not.
+    quotation mark or a bracket at an end whose other one it has not; near brackets are completed.
     """
     low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
     start, end = without_lone_marks(text, start, end)
+    start, end = with_whole_brackets(text, start, end)
     return cite(store, document, low + start, low + end, span.passage.probability)

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from drt_engine.answer.sentences import sentences_at
+from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
+from drt_engine.text.brackets import without_lone_brackets
+from drt_engine.text.sentences import sentence_spans
 
 Grain = Literal["words", "sentence", "list"]
 
@@ -24,6 +27,7 @@ _LONGEST_SENTENCE = 700  # characters; what is longer is no sentence but text wi
 LONGEST_LIST = 4000  # characters; of a longer one the first items are shown
 _WHOLE_LIST = 2000  # up to here any list is taken; a longer one must be one by its lead-in or items
 _SHORT_ITEM = 80
+_FEWEST_LEADING = 5  # words of a sentence without a stop that leads to a list; fewer are a heading
 _FARTHEST_ITEM = 40_000  # characters from the span; what follows is not counted
 _BULLETS = r"-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6"
 _ITEM = re.compile(
@@ -43,7 +47,23 @@ _SEVERAL = re.compile(
 _OPENING_MARK = re.compile(rf"(?:[{_BULLETS}]|/\*+!?|//+!?)[ \t]+|(?:\"{{3}}|'{{3}})[ \t]*")
 _LONGEST_MARK = 10  # characters
 _RECORD = re.compile(r"[^|:\n]+: [^|\n]* \| [^|:\n]+: ")
+# "2.2.1 Keep ..": a clause of a numbered text; only those with the same numbers before its last
+_CLAUSE = re.compile(r"\s*(?P<numbers>(?:\d{1,3}\.){1,4})\d{1,3}\.?\s+\S")
+_QUESTION_END = re.compile(r"\?[\"'\u201d\u2019*_)\]]*\Z")
+_LONGEST_REPLY = 600  # characters below a question
 _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
+_AMOUNT_ASKED = re.compile(
+    r"(?i)\b(?:how (?:many|much|long|old|big|large|high|tall|far|often|fast)|number of)\b"
+)
+# "#1234", "bpo-1234", "gh-99", "CVE-2021-3"
+_REFERENCE = re.compile(
+    r"(?i)(?:#|\b(?:bpo|gh|pr|issue|bug|cve|pep|rfc)[ -]#?)\d[\d-]*+|\bhttps?://[^\s<>()]++"
+)
+_AMOUNT = re.compile(
+    r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen"
+    r"|\w{3,5}ty|hundreds?|thousands?|millions?|half|once|twice|no|none|all|both|every|each|never"
+    r"|always)\b"
+)
 
 
 class Grown(NamedTuple):
@@ -82,6 +102,13 @@ def may_answer(quote: str, expected: str) -> bool:
     return expected not in ("why", "how") or _RECORD.match(quote) is None
 
 
+def gives_no_amount(quote: str, question: str) -> bool:
+    """Return whether an amount is asked for, and all numbers of a quote name issues or papers."""
+    if not _AMOUNT_ASKED.search(question) or not _REFERENCE.search(quote):
+        return False
+    return _AMOUNT.search(_REFERENCE.sub("", quote)) is None
+
+
 def grown_span(
     view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
 ) -> Grown:
@@ -100,13 +127,69 @@ def grown_span(
     if not sentences or sentences[-1][1] - sentences[0][0] > _LONGEST_SENTENCE:
         return Grown(*span)
     start, end = min(span[0], sentences[0][0]), max(span[1], sentences[-1][1])
-    for stop in [stop for _, stop in sentences]:
-        if view.text(document.id, stop - 1, stop) == ":":
-            block = list_around(view, document, (stop - 1, stop), asked=expected == "list")
-            if block is not None:
-                return block._replace(start=min(start, block.start), end=max(end, block.end))
+    while len(sentences) > 1 and block_kind(view, document, *sentences[-1]) in NEVER_QUOTED:
+        del sentences[-1]  # a heading, which begins something else
+        end = sentences[-1][1]
+    for first, stop in sentences:
+        place = _led_place(view, document, first, stop)
+        block = list_around(view, document, place, asked=expected == "list") if place else None
+        if block is not None:
+            return block._replace(start=min(start, block.start), end=max(end, block.end))
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
-    return Grown(start + (mark.end() if mark else 0), end)
+    start += mark.end() if mark else 0
+    text = view.text(document.id, start, end)
+    if whole := _rest_of_list(view, document, text, start):
+        return whole
+    if _QUESTION_END.search(text) and (reply := _reply_end(view, document, end)):
+        return Grown(start, reply)
+    first, last = without_lone_brackets(text, 0, end - start)
+    return Grown(start + first, start + last)
+
+
+def _led_place(
+    view: LibraryView, document: DocumentRow, start: int, stop: int
+) -> tuple[int, int] | None:
+    """Return a place of the list that a sentence leads to, as a colon or no stop at all shows."""
+    last = view.text(document.id, stop - 1, stop)
+    if last == ":":
+        return stop - 1, stop
+    if not last.isalnum() or len(view.text(document.id, start, stop).split()) < _FEWEST_LEADING:
+        return None
+    behind = view.text(document.id, stop, stop + _LONGEST_MARK + _SHORT_ITEM)
+    blank = re.match(r"[ \t]*\n\s*", behind)
+    if blank is None or not _ITEM.match(behind, blank.end()):
+        return None
+    return stop + blank.end(), stop + blank.end() + 1
+
+
+def _rest_of_list(view: LibraryView, document: DocumentRow, text: str, start: int) -> Grown | None:
+    """Return a sentence with the list that its end is the first item of: "if either / 1. ..."."""
+    lines = _lines(text, start)
+    if not lines or lines[0].listed or not lines[-1].listed:
+        return None
+    end = start + len(text)
+    block = list_around(view, document, (end - 1, end))
+    is_first = block is not None and start <= block.start < end < block.end
+    return block._replace(start=start) if block is not None and is_first else None
+
+
+def _reply_end(view: LibraryView, document: DocumentRow, end: int) -> int | None:
+    """Return where the paragraph below a question ends, which answers it; None without one.
+
+    The question ends its line, and what is below is neither a question nor a heading.
+    """
+    text = view.text(document.id, end, min(document.characters, end + 2 * _LONGEST_REPLY))
+    lead = re.match(r"[*_#]*[ \t]*\n\s*", text)
+    if lead is None:
+        return None
+    stop = re.search(r"\n[ \t]*\n|\Z", text[lead.end() :])
+    paragraph = text[lead.end() : lead.end() + stop.start()].rstrip() if stop else ""
+    sentences = [span for span in sentence_spans(paragraph) if span[1] <= _LONGEST_REPLY]
+    if not sentences or _QUESTION_END.search(paragraph[: sentences[0][1]]):
+        return None
+    reply = end + lead.end()
+    is_text = block_kind(view, document, reply, reply + 1) not in NEVER_QUOTED
+    return reply + sentences[-1][1] if is_text else None
 
 
 def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:
@@ -131,20 +214,23 @@ def list_around(
     low = max(0, span[0] - LONGEST_LIST)
     text = view.text(document.id, low, min(document.characters, span[1] + _FARTHEST_ITEM))
     lines = _lines(text, low)
-    at = next((n for n, line in enumerate(lines) if line.end > span[0]), len(lines) - 1)
-    if at >= 0 and not lines[at].listed and lines[at].text.rstrip().endswith(":"):
-        at = next((n for n in range(at + 1, len(lines)) if not lines[n].blank), at)
+    at = _line_of(lines, span[0])
+    clause = _clause_at(lines, at)
+    if clause:
+        lines = _lines(text, low, clause)
     if at < 0 or not lines[at].listed:
         return None
     first, last = _edge(lines, at, -1), _edge(lines, at, 1)
     if steps and not _STEP.match(lines[first].text):
         return None
-    items = [n for n in range(first, last + 1) if _ITEM.match(lines[n].text)]
+    items = [n for n in range(first, last + 1) if (clause or _ITEM).match(lines[n].text)]
     if len(items) < 2 or (low > 0 and lines[first].start == low):  # it began long before
         return None
     start = lines[first].start
     lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
     is_led = lead is not None and lead.text.rstrip().endswith(":")
+    if clause and not is_led:
+        return None
     if lead is not None and is_led:
         stop = lead.start + len(lead.text.rstrip())
         start = sentences_at(view, document, stop - 1, stop)[0][0]
@@ -161,13 +247,30 @@ def list_around(
     return Grown(start, ends[shown - 1], len(items) - shown)
 
 
-def _lines(text: str, base: int) -> list[_Line]:
-    """Return the lines of a text that begins at the character ``base``."""
+def _line_of(lines: list[_Line], position: int) -> int:
+    """Return the line at a position, or the first one behind it where it leads to a list."""
+    at = next((n for n, line in enumerate(lines) if line.end > position), len(lines) - 1)
+    if at >= 0 and not lines[at].listed and lines[at].text.rstrip().endswith(":"):
+        at = next((n for n in range(at + 1, len(lines)) if not lines[n].blank), at)
+    return at
+
+
+def _clause_at(lines: list[_Line], at: int) -> re.Pattern[str] | None:
+    """Return what the clauses beside that of a line begin with; None where it is in no clause."""
+    while at >= 0 and not lines[at].blank and not lines[at].listed:
+        if match := _CLAUSE.match(lines[at].text):
+            return re.compile(rf"\s*{re.escape(match['numbers'])}\d{{1,3}}\.?\s+\S")
+        at -= 1
+    return None
+
+
+def _lines(text: str, base: int, item: re.Pattern[str] = _ITEM) -> list[_Line]:
+    """Return the lines of a text that begins at the character ``base``, and of a list of items."""
     lines: list[_Line] = []
     indent = -1  # of the last item; what is deeper behind a blank line belongs to it
     for match in re.finditer(r"[^\n]*\n|[^\n]+\Z", text):
         line = match.group().rstrip("\n")
-        is_item = _ITEM.match(line) is not None
+        is_item = item.match(line) is not None
         before = lines[-1] if lines else None
         if is_item:
             indent = _indent(line)

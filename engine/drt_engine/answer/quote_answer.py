@@ -15,6 +15,7 @@ from drt_engine.answer.grain import (
     OPEN_TYPES,
     crosses_sentences,
     expected_type,
+    gives_no_amount,
     grown_span,
     may_answer,
 )
@@ -177,7 +178,12 @@ def _overlap(one: Citation, other: Citation) -> bool:
 def _may_be_quoted(
     store: LibraryView, documents: DocumentRows, quote: _Quote, question: str
 ) -> bool:
-    """Return whether a quote is text of the document, or a heading or mark that was asked for."""
+    """Return whether a quote is text of the document, or a heading or mark that was asked for.
+
+    The number of an issue is no amount.
+    """
+    if gives_no_amount(quote.citation.quote, question):
+        return False
     if _ASKS_FOR_HEADINGS.search(question):
         return True
     citation = quote.citation

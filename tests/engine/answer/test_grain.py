@@ -12,6 +12,7 @@ from drt_engine.answer.grain import (
     answer_type,
     crosses_sentences,
     expected_type,
+    gives_no_amount,
     grown_span,
     may_answer,
 )
@@ -41,6 +42,8 @@ class TextOnly:
 
     content: str
     id: str = "d"
+    title: str = ""
+    media_type: str = "text/plain"
 
     @property
     def characters(self) -> int:
@@ -48,6 +51,9 @@ class TextOnly:
 
     def text(self, document_id: str, start: int, end: int) -> str:
         return self.content[start:end]
+
+    def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
+        return [(0, None, None)]
 
 
 def grown(quote: str, expected: str, text: str = TEXT) -> str:
@@ -214,3 +220,119 @@ def test_a_question_for_several_things_wants_a_list(question: str, expected: str
 )
 def test_a_row_of_labelled_values_gives_no_reason(quote: str, expected: str, may: bool) -> None:
     assert may_answer(quote, expected) == may
+
+
+@pytest.mark.parametrize(
+    ("quote", "question", "gives_none"),
+    [
+        ("#1416", "How many releases were frozen?", True),
+        ("bpo-1234", "How long does it wait?", True),
+        ("Fixed a leak (gh-99)", "How many leaks were fixed?", True),
+        ("Fixed 3 leaks (gh-99)", "How many leaks were fixed?", False),
+        ("Two leaks were fixed (#99)", "How many leaks were fixed?", False),
+        ("#1416", "Which issue is about the freeze?", False),
+        ("some", "How many leaks were fixed?", False),
+        ("[#14](https://a.example/14)", "How much is left?", True),
+    ],
+)
+def test_the_number_of_an_issue_is_no_amount(quote: str, question: str, gives_none: bool) -> None:
+    assert gives_no_amount(quote, question) == gives_none
+
+
+CLAUSES = """\
+2.1 Roles. One is the keeper.
+
+2.2 Duties. The keeper shall:
+
+2.2.1 light the lamp at dusk and
+watch it;
+
+2.2.2 trim the wick.
+
+2.3 Pay. It is small.
+
+The proposal is accepted if EITHER
+
+1. most say yes OR
+
+2. nobody says no
+
+unless it is late.
+"""
+DUTIES = CLAUSES[CLAUSES.index("The keeper") : CLAUSES.index("\n\n2.3")]
+
+
+@pytest.mark.parametrize(
+    ("quote", "expected", "whole"),
+    [
+        ("light the lamp", "list", DUTIES),
+        ("watch it", "list", DUTIES),
+        ("keeper shall", "what", DUTIES),
+        ("One is the keeper", "list", "One is the keeper."),
+        ("Pay. It", "list", "2.3 Pay. It is small."),
+        (
+            "if EITHER",
+            "when",
+            "The proposal is accepted if EITHER\n\n1. most say yes OR\n\n2. nobody says no",
+        ),
+    ],
+)
+def test_clauses_and_lists_without_a_colon(quote: str, expected: str, whole: str) -> None:
+    assert grown(quote, expected, CLAUSES) == whole
+
+
+FAQ = """\
+1. Is it old?
+2. Can it float?
+
+1. Is it old?
+
+    Yes. It was built in 1810. {more}
+
+2. Can it float?
+
+    No, sorry.
+
+"Is anybody there?" he asked. Nobody was.
+"""
+
+
+@pytest.mark.parametrize(
+    ("quote", "whole"),
+    [
+        ("2. Can it float?", "2. Can it float?\n\n    No, sorry."),
+        ("anybody there", '"Is anybody there?" he asked.'),
+    ],
+)
+def test_a_question_is_shown_with_its_reply(quote: str, whole: str) -> None:
+    assert grown(quote, "yesno", FAQ[31:]) == whole
+
+
+def test_a_long_reply_ends_with_a_sentence() -> None:
+    text = FAQ[31:].format(more="It is very old indeed, they say. " * 40)
+    reply = grown("Is it old?", "yesno", text)
+    assert reply.startswith("1. Is it old?\n\n    Yes. It") and reply.endswith("they say.")
+    assert len(reply) < 650
+
+
+def test_a_question_above_a_question_has_no_reply() -> None:
+    assert grown("Is it old?", "yesno", FAQ) == "1. Is it old?"
+
+
+@dataclass
+class WithSection(TextOnly):
+    """A text whose second section has a name."""
+
+    def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
+        return [(0, None, None), (self.content.index("5. BOATS"), None, "5. BOATS")]
+
+
+def test_a_span_that_reaches_into_a_heading_ends_before_it() -> None:
+    text = "Ask by mail, please. Write to\nharbour@quay.example.\n\n5. BOATS\n\nThere are nine.\n"
+    document: Any = WithSection(text)
+    span = (text.index("harbour"), text.index(" BOATS"))
+    start, end, _ = grown_span(document, document, span, "where")
+    assert text[start:end] == "Write to\nharbour@quay.example."
+    span = (text.index("BOATS"), text.index("BOATS") + 5)
+    start, end, _ = grown_span(document, document, span, "what")
+    assert text[start:end] == "5. BOATS"

@@ -1,6 +1,7 @@
 """Looks up what a list says, in the documents that were retrieved from.
 
-A value by the name before it, what an option of a program does, or an item by its number.
+A value by the name before it, what an option of a program does, an item by its number, or what a
+release has.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from pathlib import PurePath
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.key_lists import keyed_cell
-from drt_engine.answer.lists.numbered_lists import numbered_item
+from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
 from drt_engine.answer.lists.option_lists import option_above, option_text
+from drt_engine.answer.lists.release_lists import asks_release, release_field, release_of
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
 from drt_engine.answer.tables.wording import table_words
@@ -25,10 +27,11 @@ from drt_engine.store.view import LibraryView
 # That of a value in a list of names and values: of 15 such answers on files that nobody prepared
 # and on the real ones none was wrong, which says little.
 KEY_PRECISION = 0.85
+RELEASE_MARGIN = 100_000  # characters in which the other releases are
 # A line "name: value", one of fields between tabs or many spaces, of an option, or with a number.
 _LISTED = re.compile(
     r"(?m)^[ \t]*(?:[-*+\u2022][ \t]+)?[^:|\n]{1,60}: \S|^\S[^\t\n]*(?:\t|  )[ \t]*\S"
-    r"|^[ \t]*--?\w|^[ \t]*\d+[.)] "
+    r"|^[ \t]*--?\w|^[ \t]*(?:#+ )?(?:\w{4,9} )?\d+(?:[.)]|\.\d+) *\S"
 )
 
 
@@ -44,7 +47,8 @@ def list_answer(
 
     ``passages`` are the retrieved ones, of the ``scope``.
     """
-    ids = [p.row.document_id for p in passages if _LISTED.search(p.text)]
+    is_release = asks_release(question)
+    ids = [p.row.document_id for p in passages if is_release or _LISTED.search(p.text)]
     for document_id in list(dict.fromkeys(ids))[:MOST_DOCUMENTS]:
         document = documents.row(document_id)
         context = table_words(f"{document.title} {PurePath(document.source).stem}")
@@ -55,7 +59,8 @@ def list_answer(
         )
         for text, offset, probability in parts:
             cell = keyed_cell(question, text, context)
-            span = (cell.start, cell.end) if cell else numbered_item(question, text)
+            span = (cell.start, cell.end) if cell else release_field(question, text)
+            span = span or numbered_section(question, text) or numbered_item(question, text)
             option = None if span else option_text(question, text, context)
             first, span = option or (span[0] if span else 0, span)
             if span is None:
@@ -83,3 +88,26 @@ def with_option(view: LibraryView, documents: DocumentRows, question: str, draft
     whole = cite(view, document, start, max(first.end, end), first.probability)
     citation = replace(whole, span_start=start, span_end=end)
     return replace(draft, text=citation.quote, citations=(citation, *others))
+
+
+def with_release(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:
+    """Return the release above a quote, where a question asks which one has what it says."""
+    if not draft.citations:
+        return draft
+    first, *others = draft.citations
+    document = documents.row(first.document)
+    low = max(0, first.start - RELEASE_MARGIN)
+    text = view.text(document.id, low, min(document.characters, first.end + RELEASE_MARGIN))
+    is_sure = draft.found or draft.likely
+    span = release_of(question, (first.start - low, first.end - low), text, is_sure=is_sure)
+    if span is None:
+        return draft
+    release = cite(view, document, low + span[0], low + span[1], first.probability)
+    return replace(
+        draft,
+        text=release.quote,
+        found=True,
+        citations=(release, first, *others),
+        quote_probability=KEY_PRECISION,
+        confidence=max(draft.confidence, KEY_PRECISION),
+    )

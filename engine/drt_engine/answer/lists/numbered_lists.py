@@ -1,6 +1,7 @@
-"""The item of a numbered list that a question asks for by its number: "What is on cylinder 8?".
+"""What a question asks for by its number: an item of a list, or a section.
 
-What stands above the list has to say what its items are. Knows nothing of models and libraries.
+"What is on cylinder 8?": what stands above the list has to say what its items are. "What does
+section 4.3 say?": a line has to begin with that number. Knows nothing of models and libraries.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ _ITEM = re.compile(
     r"[ \t]+(?P<text>\S)"
 )
 _END = re.compile(r"\n[ \t]*(?:\n|\Z)|\Z")
+_PARAGRAPH_END = re.compile(r"\n[ \t]*(?:\n|\Z)|\Z")
 _ASKED = re.compile(
     r"(?i)\W*(?:what|which|who)(?:'s| is| are| was| were| does| did)? .*?\b(?P<noun>[^\W\d_]{3,})"
     r" (?:no\.? |number )?(?P<number>\d{1,3})"
@@ -32,6 +34,43 @@ _ASKING = word_set(
     "what which who is are was were does did do on in at of say says contain contains about hold"
     " holds list listed name called"
 )
+# "What is section 4.3 about?", "What does article 7 say?", with nothing else to ask
+_SECTION_ASKED = re.compile(
+    r"(?i)\W*(?:what|which)(?:'s| is| are| was| does| do| did)?"
+    r"(?: the (?:title|heading|name|subject|topic|content|text)(?: of)?)?(?: the)?"
+    r" (?P<noun>section|clause|article|paragraph|chapter|question|part|rule)s?(?: no\.?| number)?"
+    r" (?P<number>\d{1,3}(?:\.\d{1,3}){0,4})"
+    r"(?: (?:is )?(?:about|called|named|titled|says?|states?|covers?|contains?|deals? with"
+    r"|regulates?|describes?|requires?|means?))?\s*[?.!]*\s*"
+)
+_CONTENTS = re.compile(r"(?:\.[ .]{2,}|[ \t]{3,})\d+[ \t]*\Z")
+_HEADING = 90  # characters; what a heading is about is in the paragraph below it
+_LINE_END = 60  # characters in which dots lead to a page
+
+
+def numbered_section(question: str, text: str) -> Span | None:
+    """Return where the section, clause or question is that is asked for by its number alone."""
+    asked = _SECTION_ASKED.fullmatch(question)
+    if asked is None:
+        return None
+    line = re.compile(
+        rf"(?mi)^[ \t]*(?:#{{1,6}}[ \t]+)?(?:\*\*)?(?P<noun>(?:{asked['noun']}|\u00a7)[ \t]*)?"
+        rf"{re.escape(asked['number'])}(?:[.):\u2014\u2013-]+[ \t]+|[ \t]+|$)(?P<text>.*)$"
+    )
+    matches = [m for m in line.finditer(text) if not _CONTENTS.search(m[0][-_LINE_END:])]
+    named = [match for match in matches if match["noun"]]
+    matches = named or matches
+    # One line of a list that begins with the number is as good as another.
+    if len(matches) != 1 or not (named or matches[0]["text"].strip()):
+        return None
+    start = len(text[: matches[0].start()]) + len(matches[0][0]) - len(matches[0][0].lstrip("# \t"))
+    ends = [end.start() for end in _PARAGRAPH_END.finditer(text, start, start + _LONGEST)][:2]
+    if not ends:
+        return start, len(text[: start + _LONGEST].rstrip())
+    first = text[start : ends[0]].rstrip()
+    is_line = len(first) <= _HEADING and "\n" not in first
+    is_heading = is_line and len(ends) > 1 and not first.endswith((".", ";", ","))
+    return start, len(text[: ends[is_heading]].rstrip())
 
 
 def numbered_item(question: str, text: str) -> Span | None:
