@@ -15,7 +15,7 @@ import re
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,10 +32,16 @@ from drt_engine.summary.selection import pick_sentences
 from drt_engine.summary.sentences.features import FEATURES, Described, described_sentences
 from drt_engine.summary.sentences.prose import placed_sentences, quotable, section_names
 from drt_engine.summary.sentences.weights import READING
-from drt_engine.text.words import STOP_WORDS
+from drt_engine.summary.sentences.word_worth import (
+    WORD_FEATURES,
+    word_features,
+    word_worths,
+    worth_features,
+)
+from drt_engine.text.words import STOP_WORDS, words
 
 LONGEST_DOCUMENT = 60_000  # characters
-RIDGE = 0.3  # times the mean variance of a feature
+RIDGE, WORD_RIDGE = 0.3, 0.001  # times the mean variance of a feature
 BIGRAMS = 2.0  # weight of common pairs of words next to common words
 _TOKEN = re.compile(r"[a-z0-9]+")
 
@@ -93,12 +99,28 @@ class Text:
 
 @dataclass(frozen=True)
 class Case:
-    """A document's sentences with their features [n, F] and their worth [n]."""
+    """A document's sentences with their features [n, F] and their worth [n].
+
+    ``tokens`` are the words of each sentence, ``words`` the features of the words [w, W], and
+    ``in_summary`` tells which of them the summary has [w].
+    """
 
     item: SummaryItem
     sentences: list[Described]
     features: Tensor
     worth: Tensor
+    tokens: list[list[str]]
+    words: dict[str, list[float]]
+    in_summary: Tensor
+
+    def with_words(self, weights: Tensor) -> Case:
+        """Return the same document with the features that these weights of words give."""
+        worths = word_worths(self.words, dict(zip(WORD_FEATURES, weights.tolist(), strict=True)))
+        features = self.features.clone()
+        for row, tokens in zip(features, self.tokens, strict=True):
+            for name, value in worth_features(tokens, worths).items():
+                row[FEATURES.index(name)] = value
+        return replace(self, features=features)
 
 
 def cases_of(items: Iterable[SummaryItem]) -> Iterator[Case]:
@@ -112,7 +134,11 @@ def cases_of(items: Iterable[SummaryItem]) -> Iterator[Case]:
             rows = [[s.features.get(name, 0.0) for name in FEATURES] for s in sentences]
             summary = _TOKEN.findall(item.summary.lower())
             worth = torch.tensor([worth_of(s.sentence.text, summary) for s in sentences])
-            yield Case(item, sentences, torch.tensor(rows), worth)
+            tokens = [words(s.sentence.text) for s in sentences]
+            names = [s.sentence.section for s in sentences]
+            of_words = word_features(tokens, names, [s.features for s in sentences], text.title)
+            in_summary = torch.tensor([float(word in set(summary)) for word in of_words])
+            yield Case(item, sentences, torch.tensor(rows), worth, tokens, of_words, in_summary)
 
 
 def worth_of(sentence: str, summary: Sequence[str]) -> float:
@@ -131,23 +157,44 @@ def _share(items: Sequence[object], others: Sequence[object]) -> float:
 
 
 def fitted(cases: Sequence[Case]) -> Tensor:
-    """Return the weights [F] of a ridge regression within documents, every source alike."""
-    counts = Counter(case.item.source for case in cases)
-    size = len(FEATURES)
+    """Return the weights [F] of the features of sentences."""
+    return _ridge([(case.item.source, case.features, case.worth) for case in cases], RIDGE)
+
+
+def fitted_words(cases: Sequence[Case]) -> Tensor:
+    """Return the weights [W] of the features of words."""
+    rows = [(c.item.source, torch.tensor([*c.words.values()]), c.in_summary) for c in cases]
+    return _ridge([row for row in rows if len(row[1])], WORD_RIDGE)
+
+
+def _ridge(documents: Sequence[tuple[str, Tensor, Tensor]], strength: float) -> Tensor:
+    """Return the weights of a ridge regression within documents, every source alike.
+
+    ``documents`` have a source, features [n, F] and what these are to tell [n].
+    """
+    counts = Counter(source for source, _, _ in documents)
+    size = documents[0][1].shape[1]
     gram, moment = (
         torch.zeros(size, size, dtype=torch.double),
         torch.zeros(size, dtype=torch.double),
     )
-    for case in cases:
-        # Only differences between the sentences of one document matter.
-        features = (case.features - case.features.mean(0)).double()
-        worth = (case.worth - case.worth.mean()).double()
+    for source, values, target in documents:
+        # Only differences within one document matter.
+        features = (values - values.mean(0)).double()
+        worth = (target - target.mean()).double()
         # Between a weight of 1 for each document and one for each source.
-        weight = 1 / len(worth) / counts[case.item.source] ** 0.5
+        weight = 1 / len(worth) / counts[source] ** 0.5
         gram += weight * features.T @ features
         moment += weight * features.T @ worth
-    ridge = RIDGE * gram.diagonal().mean() * torch.eye(size, dtype=torch.double)
+    ridge = strength * gram.diagonal().mean() * torch.eye(size, dtype=torch.double)
     return torch.linalg.solve(gram + ridge, moment)
+
+
+def measured(train: Sequence[Case], test: Sequence[Case]) -> list[tuple[str, float, float]]:
+    """Return the scores of some documents with weights fitted on others."""
+    of_words = fitted_words(train)
+    weights = fitted([case.with_words(of_words) for case in train])
+    return list(scores([case.with_words(of_words) for case in test], weights))
 
 
 def scores(cases: Sequence[Case], weights: Tensor) -> Iterator[tuple[str, float, float]]:
@@ -201,10 +248,17 @@ def main() -> None:
     items = [item for path in arguments.data for item in read_summaries(path)]
     cases = list(cases_of(sampled(items, arguments.limit)))
     halves = cases[::2], cases[1::2]
-    print_scores([*scores(halves[1], fitted(halves[0])), *scores(halves[0], fitted(halves[1]))])
-    weights = fitted(cases).tolist()
-    for name, weight in zip(FEATURES, weights, strict=True):
+    print_scores([*measured(halves[0], halves[1]), *measured(halves[1], halves[0])])
+    of_words = fitted_words(cases)
+    print_weights("WORD_WEIGHTS", WORD_FEATURES, of_words)
+    print_weights("WEIGHTS", FEATURES, fitted([case.with_words(of_words) for case in cases]))
+
+
+def print_weights(title: str, names: Sequence[str], weights: Tensor) -> None:
+    print(f"{title}: Mapping[str, float] = {{")
+    for name, weight in zip(names, weights.tolist(), strict=True):
         print(f'    "{name}": {weight:.3f},')
+    print("}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from drt_engine.summary.sentences.prose import (
     section_names,
 )
 from drt_engine.summary.sentences.weights import sentence_score
-from drt_engine.summary.sentences.wording import is_dangling
 from drt_engine.text.sentences import Span
 from drt_engine.text.words import content_words
 
@@ -67,7 +66,7 @@ class Candidate:
             score=score,
             retrieved=retrieved,
             previous=sentence.previous,
-            is_dangling=is_dangling(sentence.text),
+            is_dangling=bool(described.features["dangling"]),
             is_prose=sentence.grade == PROSE,
             is_item=sentence.is_item,
         )

@@ -13,7 +13,8 @@ from drt_engine.summary.selection import pick_sentences
 from drt_engine.summary.sentences.features import FEATURES, described_sentences
 from drt_engine.summary.sentences.prose import PROSE, PlacedSentence
 from drt_engine.summary.sentences.tables import describe_table
-from drt_engine.summary.sentences.weights import WEIGHTS, sentence_score
+from drt_engine.summary.sentences.weights import WEIGHTS, WORD_WEIGHTS, sentence_score
+from drt_engine.summary.sentences.word_worth import WORD_FEATURES, word_worths, worth_features
 from drt_engine.summary.sentences.wording import (
     is_code,
     is_dangling,
@@ -21,6 +22,7 @@ from drt_engine.summary.sentences.wording import (
     is_whole,
     item_mark_length,
     opening_mark_length,
+    refers_back,
 )
 from drt_engine.summary.summarize import summarize
 from tests.model_folder import library, read_text, runtime, text_of
@@ -138,6 +140,21 @@ def test_what_needs_the_sentence_before_it(sentence: str, dangling: bool) -> Non
     assert is_dangling(sentence) == dangling
 
 
+@pytest.mark.parametrize(
+    ("sentence", "refers"),
+    [
+        ("In that system, bees sleep.", True),
+        ("To solve these problems, bees sleep.", True),
+        ("If you make such a hive, bees sleep.", True),
+        ("All hives of this guide are small.", False),
+        ("The keeper knows that bees sleep.", False),
+        ("Bees are made in such a way that they sleep.", False),
+    ],
+)
+def test_what_names_something_before_it(sentence: str, refers: bool) -> None:
+    assert refers_back(sentence) == refers
+
+
 def test_fragments_code_and_notices() -> None:
     assert all(map(is_whole, ("Bees sleep (at night).", "_Bees_ sleep.[1]", "蜜蜂。")))
     assert not any(map(is_whole, ("bees sleep.", "Bees sleep", "Bees sleep:", "...", "")))
@@ -147,6 +164,8 @@ def test_fragments_code_and_notices() -> None:
     assert not is_code("Bees (of every kind) sleep at night; wasps do not.")
     assert is_notice("Copyright (c) 2020 Ann Lee.") and is_notice("All rights reserved.")
     assert is_notice("You can redistribute it under the terms of the GNU licence.")
+    assert is_notice("Licensed under the terms of the hive.") and is_notice("ISBN 0-14-3")
+    assert is_notice("The software is provided AS IS', bees included.")
     assert not is_notice("Tenants need the permission of the owner.")
 
 
@@ -172,6 +191,18 @@ def test_every_feature_has_a_weight() -> None:
     assert sentence_score(described[0].features) != sentence_score(described[1].features)
 
 
+def test_words_of_many_sentences_and_headings_are_worth_most() -> None:
+    assert WORD_WEIGHTS.keys() == set(WORD_FEATURES)
+    texts = ("Honey is made by bees.", "Bees sleep at night.", "Wasps of the roof hunt bees.")
+    sentences = [placed(text, 50 * number) for number, text in enumerate(texts)]
+    worth = [entry.features["worth"] for entry in described_sentences(sentences, "")]
+    assert worth[0] > worth[2] and worth[1] > worth[2]
+    assert worth_features(["the"], {"bees": 1.0})["worth"] == 0
+    size = len(WORD_FEATURES)
+    worths = word_worths({"bees": [1.0] * size, "wasps": [0.0] * size}, WORD_WEIGHTS)
+    assert worths == {"bees": pytest.approx(1), "wasps": pytest.approx(-1)}
+
+
 def candidate(text: str, start: int, *, score: float, previous: int | None = None) -> Candidate:
     described = described_sentences([placed(text, start, previous=previous)], "")[0]
     return Candidate.of(described, score, retrieved=0.1)
@@ -189,6 +220,14 @@ def test_a_dangling_sentence_follows_its_own_or_is_left_out() -> None:
     assert pick_sentences([first, item], 20) == [first]
     # A text that has nothing else still has a summary.
     assert pick_sentences([second], 20) == [second]
+
+
+def test_the_last_sentence_may_be_the_one_that_fills_the_length() -> None:
+    first = candidate("The hive stands in the garden of the abbey.", 0, score=1.0)
+    short = candidate("Wasps hunt here.", 50, score=0.45)
+    long = candidate("Bees make honey from the nectar of white clover.", 90, score=0.4)
+    assert pick_sentences([first, short, long], 18) == [first, long]
+    assert pick_sentences([first, short, long], 13) == [first, short]
 
 
 def test_repetition_costs() -> None:

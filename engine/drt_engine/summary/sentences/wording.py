@@ -6,6 +6,7 @@ Cue words of summaries go back to Edmundson, "New Methods in Automatic Extractin
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from drt_engine.text.words import word_set
 
@@ -23,6 +24,7 @@ _CODE = re.compile(
     r"[{};]\s|\w\(\)|\w\[\w*\]|[=!<>]=|[-=]>|\$\(|\\\w+\{|</?\w+>|\b\w+\(\w+, |^\s*[#>%@]|^\.\. "
     r"|\w_\w+_\w|\\[a-z]+"
 )
+_CODE_SIGN = re.compile(r"[{}()\[\];=<>$\\#%@_]|^\.\. ")  # what any sign of code has
 # One of these is enough: the ends of statements and comments.
 _STATEMENT = re.compile(r"\);|\*/|/\*|\{\s*$|\}\s*$|^(?:def|class|import|return) \S+$")
 _FIELD = re.compile(
@@ -83,19 +85,16 @@ _THIS = re.compile(r"this\b", re.IGNORECASE)
 _THIS_DOCUMENT = re.compile(rf"this (?:\w+[ -]){{0,2}}(?:{_DOCUMENTS})\b", re.IGNORECASE)
 
 
-def _word_patterns(phrases: dict[str, str]) -> dict[str, re.Pattern[str]]:
+def _word_patterns(phrases: dict[str, str], flags: int = 0) -> dict[str, re.Pattern[str]]:
     """Return expressions that match one of some phrases as whole words."""
-    return {
-        name: re.compile(rf"\b(?:{_phrases(text)})\b", re.IGNORECASE)
-        for name, text in phrases.items()
-    }
+    return {name: re.compile(rf"\b(?:{_phrases(text)})\b", flags) for name, text in phrases.items()}
 
 
-CUES: dict[str, re.Pattern[str]] = _word_patterns(
+# Of sentences in lower case, which are searched in a third of the time.
+_CUES: dict[str, re.Pattern[str]] = _word_patterns(
     {
         "proposes": r"(?:propos|introduc|present|describ|defin|specif|outlin|establish)"
         r"(?:e|es|ed|ing|ies|s)?",
-        "we": "we, our, us",
         "we_do": r"we (?:\w+ )?(?:propose|present|introduce|show|develop|study|investigate"
         r"|demonstrate|describe|provide|explore|examine|address|analy[sz]e|prove|find|design"
         r"|consider|argue|derive|use)",
@@ -105,22 +104,39 @@ CUES: dict[str, re.Pattern[str]] = _word_patterns(
         r"we conclude, to (?:summari[sz]e|conclude), in this (?:paper|article|work|chapter|study)",
         "aims": "goals?, aims?, purpose, objectives?, intended, intends?, seeks?, allows?,"
         "enables?, provides?, designed, motivation, in order to",
-        "needs": "must, shall, should, need(?:s|ed)?, required?, requires",
         "problem": r"problems?, challeng\w+, difficult\w*, issues?, currently, lacks?, existing,"
         r"limit\w+",
-        "example": r"for (?:example|instance), e\.g, such as, consider, suppose, imagine, let us",
+        "example": r"for (?:example|instance), e\.g, such as, consider, suppose, imagine,"
+        r"let(?: us|['’]s)",
         "points": r"figs?, figure, table, see, above, below, following, section \d, appendix,"
-        r"listing, example",
-        "i": "i, me, my, mine",
-        "you": "you, your",
-        "hedges": "may, might, could, would, perhaps, possibly, probably, likely, seems?",
-        "negates": "not, no, never, cannot, without, neither",
+        r"listing, example, listed, mentioned, aforementioned",
     }
 ) | {
-    "defines": re.compile(r"^[^.]{0,60}?\b(?:is|are|was|were) (?:an?|the|one)\b", re.IGNORECASE),
+    "defines": re.compile(r"^[^.]{0,60}?\b(?:is|are|was|were) (?:an?|the|one)\b"),
     "url": re.compile(r"https?://|www\.|\]\("),
     "ticks": re.compile("`"),
+    # Bold type, formulas, footnotes and keys of references are shown as they are written.
+    "markup": re.compile(r"\*\*|\$[^$\s]+\$|\\[a-z]+|\[(?:\w{0,30}\d|[^\w\s])\]"),
+    "speech": re.compile(r"[,.!?—][\"”] \w|[“\"][^”\"]*[!?][”\"]"),
 }
+# Where single words are the cues.
+_CUE_WORDS = {
+    "we": word_set("we our us"),
+    "needs": word_set("must shall should need needs needed require required requires"),
+    "i": word_set("i me my mine"),
+    "you": word_set("you your"),
+    "hedges": word_set("may might could would perhaps possibly probably likely seem seems"),
+    "negates": word_set("not no never cannot without neither"),
+}
+CUES = (*_CUES, *_CUE_WORDS)
+# Near the beginning, something that was named before: "In that system ...".
+_REFERS = re.compile(
+    r"\W*(?:\w\S*\s+){1,4}(?:(?:this|these|those)\b"
+    rf"(?! (?:\w+ )?(?:{_DOCUMENTS})\b)|(?:the|an?) (?:above|latter|former|same)\b)"
+    r"|\W*(?:\w\S*\s+){0,4}(?:of|in|on|to|for|from|by|with|at|under|after|before|about|into) that\b"
+    r"|\W*(?:\w\S*\s+){0,12}such an?\b(?! way)",
+    re.IGNORECASE,
+)
 _NOTICE = re.compile(
     r"\ball rights reserved\b|\bpermission (?:is|to|notice)\b|\bas[ -]is\b['\"”’]"
     r"|\bwarrant(?:y|ies) of\b|\bwithout (?:any )?(?:express )?warrant|express or implied"
@@ -131,6 +147,30 @@ _NOTICE = re.compile(
     r"|\bthe key ?words\b.{0,40}\bMUST\b|\bISBN\b|\bpublic domain\b"
     r"|\bno event (?:shall|will)\b|\bproduced by\b.{0,80}https?:",
     re.IGNORECASE | re.DOTALL,
+)
+# Each notice has one of these; looking for them first takes a hundredth of the time.
+_NOTICE_SIGNS = (
+    "rights reserved",
+    "permission",
+    "as is",
+    "as-is",
+    "warrant",
+    "or implied",
+    "gutenberg",
+    "copyright",
+    "redistribut",
+    "licensed",
+    "available under",
+    "creative",
+    "free software",
+    "trademark",
+    "distributed under",
+    "key words",
+    "keywords",
+    "isbn",
+    "public domain",
+    "no event",
+    "produced by",
 )
 _BACK_MATTER = re.compile(
     "(?:"
@@ -163,7 +203,8 @@ SECTIONS: dict[str, re.Pattern[str]] = _word_patterns(
         r"open (?:issues|questions), risks?, prior art, related work, appendi\w+, examples?,"
         r"implementation, methods?, materials, graduation, upgrade, version skew,"
         r"source compat\w*, effect on, impact, reference impl\w*, future",
-    }
+    },
+    re.IGNORECASE,
 )
 _NAME_WORDS = word_set("the this these a an in on at of for and or but")
 
@@ -184,7 +225,7 @@ def is_code(text: str) -> bool:
     """Return whether a text has the signs of program code or markup, or few letters."""
     if "|" in text or len(_OTHER.findall(text)) > 0.22 * len(text) or _STATEMENT.search(text):
         return True
-    return len(_CODE.findall(text)) > 1
+    return _CODE_SIGN.search(text) is not None and len(_CODE.findall(text)) > 1
 
 
 def item_mark_length(text: str) -> int:
@@ -207,6 +248,18 @@ def is_dangling(text: str) -> bool:
     return _DANGLING.match(bare) is not None and _EXPLETIVE.match(bare) is None
 
 
+def refers_back(text: str) -> bool:
+    """Return whether a sentence soon names what was named before it ("In that system ...")."""
+    return _REFERS.match(text) is not None
+
+
+def cues(text: str, words: frozenset[str]) -> list[str]:
+    """Return the names of the cues that a sentence has; ``words`` are all its words."""
+    lowered = text.lower()
+    names = [name for name, pattern in _CUES.items() if pattern.search(lowered)]
+    return names + [name for name, group in _CUE_WORDS.items() if not words.isdisjoint(group)]
+
+
 def is_about_itself(text: str) -> bool:
     """Return whether a sentence begins with its own document ("This guide ...")."""
     return _SELF.match(text) is not None
@@ -214,14 +267,17 @@ def is_about_itself(text: str) -> bool:
 
 def is_notice(text: str) -> bool:
     """Return whether a sentence is of a licence, a copyright notice or a publisher's notice."""
-    return _NOTICE.search(text) is not None
+    lowered = text.lower()
+    return any(sign in lowered for sign in _NOTICE_SIGNS) and _NOTICE.search(text) is not None
 
 
+@lru_cache(256)
 def is_back_matter(section: str) -> bool:
     """Return whether a heading is one of references, thanks, licence or the like."""
     return _BACK_MATTER.match(_bare_name(section)) is not None
 
 
+@lru_cache(256)
 def section_kind(section: str) -> str | None:
     """Return which of ``SECTIONS`` the heading of a section is, None for any other."""
     bare = _bare_name(section)
