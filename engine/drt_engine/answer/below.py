@@ -33,7 +33,13 @@ _SETTING = re.compile(
     r"[ \t]*(?P<name>[A-Za-z][\w.-]*)"
     r"(?:[ \t]*[=:][ \t]*\S[^\n]{0,150}|(?:[ \t]+\S{1,150}){1,3}(?<!\.))[ \t]*"
 )
+# "#Port 22", "# HOME = /home": a setting that is left at its default
+_DEFAULT = re.compile(
+    r"[#;](?:[ \t]?(?P<name>[A-Za-z][\w.-]*)[ \t]*=[ \t]*\S{0,150}"
+    r"|(?P<key>[A-Za-z][\w.-]*)[ \t]+\S{1,150})[ \t]*"
+)
 _MOST_SETTINGS = 12  # below a comment
+_MOST_UNNAMED = 3  # that are all meant by a comment which names none
 _SETTING_ASKED = re.compile(
     r"(?i)\W*(?:(?:in|on|at|to|from|up to|within|after|by|with|for) )?"
     r"(?:what|which(?! (?:two|three|four|five|six)\b)|how (?!do|does|did|is|are|can|to)\w+|where)\b"
@@ -103,7 +109,7 @@ def with_setting(view: LibraryView, documents: DocumentRows, question: str, draf
 def setting_below(text: str, quote: Span) -> Span | None:
     """Return where the setting is that a quote in a comment is about; None without one.
 
-    That is the setting that the quote names, or else the only one, directly below the comment.
+    That is the setting that the quote names, or else the few that are directly below the comment.
     """
     line_start = text.rfind("\n", 0, quote[0]) + 1
     if any(not _COMMENT.match(line) for line in text[line_start : quote[1]].split("\n")):
@@ -112,10 +118,12 @@ def setting_below(text: str, quote: Span) -> Span | None:
     settings: list[tuple[str, Span]] = []
     at = quote[1] + len(text[quote[1] :].partition("\n")[0]) + 1
     for line in text[at:].split("\n"):
-        match = _SETTING.fullmatch(line)
-        if match and not _COMMENT.match(line):
-            begin = at + match.start("name")
-            settings.append((match["name"], (begin, at + len(line.rstrip()))))
+        match = _DEFAULT.fullmatch(line) or (
+            None if _COMMENT.match(line) else _SETTING.fullmatch(line)
+        )
+        if match:
+            name = match["name"] or match["key"]
+            settings.append((name, (at + line.index(name), at + len(line.rstrip()))))
         elif settings or not _COMMENT.match(line):  # the end of those below the comment, or prose
             break
         if len(settings) == _MOST_SETTINGS or at > quote[1] + _FARTHEST_SETTING:
@@ -124,4 +132,6 @@ def setting_below(text: str, quote: Span) -> Span | None:
     named = [span for name, span in settings if name in names]
     if len(named) == 1:
         return named[0]
-    return settings[0][1] if len(settings) == 1 and not names else None
+    if names or not 0 < len(settings) <= _MOST_UNNAMED:
+        return None
+    return settings[0][1][0], settings[-1][1][1]

@@ -188,7 +188,7 @@ def _reply_end(view: LibraryView, document: DocumentRow, end: int) -> int | None
     if not sentences or _QUESTION_END.search(paragraph[: sentences[0][1]]):
         return None
     reply = end + lead.end()
-    is_text = block_kind(view, document, reply, reply + 1) not in NEVER_QUOTED
+    is_text = block_kind(view, document, reply, reply + sentences[0][1]) not in NEVER_QUOTED
     return reply + sentences[-1][1] if is_text else None
 
 

@@ -54,6 +54,13 @@ MIN_AGE 18
 MAX_AGE 70
 # The wick of the lamp.
 wick = cotton
+
+# The door of the tower.
+# Default: DOOR=shut
+#DOOR=shut
+#
+# Its port
+#Port 22
 Prose follows here: nothing is set.
 """
 
@@ -86,8 +93,10 @@ def test_of_a_long_output_the_first_lines_are_shown() -> None:
     [
         ("How many hours a lantern burns.", "BURN_HOURS  9"),
         ("MAX_AGE  oldest keeper", "MAX_AGE 70"),
-        ("Ages of keepers", None),
+        ("Ages of keepers", "MIN_AGE 18\nMAX_AGE 70"),
         ("The wick of the lamp", "wick = cotton"),
+        ("The door of the tower.", "DOOR=shut"),
+        ("# Its port", "Port 22"),
         ("Lanterns are described", None),
         ("BURN_HOURS", None),
         ("Prose follows", None),

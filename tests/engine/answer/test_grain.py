@@ -293,6 +293,11 @@ FAQ = """\
 
     No, sorry.
 
+3. Does it leak, or has it
+   leaked?
+
+  - In winter it does.
+
 "Is anybody there?" he asked. Nobody was.
 """
 
@@ -302,6 +307,7 @@ FAQ = """\
     [
         ("2. Can it float?", "2. Can it float?\n\n    No, sorry."),
         ("anybody there", '"Is anybody there?" he asked.'),
+        ("Does it leak", "3. Does it leak, or has it\n   leaked?\n\n  - In winter it does."),
     ],
 )
 def test_a_question_is_shown_with_its_reply(quote: str, whole: str) -> None:

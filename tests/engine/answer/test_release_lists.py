@@ -10,7 +10,12 @@ import pytest
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import documents_to_ask
 from drt_engine.answer.lists.list_answer import KEY_PRECISION, with_release
-from drt_engine.answer.lists.release_lists import release_field, release_of, releases
+from drt_engine.answer.lists.release_lists import (
+    is_of_other_release,
+    release_field,
+    release_of,
+    releases,
+)
 from drt_engine.answer.result import Draft
 from tests.model_folder import library, read_text
 
@@ -45,6 +50,8 @@ First one. Since 1.8 was lost, see 1.7.
         ("What is new in lantern 2.1.0?", "- Burns whale oil.\n- Needs Python 3.11."),
         ("What was fixed in 1.9.1?", "Trim the wick\n                   by hand"),
         ("Which changes came with the release of 2023-01-02?", "* A glass."),
+        ("What was released on 2023-01-02?", "2.0"),
+        ("Which version of lantern came out on 2024-03-05?", "2.1.0"),
         ("When was version 1.9 released?", None),
         ("When was version 3.0 released?", None),
         ("When was the glass added in 2.0?", None),
@@ -76,6 +83,22 @@ def test_the_release_of_a_change(question: str, quote: str, answer: str | None) 
     assert (span and NEWS[slice(*span)]) == answer
 
 
+@pytest.mark.parametrize(
+    ("question", "quote", "is_other"),
+    [
+        ("When was version 3.0 released?", "lantern 2.0 (2023-01-02)", True),
+        ("What changed in 3.0?", "A glass.", True),
+        ("When was version 2.0 released?", "lantern 2.0 (2023-01-02)", False),
+        ("When was version 1.8 lost?", "Since 1.8 was lost", False),
+        ("Which Python does 3.0 need?", "Needs Python 3.11.", False),
+        ("When was it released?", "lantern 2.0 (2023-01-02)", False),
+    ],
+)
+def test_a_quote_of_another_release(question: str, quote: str, is_other: bool) -> None:
+    at = NEWS.index(quote)
+    assert is_of_other_release(question, (at, at + len(quote)), NEWS) == is_other
+
+
 def test_numbers_of_prose_are_no_releases() -> None:
     assert releases("In 1.2 it was\n\n1.3 is better\n\n1.4 is best\n\n1.5 m high\n") == []
     assert releases("1. One\n\n2. Two\n\n1.1\n\n1.2\n") == []
@@ -104,5 +127,8 @@ def test_a_release_is_the_answer_with_what_it_changed(tmp_path: Path) -> None:
             KEY_PRECISION,
         )
         assert [citation.quote for citation in answer.citations] == ["2.1.0", "- Burns whale oil."]
+        sure = Draft(change.quote, True, 0.9, (change,))
+        assert not with_release(store, documents, "What is new in 3.0?", sure).found
+        assert with_release(store, documents, "What is new in 2.1.0?", sure) == sure
         for question in ("Which version burns all whale fat?", "What burns whale oil?"):
             assert with_release(store, documents, question, draft) == draft

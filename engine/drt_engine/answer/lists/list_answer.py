@@ -16,7 +16,12 @@ from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.key_lists import keyed_cell
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
 from drt_engine.answer.lists.option_lists import option_above, option_text
-from drt_engine.answer.lists.release_lists import asks_release, release_field, release_of
+from drt_engine.answer.lists.release_lists import (
+    asks_release,
+    is_of_other_release,
+    release_field,
+    release_of,
+)
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
 from drt_engine.answer.tables.wording import table_words
@@ -91,15 +96,21 @@ def with_option(view: LibraryView, documents: DocumentRows, question: str, draft
 
 
 def with_release(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:
-    """Return the release above a quote, where a question asks which one has what it says."""
+    """Return the release above a quote, where a question asks which one has what it says.
+
+    A quote of another release than the one that is asked for is no answer.
+    """
     if not draft.citations:
         return draft
     first, *others = draft.citations
     document = documents.row(first.document)
     low = max(0, first.start - RELEASE_MARGIN)
     text = view.text(document.id, low, min(document.characters, first.end + RELEASE_MARGIN))
+    quote = (first.start - low, first.end - low)
+    if draft.found and is_of_other_release(question, quote, text):
+        return replace(draft, text="", found=False, verdict=None)
     is_sure = draft.found or draft.likely
-    span = release_of(question, (first.start - low, first.end - low), text, is_sure=is_sure)
+    span = release_of(question, quote, text, is_sure=is_sure)
     if span is None:
         return draft
     release = cite(view, document, low + span[0], low + span[1], first.probability)

@@ -33,9 +33,16 @@ _DATE_ASKED = re.compile(
     r"(?i)\W*(?:when\b|(?:on )?(?:what|which) (?:day|date)\b|.*\brelease date\b)"
 )
 _RELEASED = re.compile(r"(?i)\b(?:releas|publish|came out|come out|appear|date|ship)")
+_CHANGED = re.compile(
+    r"(?i)\b(?:chang|new\b|news\b|add|fix|remov|introduc|includ|improve|updat|bug|feature|happen)"
+)
 _CHANGES_ASKED = re.compile(
     r"(?i)\W*(?:what|which|list|name|tell|summari[sz]e|changes|news)\b.*\b(?:chang|new\b|news\b|add|fix"
     r"|remov|introduc|includ|improve|updat|bug|feature|releas|different|happen)"
+)
+# "What was released on 5 March 2024?", which wants the version
+_RELEASED_ON = re.compile(
+    r"(?i)\W*(?:what|which)(?: version| release)?(?: of [\w.+-]+)? (?:was|were|is|came)\b"
 )
 _VERSION_ASKED = re.compile(
     r"(?i)\W*(?:(?:since|in|with|from|as of|starting with) )?(?:which|what) (?:version|release)\b"
@@ -100,9 +107,12 @@ def release_field(question: str, text: str) -> Span | None:
     key = named[0]["version"] or named[0]["date"]
     asks_date = _DATE_ASKED.match(question) and _RELEASED.search(question)
     before, behind = question[: named[0].start()], question[named[0].end() :]
-    if not asks_date and not (_CHANGES_ASKED.match(question) and _asks_all(before, behind)):
-        return None
     field = "version" if named[0]["version"] else "date"
+    is_dated = field == "date" and _RELEASED_ON.match(question) and _RELEASED.search(question)
+    asks_version = is_dated and not _CHANGED.search(question)
+    asks_all = _CHANGES_ASKED.match(question) and _asks_all(before, behind)
+    if not (asks_date or asks_version or asks_all):
+        return None
     hits = [
         release
         for release in releases(text)
@@ -113,7 +123,7 @@ def release_field(question: str, text: str) -> Span | None:
     release = hits[0]
     if asks_date:
         return release.date if field == "version" else None
-    return _body(release, text)
+    return release.version if asks_version else _body(release, text)
 
 
 def asks_release(question: str) -> bool:
@@ -157,3 +167,19 @@ def release_of(question: str, quote: Span, text: str, *, is_sure: bool = True) -
         release for release in releases(text) if release.body <= quote[0] < release.end
     ]
     return around[0].version if around else None
+
+
+def is_of_other_release(question: str, quote: Span, text: str) -> bool:
+    """Return whether a question is about one version, and a quote is of another and not about it.
+
+    Only questions for the date or for all changes of a release are meant.
+    """
+    named = [match["version"] for match in _IN_QUESTION.finditer(question)]
+    asks_date = _DATE_ASKED.match(question) and _RELEASED.search(question)
+    if len(named) != 1 or not named[0] or not (asks_date or _CHANGES_ASKED.match(question)):
+        return False
+    for release in releases(text):
+        if release.start <= quote[0] < release.end:
+            version = text[slice(*release.version)]
+            return version != named[0] and named[0] not in text[slice(*quote)]
+    return False
