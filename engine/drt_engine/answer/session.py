@@ -42,6 +42,7 @@ class SessionState:
     turns: list[dict[str, Any]] = field(default_factory=list)
     own_chunks: list[ChunkMemory] = field(default_factory=list)
     _state: dict[str, Tensor] | None = None
+    _stored_turns: int = 0
 
     @classmethod
     def new(cls, runtime: Runtime, store: Store | FederatedStore, name: str) -> SessionState:
@@ -72,7 +73,7 @@ class SessionState:
                 f"session {name!r} was made with another model ({row.meta.get('model')}, "
                 f"{made_with}), this one is {this}; start a new session or use its model"
             )
-        session = cls(runtime, store, name, list(row.transcript))
+        session = cls(runtime, store, name, list(row.transcript), _stored_turns=len(row.transcript))
         try:
             expect_turns(row.transcript)
             session._take(read_tensors(row.state))
@@ -184,7 +185,10 @@ class SessionState:
         self.turns[number - 1]["writing"] = writing
 
     def save(self) -> None:
-        """Write the conversation to the library, replacing its older state."""
+        """Write the conversation to the library, replacing its older state.
+
+        Raises ``SessionError`` where another program has stored turns of it meanwhile.
+        """
         if not self.name:
             raise SessionError("this conversation has no name; give it one to save it")
         tensors = {f"decoder.{k}": v.contiguous().clone() for k, v in (self._state or {}).items()}
@@ -194,7 +198,14 @@ class SessionState:
             "model": self.runtime.name,
             "version": VERSION,
         }
-        self.store.save_session(self.name, transcript=self.turns, meta=meta, state=save(tensors))
+        self.store.save_session(
+            self.name,
+            transcript=self.turns,
+            meta=meta,
+            state=save(tensors),
+            stored_turns=self._stored_turns,
+        )
+        self._stored_turns = len(self.turns)
 
 
 def model_fingerprint(runtime: Runtime) -> str:

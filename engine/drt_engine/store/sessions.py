@@ -38,12 +38,15 @@ class Sessions:
         transcript: list[dict[str, Any]],
         meta: dict[str, Any],
         state: bytes,
+        stored_turns: int | None = None,
         elsewhere: Collection[str] = (),
     ) -> None:
         """Write or overwrite a session.
 
         Raises SessionError where a document was removed or forgotten that it quotes, or that a
-        writer has read for what is new in it; those in ``elsewhere`` are in other libraries.
+        writer has read for what is new in it; those in ``elsewhere`` are in other libraries. So
+        it does where the session has other turns than the ``stored_turns`` that this one goes on
+        from, which are never overwritten; ``None`` does not look.
         """
         check_name(name)
         time = now()
@@ -51,9 +54,14 @@ class Sessions:
         with self._database.transaction() as connection:
             _expect_quoted(connection, transcript, elsewhere)
             previous = connection.execute(
-                "SELECT created, transcript FROM sessions WHERE name = ?", (name,)
+                "SELECT created, transcript, turns FROM sessions WHERE name = ?", (name,)
             ).fetchone()
-            created, old_turns = previous or (time, "[]")
+            created, old_turns, count = previous or (time, "[]", stored_turns)
+            if stored_turns is not None and count != stored_turns:
+                raise SessionError(
+                    f"conversation {name!r} was continued elsewhere meanwhile and has {count} turns"
+                    f" there, expected {stored_turns}: open it again to go on"
+                )
             if gone := _gone(connection, _newly_read(transcript, old_turns), elsewhere):
                 raise SessionError(_READ_BY_WRITER.format(", ".join(gone)))
             row = (name, len(transcript), created, time, meta_json, turns_json, state)

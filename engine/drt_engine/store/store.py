@@ -240,14 +240,21 @@ class Store(LibraryView):
         transcript: list[dict[str, Any]],
         meta: dict[str, Any],
         state: bytes,
+        stored_turns: int | None = None,
         elsewhere: Collection[str] = (),
     ) -> None:
         """Write or overwrite a session; SessionError where what it quotes was removed.
 
+        ``stored_turns``: those that it goes on from; SessionError where others are stored.
         ``elsewhere``: documents that are looked for in no library.
         """
         self._sessions.save(
-            name, transcript=transcript, meta=meta, state=state, elsewhere=elsewhere
+            name,
+            transcript=transcript,
+            meta=meta,
+            state=state,
+            stored_turns=stored_turns,
+            elsewhere=elsewhere,
         )
 
     def add_writing(

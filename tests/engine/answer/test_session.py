@@ -138,6 +138,24 @@ def test_an_empty_session_can_be_saved_and_restored(store: Store) -> None:
     assert turn(store, restored, TURNS[0], QUOTE) == fresh
 
 
+def test_turns_that_another_program_stored_are_never_lost(store: Store) -> None:
+    first = SessionState.new(runtime(), store, "talk")
+    turn(store, first, TURNS[0], QUOTE)
+    first.save()
+    second = SessionState.restore(runtime(), store, "talk")
+    for session in (first, second):
+        turn(store, session, TURNS[1], QUOTE)
+    second.save()
+    with pytest.raises(SessionError, match="has 2 turns there, expected 1: open it again to go on"):
+        first.save()
+    assert SessionState.restore(runtime(), store, "talk").turns == second.turns
+    with pytest.raises(SessionError, match="has 2 turns there, expected 0"):
+        SessionState.new(runtime(), store, "talk").save()
+    turn(store, second, TURNS[0], QUOTE)
+    second.save()
+    assert len(store.load_session("talk").transcript) == 3
+
+
 def test_another_model_is_refused(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)

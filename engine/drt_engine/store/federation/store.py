@@ -138,7 +138,13 @@ class FederatedStore(FederatedView):
     # sessions
 
     def save_session(
-        self, name: str, *, transcript: list[dict[str, Any]], meta: dict[str, Any], state: bytes
+        self,
+        name: str,
+        *,
+        transcript: list[dict[str, Any]],
+        meta: dict[str, Any],
+        state: bytes,
+        stored_turns: int | None = None,
     ) -> None:
         """Write or overwrite a session in the first library; SessionError as there."""
         quoted = quoted_documents(transcript)
@@ -149,6 +155,7 @@ class FederatedStore(FederatedView):
             transcript=transcript,
             meta=meta,
             state=state,
+            stored_turns=stored_turns,
             elsewhere=self._elsewhere(quoted),
         )
 
