@@ -140,6 +140,16 @@ def test_rename_source_replaces_what_stood_there(store: Store) -> None:
         store.rename_source(first.id, "/z")
 
 
+def test_a_title_that_is_the_name_of_a_file_is_renamed_with_it(store: Store) -> None:
+    named = add_document(store, 1, ["first"], title="a.txt", source="/docs/a.txt")
+    titled = add_document(store, 2, ["second"], title="Handbook", source="/docs/b.txt")
+    for row in (named, titled):
+        store.rename_source(row.id, f"/new/{row.id}.txt")
+    titles = {row.id: row.title for row in store.documents()}
+    assert titles == {named.id: f"{named.id}.txt", titled.id: "Handbook"}
+    assert store.check() == []
+
+
 def test_names(store: Store) -> None:
     id = add_document(store, 1, ["a"], title="Handbook", source="/docs/hand.md").id
     log = add_document(store, 2, ["b"], title="Log", source="/docs/log.md").id

@@ -212,13 +212,21 @@ class DocumentRows:
     def rename_source(self, document_id: str, source: str) -> list[str]:
         """Move a document to another source, replacing the one there.
 
-        Returns the files to delete.
+        A title that is only the name of its file changes with it. Returns the files to delete.
         """
         number, source = self.number(document_id), storable(source)
         with self.database.transaction() as connection:
             _inherit_tags(connection, source, number)
             files = drop_source(connection, source, keep=number)
-            connection.execute("UPDATE documents SET source = ? WHERE number = ?", (source, number))
+            old_title, old_source = connection.execute(
+                "SELECT title, source FROM documents WHERE number = ?", (number,)
+            ).fetchone()
+            is_file_name = old_title == PurePath(old_source).name
+            title = PurePath(source).name if is_file_name else old_title
+            connection.execute(
+                "UPDATE documents SET source = ?, title = ? WHERE number = ?",
+                (source, title, number),
+            )
             update_document_checksum(connection, number)
         return files
 
