@@ -13,7 +13,7 @@ _POOL = 5
 _NEXT_OF_DOCUMENT = 0.3  # a sentence is worth less for each one of its document that is picked
 _REPETITION = 0.8  # what a sentence loses if all its words are in picked ones
 _CONTINUES = 0.1  # what a sentence gains that goes on with a picked one
-_FILLS = 0.2  # what a sentence gains that takes all the length that is left; a part, if shorter
+_FILLS = 0.1  # what a sentence gains that takes all the length that is left; a part, if shorter
 _ENOUGH = 0.25  # of the length, from which items of lists are not needed to fill it
 _LEAST_NEW = 0.3  # share of a sentence's words that no picked sentence has
 

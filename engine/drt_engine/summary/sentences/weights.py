@@ -116,7 +116,7 @@ READING: Mapping[str, float] = {
     "cue_speech": -0.15,
     "item": -0.125,
     "length": 0.05,
-    "long_text_opening": 0.35,
+    "long_text_opening": 0.45,
     "question": -0.15,
     "quotes": -0.125,
     "refers": -0.05,
