@@ -16,6 +16,12 @@ from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.lists.list_answer import list_answer, with_option, with_release
+from drt_engine.answer.lists.release_answer import (
+    in_change_log,
+    release_answer,
+    with_release_of_notes,
+)
+from drt_engine.answer.lists.release_questions import without_release
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
     combined,
@@ -300,13 +306,10 @@ class _Asking:
         looked_up = self._looked_up(opened, question)
         if looked_up is not None:
             return looked_up
-        draft = quote_answer(
-            self.view,
-            self.documents,
-            opened.judgement,
-            question,
-            passages=opened.run.passages,
-        )
+        released = self._released(opened, question)
+        if released is not None:
+            return released
+        draft = self._quote(opened, question)
         if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
             draft = replace(draft, text="", found=False, verdict=None)
         extensions = [with_option, with_footnote, with_output, with_setting]
@@ -316,11 +319,34 @@ class _Asking:
             draft = extend(self.view, self.documents, question, draft)
         return draft
 
+    def _quote(self, opened: _Opened, question: str) -> Draft:
+        """Quote a span of what the reader has read."""
+        return quote_answer(
+            self.view,
+            self.documents,
+            opened.judgement,
+            question,
+            passages=opened.run.passages,
+        )
+
+    def _released(self, opened: _Opened, question: str) -> Draft | None:
+        """Return the release in whose notes the rest of a question is answered, where asked for."""
+        rest = without_release(question)
+        if rest is None or not in_change_log(self.view, self.documents, opened.run.passages):
+            return None
+        read = self.read(rest)
+        draft = self._quote(read, rest)
+        if not (draft.found or draft.likely):
+            return None
+        released = with_release_of_notes(self.view, self.documents, question, draft)
+        return None if released is None else replace(released, tokens_read=read.tokens_read)
+
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""
         passages, scope = opened.run.passages, opened.run.source.query.scope
         draft = (
-            metadata_answer(self.view, question, scope, passages)
+            release_answer(self.view, self.documents, question, passages, scope=scope)
+            or metadata_answer(self.view, question, scope, passages)
             or table_answer(
                 self.runtime, self.view, self.documents, question, passages, scope=scope
             )

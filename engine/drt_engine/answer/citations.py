@@ -5,6 +5,8 @@ Every quote is a slice of its document's text.
 
 from __future__ import annotations
 
+import re
+
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.sentences import sentence_around
 from drt_engine.documents.source_map import place_in_source
@@ -15,6 +17,7 @@ from drt_engine.text.brackets import with_whole_brackets
 from drt_engine.text.words import whole_words, without_lone_marks
 
 _LONGEST_WORD = 40
+_UNDERLINES = re.compile(r"(?:[-=~^*_+#.]{3,}[^\S\n]*\n\s*)+(?=\S)")  # of a heading
 
 
 def cite(
@@ -22,11 +25,14 @@ def cite(
 ) -> Citation:
     """Return the citation of characters ``start:end`` of a document, less white space around them.
 
-    The quote is empty where there is nothing else.
+    Less the underline of a heading before them, too. The quote is empty where there is nothing
+    else.
     """
     text = store.text(document.id, start, end)
     quote = text.strip()
     start += len(text) - len(text.lstrip()) if quote else 0
+    if underlines := _UNDERLINES.match(quote):
+        quote, start = quote[underlines.end() :], start + underlines.end()
     end = start + len(quote)
     page, section = store.place(document.id, start)
     place = place_in_source(store, document, start, end)

@@ -26,6 +26,26 @@ version: 2.1
 Bees were first kept on roofs in 1874, when Louis Vane published a guide. The city released its
 rules in 1990; the third version of the rules was written by Ann Adair. Use frame version 3.
 """
+PARTS = """From: Ada Quist <ada@harbour.example>
+Subject: Plans
+Content-Type: multipart/mixed; boundary=border
+
+--border
+Content-Type: text/plain
+
+The plan and the list are attached.
+--border
+Content-Type: application/pdf
+Content-Disposition: attachment; filename="plan.pdf"
+
+%PDF
+--border
+Content-Type: text/plain
+Content-Disposition: attachment; filename="list of beams.txt"
+
+Oak and ash.
+--border--
+"""
 MAIL = """From: Ada Quist <ada@harbour.example>
 To: Tom Lind <tom@pier.example>
 Subject: Crane inspection moved
@@ -69,6 +89,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for name, text in (
             ("bees.md", BEES),
             ("crane.eml", MAIL),
+            ("plans.eml", PARTS),
             ("salt.txt", NOVEL),
             ("hive.md", PACKAGE),
         ):
@@ -100,6 +121,10 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("crane.eml", "date of Ada's email", "Mon, 3 Mar 2025 09:12:00 +0100"),
         ("crane.eml", "When is the crane inspection?", None),
         ("crane.eml", "Who wrote the checklist?", None),
+        ("plans.eml", "Which files are attached?", "plan.pdf; list of beams.txt"),
+        ("plans.eml", "names of the attachments", "plan.pdf; list of beams.txt"),
+        ("plans.eml", "What is the attached list about?", None),
+        ("crane.eml", "Which files are attached?", None),
         ("salt.txt", "Who is the author of the book?", "Helena Marsh"),
         ("salt.txt", "Who published the book?", "Dorn & Sons"),
         ("salt.txt", "Who wrote the letter?", None),

@@ -474,3 +474,13 @@ def test_rows_that_are_hard_to_tell_name_no_wrong_place(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, str]]
 ) -> None:
     check_table(rows, tmp_path_factory.getbasetemp(), plain=False)
+
+
+def test_a_citation_begins_below_the_underline_of_a_heading(tmp_path: Path) -> None:
+    text = "Pump\n----\n\nIt pumps. ---\n\n***\n"
+    with library(tmp_path / "library") as opened:
+        row = read_text(opened, tmp_path, name="pump.txt", text=text)
+        citation = cite(opened, row, text.index("----"), text.index("***"), 0.9)
+        assert citation.quote == text[citation.start : citation.end] == "It pumps. ---"
+        marks = cite(opened, row, text.index("***"), len(text), 0.9)
+        assert marks.quote == text[marks.start : marks.end] == "***"

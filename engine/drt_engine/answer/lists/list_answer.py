@@ -7,7 +7,7 @@ release has.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -27,6 +27,7 @@ from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_
 from drt_engine.answer.tables.wording import table_words
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
+from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 
 # That of a value in a list of names and values: of 15 such answers on files that nobody prepared
@@ -37,7 +38,9 @@ RELEASE_MARGIN = 100_000  # characters in which the other releases are
 _LISTED = re.compile(
     r"(?m)^[ \t]*(?:[-*+\u2022][ \t]+)?[^:|\n]{1,60}: \S|^\S[^\t\n]*(?:\t|  )[ \t]*\S"
     r"|^[ \t]*--?\w|^[ \t]*(?:#+ )?(?:\w{4,9} )?\d+(?:[.)]|\.\d+) *\S"
+    r"|^[^\s:;][^:;\n]{0,60}([:;])[^\s:;][^:;\n]*\1\S"
 )
+_ANY = re.compile("")
 
 
 def list_answer(
@@ -52,30 +55,49 @@ def list_answer(
 
     ``passages`` are the retrieved ones, of the ``scope``.
     """
-    is_release = asks_release(question)
-    ids = [p.row.document_id for p in passages if is_release or _LISTED.search(p.text)]
+    pattern = _ANY if asks_release(question) else _LISTED
+    for document, text, offset, probability in texts_with(
+        view, documents, passages, pattern, scope=scope
+    ):
+        context = names_of(document)
+        cell = keyed_cell(question, text, context)
+        span = (cell.start, cell.end) if cell else release_field(question, text)
+        span = span or numbered_section(question, text) or numbered_item(question, text)
+        option = None if span else option_text(question, text, context)
+        first, span = option or (span[0] if span else 0, span)
+        if span is None:
+            continue
+        start, end = offset + span[0], offset + span[1]
+        citation = cite(view, document, offset + first, end, probability)
+        if option:  # which is shown with what it does
+            citation = replace(citation, span_start=start, span_end=end)
+        return Draft(citation.quote, True, KEY_PRECISION, (citation,))
+    return None
+
+
+def texts_with(
+    view: LibraryView,
+    documents: DocumentRows,
+    passages: Sequence[Passage],
+    pattern: re.Pattern[str],
+    *,
+    scope: Scope,
+) -> Iterator[tuple[DocumentRow, str, int, float]]:
+    """Yield texts of the scope to look into, of the first documents whose passages fit a pattern.
+
+    With each its document, where it begins, and the probability of its best passage.
+    """
+    ids = [p.row.document_id for p in passages if pattern.search(p.text)]
     for document_id in list(dict.fromkeys(ids))[:MOST_DOCUMENTS]:
         document = documents.row(document_id)
-        context = table_words(f"{document.title} {PurePath(document.source).stem}")
-        parts = (
-            (text[start - offset : end - offset], start, probability)
-            for text, offset, probability in texts_around(view, document, passages)
-            for start, end in scope.parts(document_id, offset, offset + len(text))
-        )
-        for text, offset, probability in parts:
-            cell = keyed_cell(question, text, context)
-            span = (cell.start, cell.end) if cell else release_field(question, text)
-            span = span or numbered_section(question, text) or numbered_item(question, text)
-            option = None if span else option_text(question, text, context)
-            first, span = option or (span[0] if span else 0, span)
-            if span is None:
-                continue
-            start, end = offset + span[0], offset + span[1]
-            citation = cite(view, document, offset + first, end, probability)
-            if option:  # which is shown with what it does
-                citation = replace(citation, span_start=start, span_end=end)
-            return Draft(citation.quote, True, KEY_PRECISION, (citation,))
-    return None
+        for text, offset, probability in texts_around(view, document, passages):
+            for start, end in scope.parts(document_id, offset, offset + len(text)):
+                yield document, text[start - offset : end - offset], start, probability
+
+
+def names_of(document: DocumentRow) -> tuple[str, ...]:
+    """Return the words of what a document is called."""
+    return tuple(table_words(f"{document.title} {PurePath(document.source).stem}"))
 
 
 def with_option(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:

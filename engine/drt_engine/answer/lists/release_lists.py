@@ -15,9 +15,12 @@ from drt_engine.text.sentences import Span
 from drt_engine.text.words import STOP_WORDS, content_words, word_set, words
 
 _FEWEST = 3  # releases
+_FEWEST_DATED = 2  # where all have a date
+_LONGEST_UNMARKED = 80  # characters of a heading that is a line below a blank one
+_BELOW = 200  # characters below a heading, in which its date may stand
 _LONGEST_LINE = 200
 _LONGEST_BODY = 4_000  # characters of the changes that are shown
-_VERSION = r"\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.]?(?:rc|alpha|beta|a|b|post|dev)\.?\d{1,3})?"
+_VERSION = r"\d{1,4}(?:\.\d{1,4}){1,3}(?:[-.]?(?i:rc|alpha|beta|a|b|post|dev)[-.]?\d{1,3})?"
 _DATE = (
     r"(?:19|20)\d\d[-./]\d{1,2}[-./]\d{1,2}"
     r"|\d{1,2}(?:st|nd|rd|th)? [A-Z][a-z]{2,8}\.?,? (?:19|20)\d\d"
@@ -29,6 +32,13 @@ _RELEASE = re.compile(
     rf"(?P<version>{_VERSION})\]?\**(?P<between>[\s:,/()\[\]\u2013\u2014-]*)(?:released?:? |on )?"
     rf"(?P<date>{_DATE})?[)\]\s:*]*(?P<rest>.*)"
 )
+_DATES = re.compile(rf"(?P<date>{_DATE})(?!\d)")
+_DATE_BELOW = re.compile(
+    rf"[^A-Za-z0-9]*(?:(?i:released(?: on)?|release date|date)[^A-Za-z0-9]+)?(?P<date>{_DATE})"
+)
+_IN_LINE = re.compile(rf"(?<![\w.])[vV]?(?P<version>{_VERSION})(?![\w-]|\.\d)")
+_LEAD = re.compile(r"[^A-Za-z0-9]*(?:[A-Za-z][A-Za-z0-9]*[^A-Za-z0-9]+){0,5}[vV]?")  # a name
+_UNDERLINE = re.compile(r"([-=~^*+#])\1{2,}\s*")
 _DATE_ASKED = re.compile(
     r"(?i)\W*(?:when\b|(?:on )?(?:what|which) (?:day|date)\b|.*\brelease date\b)"
 )
@@ -72,27 +82,78 @@ class Release:
 
 def releases(text: str) -> list[Release]:
     """Return the releases of a text that has a list of them, in its order; else nothing."""
-    found: list[tuple[int, re.Match[str]]] = []
+    found: dict[Span, tuple[int, _Heading]] = {}
     start = 0
+    before = ""
     for line in text.split("\n"):
-        match = _RELEASE.fullmatch(line) if 0 < len(line) <= _LONGEST_LINE else None
-        # Prose behind a version is no heading; behind a date it is what changed.
-        if match and (match["date"] or not match["rest"].strip()):
-            found.append((start, match))
-        start += len(line) + 1
-    if len({match["version"] for _, match in found}) < _FEWEST:
+        if 0 < len(line) <= _LONGEST_LINE:
+            end = start + len(line) + 1
+            below = text[end : end + _BELOW]
+            heading = _plain_heading(line, below) or _marked_heading(line, before, below)
+            if heading is not None:  # an anchor above a heading has the same date below it
+                found[_moved(heading.date or heading.version, start)] = (start, heading)
+        start, before = start + len(line) + 1, line
+    headings = list(found.values())
+    dated = all(heading.date for _, heading in headings)
+    versions = {text[at + h.version[0] : at + h.version[1]] for at, h in headings}
+    if len(versions) < (_FEWEST_DATED if dated else _FEWEST):
         return []
-    ends = [begin for begin, _ in found[1:]] + [len(text)]
+    ends = [begin for begin, _ in headings[1:]] + [len(text)]
     return [
         Release(
-            _moved(match.span("version"), begin),
-            _moved(match.span("date"), begin) if match["date"] else None,
-            begin + len(match[0]) - len(match[0].lstrip()),
-            begin + match.start("rest"),
+            _moved(heading.version, begin),
+            _moved(heading.date, begin) if heading.date else None,
+            begin + heading.start,
+            begin + heading.body,
             end,
         )
-        for (begin, match), end in zip(found, ends, strict=True)
+        for (begin, heading), end in zip(headings, ends, strict=True)
     ]
+
+
+@dataclass(frozen=True)
+class _Heading:
+    """A version, its date, where it begins, and where its changes begin, from a line's begin."""
+
+    version: Span
+    date: Span | None
+    start: int
+    body: int
+
+
+def _plain_heading(line: str, below: str) -> _Heading | None:
+    """Return a version with a date behind it, or alone on its line."""
+    match = _RELEASE.fullmatch(line)
+    # Prose behind a version is no heading; behind a date it is what changed.
+    if match is None or not (match["date"] or not match["rest"].strip()):
+        return None
+    start = len(line) - len(line.lstrip())
+    if match["date"]:
+        return _Heading(match.span("version"), match.span("date"), start, match.start("rest"))
+    date = _DATE_BELOW.match(below)
+    span = _moved(date.span("date"), len(line) + 1) if date else None
+    return _Heading(match.span("version"), span, start, match.start("rest"))
+
+
+def _marked_heading(line: str, before: str, below: str) -> _Heading | None:
+    """Return a version and a date anywhere in a line that is a heading by its marks."""
+    masked = _DATES.sub(lambda match: " " * len(match[0]), line)
+    version = _IN_LINE.search(masked)
+    if version is None or not _LEAD.fullmatch(masked, 0, version.start("version")):
+        return None
+    is_marked = line.startswith("#") or _UNDERLINE.fullmatch(below.partition("\n")[0])
+    is_short = len(line) <= _LONGEST_UNMARKED and not line.rstrip().endswith(".")
+    if not is_marked and (before.strip() or not is_short):
+        return None
+    date = _DATES.search(line)
+    span = date.span("date") if date else None
+    if date is None:
+        date = _DATE_BELOW.match(below)
+        span = _moved(date.span("date"), len(line) + 1) if date else None
+    if span is None:
+        return None
+    body = max(version.end("version"), span[1]) if span[1] <= len(line) else version.end("version")
+    return _Heading(version.span("version"), span, len(line) - len(line.lstrip()), body)
 
 
 def _moved(span: Span, by: int) -> Span:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
+from drt_engine.answer.metadata.attachments import attachment_names
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
     Field,
@@ -27,6 +28,7 @@ from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 
 _MOST_DOCUMENTS = 2_000  # of a library that are compared with a question
+_LONGEST_MAIL = 500_000  # characters that are searched for attachments
 _NEAR = 60  # characters between two values that are quoted together
 
 # The confidence of such an answer: an estimate, below what was measured. Of 133 questions over 60
@@ -94,13 +96,16 @@ def _named_fields(
     document_ids: Sequence[str] | None,
     passages: Sequence[Passage],
 ) -> list[Citation]:
-    """Cite the field of the header that a question names, of the only document that is asked."""
+    """Cite the field of the header, or the attachments, of the only document that is asked."""
     rows = view.documents() if document_ids is None else view.documents_by_id(document_ids)
     if len(rows) != 1:
         return []
     (document,) = rows
     head = view.text(document.id, 0, min(document.characters, HEAD))
     values = header_values(question, head, _title_and_file(document))
+    if not values and document.media_type.startswith("message/"):
+        text = view.text(document.id, 0, min(document.characters, _LONGEST_MAIL))
+        values = attachment_names(question, text)
     return [
         cite(view, document, v.start, v.end, _probability(passages, document.id, v.start))
         for v in values

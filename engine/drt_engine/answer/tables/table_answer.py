@@ -14,6 +14,7 @@ from pathlib import PurePath
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.result import Draft
+from drt_engine.answer.tables.column_names import asks_for_columns, names_of_columns
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
@@ -72,6 +73,11 @@ def table_answer(
             tables = [table for table in tables_of(rows) if len(table.rows) > 1]
             sections = [view.place(document.id, offset + t.rows[0].start)[1] for t in tables]
             contexts = [context | frozenset(table_words(section or "")) for section in sections]
+            if asks_for_columns(question, context) and len(tables) == 1:
+                start, end = names_of_columns(text, tables[0])
+                if scope.holds(document.id, offset + start, offset + end):
+                    names = cite(view, document, offset + start, offset + end, probability)
+                    return Draft(names.quote, True, PRECISION, (names,))
             verdict = _verdict(question, tables, similarity, contexts)
             if verdict is not None:
                 return _verdict_draft(view, document, text, verdict, (offset, probability))

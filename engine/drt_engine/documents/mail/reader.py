@@ -170,6 +170,9 @@ class _MessageWriter:
         else:
             subject = f"attachment {name}" if name else f"part of type {kind}"
             self._notes.skip(subject, "not read; save and read separately")
+            if name and part.get_content_disposition() == "attachment":
+                line = f"Attachment {name} (not read)\n\n"
+                yield Block(line, section=" > ".join(path), line=self._lines.top(part))
             return
         body = text.strip("\n")
         if not body.strip():
