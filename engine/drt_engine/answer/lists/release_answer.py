@@ -14,6 +14,7 @@ from drt_engine.answer.lists.list_answer import (
     names_of,
     texts_with,
 )
+from drt_engine.answer.lists.release_lists import releases
 from drt_engine.answer.lists.release_questions import (
     asks_for_release,
     asks_when,
@@ -56,13 +57,13 @@ def release_answer(
 
 
 def in_change_log(view: LibraryView, documents: DocumentRows, passages: Sequence[Passage]) -> bool:
-    """Return whether the best passage is in a change log, below the heading of a release."""
+    """Return whether the best passage is in a change log."""
     best = max(passages, key=lambda passage: passage.probability, default=None)
     if best is None:
         return False
     document, at = documents.row(best.row.document_id), best.row.start
     low, high = max(0, at - RELEASE_MARGIN), min(document.characters, at + RELEASE_MARGIN)
-    return release_above("", view.text(document.id, low, high), at - low) is not None
+    return bool(releases(view.text(document.id, low, high)))
 
 
 def with_release_of_notes(

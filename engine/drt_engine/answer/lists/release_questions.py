@@ -122,10 +122,10 @@ def release_above(quote: str, text: str, at: int, *, date: bool = False) -> Span
     """
     if _VERSION.fullmatch(quote.strip("\"'.,;()` ")):
         return None
-    above = [release for release in releases(text) if release.body <= at]
-    if not above or not above[-1].version[0] <= at < above[-1].end:
+    around = next((r for r in releases(text) if r.start <= at < r.end), None)
+    if around is None:
         return None
-    return above[-1].date if date else above[-1].version
+    return around.date if date else around.version
 
 
 def _date(release: Release, text: str) -> float:
