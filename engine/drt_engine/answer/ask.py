@@ -334,7 +334,7 @@ class _Asking:
         rest = without_release(question)
         if rest is None or not in_change_log(self.view, self.documents, opened.run.passages):
             return None
-        read = self.read(rest)
+        read = self.read(in_context(rest, self.turns))
         draft = self._quote(read, rest)
         if not (draft.found or draft.likely):
             return None
