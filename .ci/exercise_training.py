@@ -90,7 +90,7 @@ def _study(drt: CommandLine) -> None:
     expect("| tiny |" in table, f"study: {table}")
     again = drt("study study.toml train.optim.steps=3 out=elsewhere --results results.json")
     expect(again == table and not Path("elsewhere/tiny-1/model").exists(), "study --results")
-    expect(drt.json("study study.toml")["rows"][0]["seeds"] == [1], "study --json")
+    expect(drt.json("study study.toml out=whole")["rows"][0]["seeds"] == [1], "study --json")
     expect("did you mean" in drt("study study.toml titel=x", code=1), "a study's unknown setting")
 
 
