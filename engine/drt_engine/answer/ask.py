@@ -282,6 +282,7 @@ class _Asking:
         drafts = [
             self._draft(read, part.question) for read, part in zip(opened, parts, strict=True)
         ]
+        tokens_read += sum(own.tokens_read for own in drafts)  # again, for the notes of a release
         combination = combined(parts, drafts)
         if combination is not None:
             answered = [
@@ -293,11 +294,13 @@ class _Asking:
             tokens_read += whole.tokens_read
             whole = self.read(question_in_context, start)
         draft = looked_up or self._draft(whole, question)
+        tokens_read += draft.tokens_read
         side = missing_side(question, draft.citations) if draft.found or draft.likely else None
         if side is not None and not parts:
             opened_side = self.read(in_context(side.in_context, self.turns))
-            tokens_read += opened_side.tokens_read
-            draft = with_side(question, draft, self._draft(opened_side, side.question))
+            side_draft = self._draft(opened_side, side.question)
+            tokens_read += opened_side.tokens_read + side_draft.tokens_read
+            draft = with_side(question, draft, side_draft)
             draft = without_a_side(question, draft)
         return whole, whole.judgement, replace(draft, tokens_read=tokens_read)
 

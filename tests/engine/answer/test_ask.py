@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from drt_engine.answer.ask import AskOptions, ask, stream
-from drt_engine.answer.result import AnswerResult
+from drt_engine.answer.parts import question_parts
+from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.generate.decode import Decoder
@@ -114,6 +115,19 @@ def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -
     assert both.tokens_read > sum(answer.tokens_read for answer in alone)  # the whole, too
     for citation in both.citations:
         assert_exact(store, citation)
+
+
+@pytest.mark.parametrize("question", ["What?", "When does it ring and what is a bell?"])
+def test_what_is_read_for_the_notes_of_a_release_counts(
+    store: Store, monkeypatch: pytest.MonkeyPatch, question: str
+) -> None:
+    plain = ask(runtime(), store, question, AskOptions()).tokens_read
+    monkeypatch.setattr(
+        "drt_engine.answer.ask._Asking._released",
+        lambda *_: Draft("bell", False, 0.1, (), tokens_read=1_000),
+    )
+    parts = max(1, len(question_parts(question)))
+    assert ask(runtime(), store, question, AskOptions()).tokens_read >= plain + 1_000 * parts
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pypdfium2") is None, reason="needs the pdf extra")

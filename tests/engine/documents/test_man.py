@@ -59,7 +59,7 @@ def test_the_head_of_a_page(tmp_path: Path) -> None:
         (".if t \\{ lost \\}\nkept\n", "kept\n"),
         (".ie n \\{.B kept\\}\n.el \\{ lost \\}\nText.\n", "kept Text.\n"),
         (".ie n \\{\\\n.if t lost\nkept\n.\\}\n.el \\{\\\nlost\n.\\}\nText.\n", "kept Text.\n"),
-        (".ig XX\nlost\n.XXX\n.XX\n.de YY\nlost\n. .\nText.\n", "Text.\n"),
+        (".ig QQ\nlost\n.QQQ\n.QQ\n.de YY\nlost\n. .\nText.\n", "Text.\n"),
         (".nf\na\n.SH B\nc\nd\n", "a\nB\n\nc d\n"),
         (".nf\n.TP\na\n.fi\nb\nc\n", "a\n\nb c\n"),
         (".SY peel\n.OP \\-a file\n.YS\nSee\n.MR cut 1 .\n", "peel [-a file]\n\nSee cut(1).\n"),

@@ -18,6 +18,7 @@ from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_secti
 from drt_engine.answer.lists.option_lists import option_above, option_text
 from drt_engine.answer.lists.release_lists import (
     asks_release,
+    is_about_releases,
     is_of_other_release,
     release_field,
     release_of,
@@ -122,7 +123,7 @@ def with_release(view: LibraryView, documents: DocumentRows, question: str, draf
 
     A quote of another release than the one that is asked for is no answer.
     """
-    if not draft.citations:
+    if not draft.citations or not is_about_releases(question):
         return draft
     first, *others = draft.citations
     document = documents.row(first.document)

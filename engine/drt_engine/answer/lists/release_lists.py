@@ -7,7 +7,6 @@ nothing of models and libraries.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drt_engine.answer.tables.wording import stem
@@ -130,9 +129,7 @@ def _plain_heading(line: str, below: str) -> _Heading | None:
     start = len(line) - len(line.lstrip())
     if match["date"]:
         return _Heading(match.span("version"), match.span("date"), start, match.start("rest"))
-    date = _DATE_BELOW.match(below)
-    span = _moved(date.span("date"), len(line) + 1) if date else None
-    return _Heading(match.span("version"), span, start, match.start("rest"))
+    return _Heading(match.span("version"), _date_below(line, below), start, match.start("rest"))
 
 
 def _marked_heading(line: str, before: str, below: str) -> _Heading | None:
@@ -146,14 +143,22 @@ def _marked_heading(line: str, before: str, below: str) -> _Heading | None:
     if not is_marked and (before.strip() or not is_short):
         return None
     date = _DATES.search(line)
-    span = date.span("date") if date else None
-    if date is None:
-        date = _DATE_BELOW.match(below)
-        span = _moved(date.span("date"), len(line) + 1) if date else None
+    span = date.span("date") if date else _date_below(line, below)
     if span is None:
         return None
-    body = max(version.end("version"), span[1]) if span[1] <= len(line) else version.end("version")
+    body = max(version.end("version"), span[1]) if date else version.end("version")
     return _Heading(version.span("version"), span, len(line) - len(line.lstrip()), body)
+
+
+def _date_below(line: str, below: str) -> Span | None:
+    """Return where the date stands that begins what is below a line, from the line's begin."""
+    date = _DATE_BELOW.match(below)
+    return _moved(date.span("date"), len(line) + 1) if date else None
+
+
+def release_at(text: str, at: int) -> Release | None:
+    """Return the release that a character of a text belongs to."""
+    return next((one for one in releases(text) if one.start <= at < one.end), None)
 
 
 def _moved(span: Span, by: int) -> Span:
@@ -185,6 +190,11 @@ def release_field(question: str, text: str) -> Span | None:
     if asks_date:
         return release.date if field == "version" else None
     return release.version if asks_version else _body(release, text)
+
+
+def is_about_releases(question: str) -> bool:
+    """Return whether a question asks for a release, or names one."""
+    return bool(_VERSION_ASKED.match(question)) or asks_release(question)
 
 
 def asks_release(question: str) -> bool:
@@ -224,10 +234,8 @@ def release_of(question: str, quote: Span, text: str, *, is_sure: bool = True) -
     said = {stem(word) for word in content_words(text[slice(*quote)])}
     if len(asked) < _FEWEST_SHARED or len(asked & said) < (_SHARED if is_sure else 1) * len(asked):
         return None
-    around: Sequence[Release] = [
-        release for release in releases(text) if release.body <= quote[0] < release.end
-    ]
-    return around[0].version if around else None
+    release = release_at(text, quote[0])
+    return release.version if release else None
 
 
 def is_of_other_release(question: str, quote: Span, text: str) -> bool:
@@ -239,8 +247,7 @@ def is_of_other_release(question: str, quote: Span, text: str) -> bool:
     asks_date = _DATE_ASKED.match(question) and _RELEASED.search(question)
     if len(named) != 1 or not named[0] or not (asks_date or _CHANGES_ASKED.match(question)):
         return False
-    for release in releases(text):
-        if release.start <= quote[0] < release.end:
-            version = text[slice(*release.version)]
-            return version != named[0] and named[0] not in text[slice(*quote)]
-    return False
+    release = release_at(text, quote[0])
+    if release is None:
+        return False
+    return text[slice(*release.version)] != named[0] and named[0] not in text[slice(*quote)]

@@ -7,11 +7,10 @@ models and libraries.
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Collection, Sequence
 
-from drt_engine.answer.lists.release_lists import Release, releases
+from drt_engine.answer.lists.release_lists import release_at, releases
 from drt_engine.answer.metadata.values import DATE
 from drt_engine.answer.tables.values import comparable
 from drt_engine.answer.tables.wording import table_words
@@ -35,8 +34,8 @@ _ASKS_WHICH = re.compile(
 )
 _ASKS_WHEN = re.compile(
     r"(?i)\W*when (?=(?:was|were|did|has|have)\b.*\b(?:add(?:ed)?|removed?|fix(?:ed)?"
-    r"|introduced?|deprecated?|drop(?:ped)?|changed?|renamed?|replaced?|start(?:ed)?|stop(?:ped)?|became|become"
-    r"|gain(?:ed)?|support(?:ed)?|rewritten)\b)"
+    r"|introduced?|deprecated?|drop(?:ped)?|changed?|renamed?|replaced?|start(?:ed)?"
+    r"|stop(?:ped)?|became|become|gain(?:ed)?|support(?:ed)?|rewritten)\b)"
 )
 _NEWEST = word_set("latest newest last recent current")
 _OLDEST = word_set("first oldest earliest initial")
@@ -68,7 +67,7 @@ def release_span(
     if asked - _ASKING - set(context):
         return None
     listed = releases(text)
-    dated = [(_date(release, text), release) for release in listed if release.date]
+    dated = [(comparable(text[slice(*r.date)]), r) for r in listed if r.date]
     if version and not date and _ASKS_DATE.search(question):
         number = version["number"].lower()
         return _only([r.date for _, r in dated if text[slice(*r.version)].lower() == number])
@@ -122,15 +121,10 @@ def release_above(quote: str, text: str, at: int, *, date: bool = False) -> Span
     """
     if _VERSION.fullmatch(quote.strip("\"'.,;()` ")):
         return None
-    around = next((r for r in releases(text) if r.start <= at < r.end), None)
-    if around is None:
+    release = release_at(text, at)
+    if release is None:
         return None
-    return around.date if date else around.version
-
-
-def _date(release: Release, text: str) -> float:
-    """Return what the date of a release is ordered by."""
-    return comparable(text[slice(*release.date)]) if release.date else math.nan
+    return release.date if date else release.version
 
 
 def _only(spans: Sequence[Span | None]) -> Span | None:

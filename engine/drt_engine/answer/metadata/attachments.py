@@ -20,10 +20,14 @@ _NAMED = re.compile(r"(?m)^Attachment (?P<name>\S[^\n]{0,200}?)(?::| \(not read\
 _MOST = 20
 
 
-def attachment_names(question: str, text: str) -> list[Value]:
-    """Return the names of a message's attachments where a question asks for them alone."""
-    asked = set(words(question)) - STOP_WORDS - _ASKING
-    if asked or not _ASKS.search(question) or _CONTENTS.search(question):
-        return []
+def asks_for_attachments(question: str) -> bool:
+    """Return whether a question asks for the names of a message's attachments, and nothing else."""
+    if not _ASKS.search(question) or _CONTENTS.search(question):
+        return False
+    return not set(words(question)) - STOP_WORDS - _ASKING
+
+
+def attachment_names(text: str) -> list[Value]:
+    """Return the names of the attachments in the text of a message."""
     matches = list(_NAMED.finditer(text))[:_MOST]
     return [Value(match["name"], match.start("name"), match.end("name")) for match in matches]

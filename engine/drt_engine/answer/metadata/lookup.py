@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.metadata.attachments import attachment_names
+from drt_engine.answer.metadata.attachments import asks_for_attachments, attachment_names
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
     Field,
@@ -103,9 +103,9 @@ def _named_fields(
     (document,) = rows
     head = view.text(document.id, 0, min(document.characters, HEAD))
     values = header_values(question, head, _title_and_file(document))
-    if not values and document.media_type.startswith("message/"):
+    if document.media_type.startswith("message/") and asks_for_attachments(question):
         text = view.text(document.id, 0, min(document.characters, _LONGEST_MAIL))
-        values = attachment_names(question, text)
+        values = attachment_names(text)
     return [
         cite(view, document, v.start, v.end, _probability(passages, document.id, v.start))
         for v in values
