@@ -17,9 +17,8 @@ from torch.utils.checkpoint import checkpoint
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.attention import WindowAttention
 from drt_engine.model.chunking import next_token_targets
+from drt_engine.model.cut_losses import token_losses
 
-# Logits that are in memory at a time, 256 MiB in fp32: more tokens are taken in pieces.
-LOGITS_AT_ONCE = 1 << 26
 Recompute = Literal["nothing", "attention", "layers"]
 
 
@@ -71,24 +70,13 @@ class LanguageModel(nn.Module):
         out: Tensor = checkpoint(layer, *inputs, use_reentrant=False, preserve_rng_state=False)
         return out
 
-    def token_losses(
-        self, states: Tensor, targets: Tensor, *, most: int = LOGITS_AT_ONCE
-    ) -> Tensor:
+    def token_losses(self, states: Tensor, targets: Tensor, *, most: int | None = None) -> Tensor:
         """Return the losses [n] of ``targets`` [n] after the states [n, E], fp32.
 
-        Logits of all tokens together would be the largest tensor of a training step. They are
-        made in pieces of ``most`` numbers, and once more in the backward pass.
+        Logits of all tokens together would be the largest tensor of a training step: at most
+        ``most`` numbers are in memory at a time, as many as the device computes fastest without it.
         """
-        count = max(1, most // self.config.vocab)
-        if len(targets) <= count:
-            return self._losses(states, targets)
-        pieces = zip(states.split(count), targets.split(count), strict=True)
-        return torch.cat(
-            [
-                checkpoint(self._losses, *piece, use_reentrant=False, preserve_rng_state=False)
-                for piece in pieces
-            ]
-        )
+        return token_losses(states, self.embedding.weight, targets, most=most)
 
     def stream_loss(
         self, chunks: Tensor, valid: Tensor, *, generator: torch.Generator | None = None
@@ -100,9 +88,6 @@ class LanguageModel(nn.Module):
         states = self(chunks, valid, generator=generator)
         targets, mask = next_token_targets(chunks, valid)
         return self.token_losses(states[mask], targets[mask]), mask
-
-    def _losses(self, states: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(self.logits(states).float(), targets, reduction="none")
 
 
 class DecodingState(Protocol):
