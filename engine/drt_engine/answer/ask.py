@@ -22,6 +22,8 @@ from drt_engine.answer.lists.release_answer import (
     with_release_of_notes,
 )
 from drt_engine.answer.lists.release_questions import without_release
+from drt_engine.answer.lists.section_answer import heading_answer, with_section
+from drt_engine.answer.lists.section_questions import section_question
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
     combined,
@@ -309,9 +311,9 @@ class _Asking:
         looked_up = self._looked_up(opened, question)
         if looked_up is not None:
             return looked_up
-        released = self._released(opened, question)
-        if released is not None:
-            return released
+        placed = self._placed(opened, question) or self._released(opened, question)
+        if placed is not None:
+            return placed
         draft = self._quote(opened, question)
         if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
             draft = replace(draft, text="", found=False, verdict=None)
@@ -343,6 +345,22 @@ class _Asking:
             return None
         released = with_release_of_notes(self.view, self.documents, question, draft)
         return None if released is None else replace(released, tokens_read=read.tokens_read)
+
+    def _placed(self, opened: _Opened, question: str) -> Draft | None:
+        """Return the section or the page of what a question for a place asks, if it is one."""
+        asked = section_question(question)
+        if asked is None or self.options.threshold is not None:  # which is of quotes
+            return None
+        passages, scope = opened.run.passages, opened.run.source.query.scope
+        draft = heading_answer(self.view, self.documents, asked, passages, scope=scope)
+        if draft is not None or asked.needs_topic:
+            return draft
+        read = self.read(in_context(asked.rest, self.turns))
+        draft = self._quote(read, asked.rest)
+        if not (draft.found or draft.likely):
+            return None
+        placed = with_section(self.view, self.documents, asked, draft)
+        return None if placed is None else replace(placed, tokens_read=read.tokens_read)
 
     def _looked_up(self, opened: _Opened, question: str) -> Draft | None:
         """Return a field or cells, unless the options ask for surer answers."""

@@ -28,6 +28,7 @@ _OUTPUT_ASKED = re.compile(
 _WHY = re.compile(r"(?i)\W*(?:why|how (?:do|does|did|is|are|can|to)|who)\b")
 # A fence with a language opens code; one without, right behind it, opens what the code printed.
 _FENCE = re.compile(r"(?m)^`{3,}(?P<language>\w*)$")
+_LED_CODE = re.compile(r"\s*`{3,}\w+\n")
 _COMMENT = re.compile(r"[ \t]*(?:#|;|//)")
 _SETTING = re.compile(
     r"[ \t]*(?P<name>[A-Za-z][\w.-]*)"
@@ -49,16 +50,23 @@ _NAME_IN_TEXT = re.compile(r"\b[A-Z][A-Z\d]*_[A-Z\d_]+\b|\b[a-z]\w*(?:[A-Z_.-]\w
 
 
 def with_output(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:
-    """Return what the code of a notebook printed, where a question asks for it and quotes code."""
+    """Return what the code of a notebook printed, where a quote is the code or leads to it.
+
+    Code is what a question wants of it only where it asks for an output.
+    """
     if not draft.found or not draft.citations or _WHY.match(question):
         return draft
     first, *others = draft.citations
     document = documents.row(first.document)
-    if document.media_type != _NOTEBOOK or not _OUTPUT_ASKED.search(question):
+    if document.media_type != _NOTEBOOK:
         return draft
     low = max(0, first.start - _ABOVE)
     text = view.text(document.id, low, min(document.characters, first.end + _BELOW))
-    span = output_of(text, (first.start - low, first.end - low))
+    quote = (first.start - low, first.end - low)
+    led = _LED_CODE.match(text, quote[1]) if text[quote[1] - 1] == ":" else None
+    if led is None and not _OUTPUT_ASKED.search(question):
+        return draft
+    span = output_of(text, (led.end(), led.end()) if led else quote)
     if span is None:
         return draft
     output = cite(view, document, low + span[0], low + span[1], first.probability)

@@ -168,3 +168,17 @@ def test_code_is_answered_by_its_output(tmp_path: Path, question: str, answers: 
         extended = with_output(store, documents_to_ask(store, None), question, draft)
         assert [citation.quote for citation in extended.citations] == answers
         assert extended.text == answers[0]
+
+
+def test_a_sentence_that_leads_to_code_is_answered_by_its_output(tmp_path: Path) -> None:
+    lead = {"cell_type": "markdown", "source": "This is the mean of all tides:"}
+    cells = CELLS | {"cells": [lead, *CELLS["cells"]]}
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="tides.ipynb", text=json.dumps(cells))
+        row = store.document("tides.ipynb")
+        at = store.text(row.id, 0, row.characters).index(lead["source"])
+        for end, answer in ((len(lead["source"]), "mean: 4.2 m"), (len("This is"), "This is")):
+            citation = cite(store, row, at, at + end, 0.9)
+            draft = Draft(citation.quote, True, 0.9, (citation,))
+            documents = documents_to_ask(store, None)
+            assert with_output(store, documents, "What is the mean?", draft).text == answer

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
+from drt_engine.answer.lists.numbered_lists import (
+    numbered_item,
+    numbered_section,
+    paragraph_number,
+)
 
 CYLINDERS = """\
 The cylinders hold:
@@ -46,6 +50,12 @@ Fees: see section 2.
         ("Who won in 4 days?", None),
         ("What is on cylinder 4.5?", None),
         ("What is on it?", None),
+        ("What is the third step of the recipe?", "Bake"),
+        ("What is the last step of the recipe?", "Eat."),
+        ("What is the third step?", "Bake"),
+        ("What is the last name of the cook?", None),
+        ("What is the last line?", None),
+        ("Who came in the second place?", None),
     ],
 )
 def test_items(question: str, expected: str | None) -> None:
@@ -102,3 +112,76 @@ def test_a_number_that_two_lines_begin_with_is_left() -> None:
     assert (
         numbered_section("What is section 2 about?", "2. One\n\nText\n\n2. Two\n\nText\n") is None
     )
+
+
+def test_items_may_be_named_far_above_in_the_plural() -> None:
+    text = f"All is on cylinders.\n\n{'Prose. ' * 120}\n\n1. Song\n2. Tale\n3. Rhyme of page 7\n"
+    span = numbered_item("What is on cylinder 2?", text)
+    assert span is not None and text[slice(*span)] == "Tale"
+    assert numbered_item("What is on page 2?", text) is None
+
+
+LETTERS = """\
+XII. Old
+
+1. Doors
+
+(a) are shut
+by night;
+
+(b) are green.
+
+2. Bells
+
+(a) are rung.
+
+XIII. New
+
+They are painted.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What does clause 1(a) say?", "(a) are shut\nby night;"),
+        ("What does clause 1 (b) say?", "(b) are green."),
+        ("What does clause 2(a) say?", "(a) are rung."),
+        ("What does clause 2(b) say?", None),
+        ("What does clause 3(a) say?", None),
+        ("What does chapter XIII say?", "XIII. New\n\nThey are painted."),
+        ("What does chapter XIV say?", None),
+    ],
+)
+def test_letters_and_roman_numbers(question: str, expected: str | None) -> None:
+    span = numbered_section(question, LETTERS)
+    assert (span and LETTERS[slice(*span)]) == expected
+
+
+def test_of_contents_and_a_heading_the_heading_is_taken() -> None:
+    text = "Contents\n\n1. Lamps\n2. Bells\n\n2. Bells\n\nThey ring.\n"
+    span = numbered_section("What is chapter 2 about?", text)
+    assert span is not None and text[slice(*span)] == "2. Bells\n\nThey ring."
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("pay", "7.1"),
+        ("tell", "7.2 **Notice.**"),
+        ("letter", "7.2 **Notice.**"),
+        ("phone", "7.2 **Notice.**"),
+        ("Stars", "8. Signs."),
+        ("prose", None),  # below, and not of the paragraph
+        ("counts", None),  # alone, as no other line has the number before or after
+        ("Pay ", None),
+    ],
+)
+def test_the_number_of_the_paragraph_around(word: str, expected: str | None) -> None:
+    text = (
+        "Pay \n\n7.1 The tenant shall pay.\n\n7.2 **Notice.** The tenant shall tell us.\n\n"
+        "    a letter; or\n\n(b) by phone.\n\nOther prose.\n\n"
+        "8. Signs. Stars are signs.\n\n9. Wonders are none.\n\n1999 counts as a year.\n"
+    )
+    span = paragraph_number(text, text.index(word))
+    assert (span and text[slice(*span)]) == expected

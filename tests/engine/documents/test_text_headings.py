@@ -84,6 +84,17 @@ def test_numbers_and_capitals_are_sections(tmp_path: Path) -> None:
         assert section_at(blocks, needle) == section
 
 
+def test_roman_numbers_are_sections_where_they_count(tmp_path: Path) -> None:
+    chapters = (
+        "I. Lamps\n\nBurn.\n\nII. Bells\n\n1. Of brass\n\nRing.\n\nX. Ann\n\nIV. Oil\n\nDrips.\n"
+    )
+    _, blocks = read(tmp_path / "a.txt", chapters)
+    assert section_at(blocks, "Burn.") == "I. Lamps"
+    assert section_at(blocks, "Ring.") == "II. Bells > 1. Of brass"
+    assert section_at(blocks, "X. Ann") == "II. Bells > 1. Of brass"
+    assert section_at(blocks, "Drips.") == "IV. Oil"
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -96,6 +107,11 @@ def test_numbers_and_capitals_are_sections(tmp_path: Path) -> None:
         "Chapter and verse\n",
         "-----\n",
         "x" * 200 + "\n====\n",
+        "C. Darwin\n",
+        "V. Woolf\n",
+        "IIX. Lamps\n",
+        "LAMP_OIL_*\n",
+        "FLAGS=-DLAMP\n",
     ],
 )
 def test_what_is_no_heading(tmp_path: Path, text: str) -> None:

@@ -213,10 +213,17 @@ def _field_rows(fields: Sequence[tuple[str, tuple[Cell, ...]]], text: str) -> It
     if not fields or fields[0][0] != "  ":
         yield from _rows(rows, text, _FEWEST_LINES)
         return
-    begins = {cells[1].start - text.rfind("\n", 0, cells[0].start) for cells in rows}
-    ends = {cells[1].end - text.rfind("\n", 0, cells[0].start) for cells in rows}
-    if len(begins) == 1 or len(ends) == 1:
-        yield from _rows(rows, text, _FEWEST_ALIGNED)
+    for number in (0, 1):  # the first line may name the columns, at other places
+        begins = {_column(cells[1].start, cells, text) for cells in rows[number:]}
+        ends = {_column(cells[1].end, cells, text) for cells in rows[number:]}
+        if len(begins) == 1 or len(ends) == 1:
+            yield from _rows(rows[number:], text, _FEWEST_ALIGNED)
+            return
+
+
+def _column(at: int, cells: tuple[Cell, ...], text: str) -> int:
+    """Return which character of the line of some cells a character is."""
+    return at - text.rfind("\n", 0, cells[0].start)
 
 
 def _rows(rows: Sequence[tuple[Cell, ...]], text: str, fewest: int) -> Iterator[KeyRow]:

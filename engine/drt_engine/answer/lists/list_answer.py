@@ -1,21 +1,24 @@
 """Looks up what a list says, in the documents that were retrieved from.
 
-A value by the name before it, what an option of a program does, an item by its number, or what a
-release has.
+A value by the name before it, what an option of a program does, an item by its number, a whole list
+by its heading, what code printed, or what a release has.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
+from typing import NamedTuple
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.key_lists import keyed_cell
+from drt_engine.answer.lists.led_lists import asks_list, led_list
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
 from drt_engine.answer.lists.option_lists import option_above, option_text
+from drt_engine.answer.lists.outputs import asks_output, named_output
 from drt_engine.answer.lists.release_lists import (
     asks_release,
     is_about_releases,
@@ -30,6 +33,7 @@ from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
+from drt_engine.text.sentences import Span
 
 # That of a value in a list of names and values: of 15 such answers on files that nobody prepared
 # and on the real ones none was wrong, which says little.
@@ -56,24 +60,46 @@ def list_answer(
 
     ``passages`` are the retrieved ones, of the ``scope``.
     """
-    pattern = _ANY if asks_release(question) else _LISTED
+    is_listed = not (asks_release(question) or asks_list(question) or asks_output(question))
     for document, text, offset, probability in texts_with(
-        view, documents, passages, pattern, scope=scope
+        view, documents, passages, _LISTED if is_listed else _ANY, scope=scope
     ):
-        context = names_of(document)
-        cell = keyed_cell(question, text, context)
-        span = (cell.start, cell.end) if cell else release_field(question, text)
-        span = span or numbered_section(question, text) or numbered_item(question, text)
-        option = None if span else option_text(question, text, context)
-        first, span = option or (span[0] if span else 0, span)
-        if span is None:
+        entry = _entry(question, text, names_of(document))
+        if entry is None:
             continue
+        first, span = entry.first, entry.span
         start, end = offset + span[0], offset + span[1]
         citation = cite(view, document, offset + first, end, probability)
-        if option:  # which is shown with what it does
+        if first < span[0]:  # an option, which is shown with what it does
             citation = replace(citation, span_start=start, span_end=end)
-        return Draft(citation.quote, True, KEY_PRECISION, (citation,))
+        return Draft(entry.shown or citation.quote, True, KEY_PRECISION, (citation,))
     return None
+
+
+class _Entry(NamedTuple):
+    """What a list says: from where it is shown, the answer, and its text where that is no quote."""
+
+    first: int
+    span: Span
+    shown: str = ""
+
+
+def _entry(question: str, text: str, context: Collection[str]) -> _Entry | None:
+    """Return the entry of a list that answers a question; None where there is no clear one."""
+    cell = keyed_cell(question, text, context)
+    span = (cell.start, cell.end) if cell else release_field(question, text)
+    span = span or numbered_section(question, text) or numbered_item(question, text)
+    if span is not None:
+        return _Entry(span[0], span)
+    if option := option_text(question, text, context):
+        return _Entry(*option)
+    if output := named_output(question, text):
+        return _Entry(output[0], output)
+    block = led_list(question, text, context)
+    if block is None:
+        return None
+    shown = str(block.count) if block.asks_count else ""
+    return _Entry(block.start, (block.start, block.end), shown)
 
 
 def texts_with(

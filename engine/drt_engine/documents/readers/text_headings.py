@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from drt_engine.documents.base import Block, Notes, PassedOver, SectionPath, one_line
 from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
@@ -28,10 +29,15 @@ _CHAPTER = re.compile(
 _NUMBERED = re.compile(
     r"(\d{1,3}(?:\.\d{1,3}){0,5}\.?|[A-Z](?:\.\d{1,3}){1,5}\.?)\s+(?=[A-Z\"\u201c`'])"
 )
+_ROMAN = re.compile(r"\s*(?P<number>[IVXL]{1,6})\.\s+(?=[A-Z\"\u201c`'])")
+_CODE = re.compile(r"[_=<>{}\\$]")  # no words in capitals but names of constants
 _MARKED = re.compile(r"(?P<mark>\*{1,6}|={1,6})[ \t]+(?P<name>\S.*)")  # Org and AsciiDoc
 _BY = re.compile(r"\s*(?:by|By|BY)[ \t]+[A-Z][^.]*$")
 _FIELD = re.compile(r"(?:Title|Author|Release date|Date|Creator):", re.IGNORECASE)
-_PART, _CHAPTERS, _UNDERLINED, _NUMBERS = 1, 2, 10, 20  # levels, outermost first
+# Levels, outermost first.
+_PART, _CHAPTERS, _UNDERLINED, _ROMANS, _NUMBERS = 1, 2, 10, 19, 20
+_MOST_SKIPPED = 2  # Roman numbers that a heading may be ahead of the last
+_ROMAN_LETTERS = {"I": 1, "V": 5, "X": 10, "L": 50}
 
 
 class TextSections:
@@ -45,6 +51,7 @@ class TextSections:
         self._path = SectionPath()
         self._styles: list[str] = []  # characters of underlines, in order of appearance
         self._entries: list[str] = []  # lines that may be a table of contents
+        self._roman = 0  # the last Roman number of a heading
         self._label: tuple[int, str] | None = None  # a chapter's number that waits for its name
 
     def places(self, lines: Iterable[str]) -> Iterator[Block]:
@@ -105,9 +112,27 @@ class TextSections:
         number = _NUMBERED.match(line)
         if number and not ends:
             return _NUMBERS + number[1].rstrip(".").count("."), bare
-        if _is_capitals(bare) and not line[:1].isspace():
+        if not ends and self._counts_on(_ROMAN.match(line)):
+            return _ROMANS, bare
+        if _is_capitals(bare) and not line[:1].isspace() and not _CODE.search(bare):
             return _NUMBERS, bare.rstrip(".:")
         return None
+
+    def _counts_on(self, match: re.Match[str] | None) -> bool:
+        """Return whether a Roman number is the first, or one of the next: "C. Ann" is a name."""
+        number = _roman(match["number"]) if match else 0
+        if number != 1 and not self._roman < number <= self._roman + _MOST_SKIPPED:
+            return number > 0 and number == self._roman > 1  # numbered twice by mistake
+        self._roman = number
+        return True
+
+
+def _roman(text: str) -> int:
+    """Return the value of a Roman number; 0 for letters that are none."""
+    values = [_ROMAN_LETTERS[letter] for letter in text]
+    signed = [-v if v < after else v for v, after in pairwise([*values, 0])]
+    is_one = re.fullmatch(r"(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})", text)
+    return sum(signed) if is_one else 0
 
 
 def _is_capitals(text: str) -> bool:

@@ -1,0 +1,88 @@
+"""Whole lists, and how many items they have, by the line that leads to them."""
+
+from __future__ import annotations
+
+import pytest
+
+from drt_engine.answer.lists.led_lists import asks_list, led_list
+
+GUIDE = """\
+# Guide
+
+## Principles
+
+There are rules.
+
+1. Be kind.
+   Always.
+2. Be short.
+
+3. Be done.
+
+The following people are members of the board:
+
+* Ann
+  - since May
+* Ben
+
+Fees
+====
+
+- one
+- two
+
+## Tools
+
+Prose.
+
+More prose.
+
+Even more.
+
+- a lamp
+- a bell
+"""
+RULES = "There are rules.\n\n1. Be kind.\n   Always.\n2. Be short.\n\n3. Be done."
+
+
+@pytest.mark.parametrize(
+    ("question", "expected", "count"),
+    [
+        ("What are the principles?", RULES, 3),
+        ("What are the three principles?", RULES, 3),
+        ("List all 3 principles", RULES, 3),
+        ("How many principles are there?", RULES, 3),
+        ("How many principles does the guide list?", RULES, 3),
+        (
+            "Name the members of the board",
+            "The following people are members of the board:\n\n* Ann\n  - since May\n* Ben",
+            2,
+        ),
+        ("What are the fees?", "Fees\n====\n\n- one\n- two", 2),
+        ("What are the four principles?", None, 0),  # another number
+        ("What are the tools?", None, 0),  # too far above
+        ("What are the costs?", None, 0),
+        ("What are the principles of the lamp?", None, 0),
+        ("How many people live here?", None, 0),
+        ("What is the principle?", None, 0),
+        ("What are they?", None, 0),
+        ("", None, 0),
+    ],
+)
+def test_lists_by_their_lead(question: str, expected: str | None, count: int) -> None:
+    block = led_list(question, GUIDE)
+    assert (block and GUIDE[block.start : block.end]) == expected
+    if block is not None:
+        assert asks_list(question)
+        assert (block.count, block.asks_count) == (count, question.startswith("How many"))
+
+
+def test_two_lists_that_fit_are_none() -> None:
+    assert (
+        led_list("What are the fees?", "Fees\n\n- one\n- two\n\nOther fees:\n\n- six\n- ten\n")
+        is None
+    )
+
+
+def test_words_of_the_title_alone_name_no_list() -> None:
+    assert led_list("What are the lamps?", "For all:\n\n- one\n- two\n", ["lamps"]) is None
