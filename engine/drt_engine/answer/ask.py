@@ -15,7 +15,12 @@ from drt_engine.answer.footnotes import with_footnote
 from drt_engine.answer.grain import answer_type
 from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
-from drt_engine.answer.lists.list_answer import list_answer, with_option, with_release
+from drt_engine.answer.lists.list_answer import (
+    list_answer,
+    with_likely_value,
+    with_option,
+    with_release,
+)
 from drt_engine.answer.lists.release_answer import (
     in_change_log,
     release_answer,
@@ -322,7 +327,12 @@ class _Asking:
             extensions.append(with_release)
         for extend in extensions:
             draft = extend(self.view, self.documents, question, draft)
-        return draft
+        if self.options.threshold is not None:
+            return draft
+        passages, scope = opened.run.passages, opened.run.source.query.scope
+        return with_likely_value(
+            self.view, self.documents, question, draft, passages=passages, scope=scope
+        )
 
     def _quote(self, opened: _Opened, question: str) -> Draft:
         """Quote a span of what the reader has read."""

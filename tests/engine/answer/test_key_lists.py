@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.lists.key_lists import key_rows, keyed_cell
+from drt_engine.answer.lists.key_lists import key_rows, keyed_cell, keyed_names
 from drt_engine.answer.tables.records import lacks_column
 
 RELEASES = """\
@@ -122,21 +122,96 @@ def test_rows_of_records_and_prose_are_no_lists() -> None:
     assert len(list(key_rows(RELEASES))) == 9
 
 
-ROW = "Symbol: MMM | Security: 3M | Sector: Industrials | Founded: 1902"
+ROW = "Symbol: MMM | Security: 3M | Sector: Industrials | Founded: 1902 | Chief: Ann Lee"
 
 
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("Who is chief executive of 3M?", True),
+        ("Who is the auditor of 3M?", True),
         ("What colour is MMM?", True),
         ("When was 3M founded?", False),
         ("In which sector is 3M?", False),
         ("Who is chief executive of Ford?", False),
         ("What is 3M?", False),
+        ("Which firm digs in Industrials?", False),  # one word behind the names
+        ("What is the salary of Ann Lee of Oban?", True),
     ],
 )
 def test_a_row_without_a_column_of_what_is_asked(question: str, expected: bool) -> None:
     assert lacks_column(question, ROW) is expected
     assert not lacks_column(question, "3M is a company.")
     assert not lacks_column(question, f"{ROW}\n{ROW}")
+
+
+COINS = """\
+AAK:1:Kwacha
+BBL:2:Lek
+CCK:3:Kwacha
+DDP:4:Peso
+EEF:5:Forint
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which two codes share the name Kwacha?", ["AAK", "CCK"]),
+        ("What are the codes of the Kwacha?", ["AAK", "CCK"]),
+        ("Which code has the Kwacha?", []),  # one
+        ("Which codes have the Lek?", []),  # one row
+        ("Which codes have the Kwacha and the Lek?", []),
+        ("Which cities use the Kwacha?", []),
+        ("", []),
+    ],
+)
+def test_names_that_share_a_value(question: str, expected: list[str]) -> None:
+    assert [cell.text for cell in keyed_names(question, COINS)] == expected
+
+
+def test_one_word_may_be_unexplained_where_that_is_asked_for() -> None:
+    question = "code for the Hungarian forint"
+    assert keyed_cell(question, COINS) is None
+    cell = keyed_cell(question, COINS, unexplained=1)
+    assert cell is not None and cell.text == "EEF:5:Forint"
+    assert keyed_cell("code for the old Hungarian forint", COINS, unexplained=1) is None
+    assert keyed_cell("code for the Zambian kwacha", COINS, unexplained=1) is None  # two
+
+
+TITLED = """\
+The folders of the manual are:
+
+Folder Description
+man1 Programs (optional)
+man2 System calls (optional)
+man6 Games of skill and
+of luck (optional)
+
+Prose Begins
+with a line
+that is none
+of a table
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which manual folder is for system calls?", "man2"),
+        ("What is in man1?", "Programs (optional)"),
+        ("Which folder is for calls?", None),  # not all of the name
+        ("Which folder is for system calls of Ann?", None),
+        ("What is Prose?", None),
+    ],
+)
+def test_columns_that_one_space_parts_below_their_names(
+    question: str, expected: str | None
+) -> None:
+    cell = keyed_cell(question, TITLED)
+    assert (cell and cell.text) == expected
+
+
+def test_aligned_columns_may_have_a_header_at_other_places() -> None:
+    text = "Swing   Votes\n1.5%  224 to 273\n2.5%  208 to 273\n3.5%  179 to 273\n4.5%   99 to 273\n"
+    cell = keyed_cell("What are the votes for a swing of 3.5%?", text)
+    assert cell is not None and cell.text == "179 to 273"

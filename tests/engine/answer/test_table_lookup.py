@@ -175,3 +175,12 @@ def test_rows_with_other_columns_are_another_table() -> None:
 )
 def test_rows_that_are_not_meant_answer_nothing(question: str) -> None:
     assert answer(question) is None
+
+
+def test_a_number_of_days_beside_dates_is_no_time() -> None:
+    table = (
+        "name: Ann Lee | start_date: 1/2/77 | end_date: 9/3/77 | length: 245 | departure_day: 247\n"
+        "name: Ben Orr | start_date: 2/2/77 | end_date: 8/3/78 | length: 345 | departure_day: 447\n"
+    )
+    assert answer("When did Ann Lee leave?", table) == "9/3/77"
+    assert answer("When did Ben Orr start?", table) == "2/2/77"

@@ -290,3 +290,16 @@ def test_numbers_some_of_which_are_missing_have_no_sum(question: str) -> None:
     rows = ("Liv | Kiel | n/a", "Jorun | Bergen | 81", "Hilda | Hull | -", "Corona | Leith | 4")
     text = "ship | city | crew\n" + "".join(f"{row}\n" for row in rows)
     assert total(question, table(text), never) is None
+
+
+def test_a_column_of_groups_names_no_rows() -> None:
+    names = ["Ann Lee", "Ben Orr", "Cy Moss", "Di Fell", "Ed Nash", "Flo Hart"]
+    rows = [
+        f"team: {team} | post: {post} | member: {first} {team}son"
+        for team in ("Red", "Blue")
+        for post, first in zip(
+            ("chair", "clerk", "clerk", "cook", "scout", "guard"), names, strict=True
+        )
+    ]
+    answer = total("Who was clerk of Red?", table("\n".join(rows)), never)
+    assert answer is not None and answer.text == "Ben Orr Redson, Cy Moss Redson"

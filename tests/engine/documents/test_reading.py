@@ -159,3 +159,15 @@ def test_marks_that_never_end_cost_no_more_than_their_length() -> None:
     assert not has_leader("." * 200_000 + "z") and page_of("1 " * 100_000 + "z") is None
     open_tables = "<table></table>" + "<table " * 100_000
     assert _without_tags(open_tables, Notes()).count("<table ") == 100_000
+
+
+def test_empty_columns_at_the_end_need_no_name(tmp_path: Path) -> None:
+    text = "Name,Age,,\nAnn,12,,\nBen,,,\nCleo,9,late,\n"
+    _, blocks = read(tmp_path / "a.csv", text)
+    rows = ["Name | Age", "Name: Ann | Age: 12", "Name: Ben", "Name: Cleo | Age: 9 | late"]
+    assert joined(blocks).splitlines() == rows
+
+
+def test_without_names_empty_fields_keep_their_places(tmp_path: Path) -> None:
+    _, blocks = read(tmp_path / "a.csv", "1,2,3,4\n5,,7,\n,,,\n,8,,\n")
+    assert joined(blocks).splitlines() == ["1 | 2 | 3 | 4", "5 |  | 7", " | 8"]

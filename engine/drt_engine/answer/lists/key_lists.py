@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from drt_engine.answer.tables.conditions import negations, tokens_of
 from drt_engine.answer.tables.wording import stem, table_words
@@ -17,7 +17,7 @@ from drt_engine.text.table_rows import Cell
 from drt_engine.text.words import STOP_WORDS, word_set
 
 # "name: value" one below the other, fields between tabs, two columns that spaces align.
-_FEWEST_ITEMS, _FEWEST_LINES, _FEWEST_ALIGNED = 3, 5, 4
+_FEWEST_ITEMS, _FEWEST_LINES, _FEWEST_ALIGNED, _FEWEST_TITLED = 3, 5, 4, 3
 _LONGEST_KEY, _LONGEST_VALUE = 60, 160  # characters
 _LONGEST_LINE = 400
 _ABOVE = 600  # characters above a list that say what it is of
@@ -32,6 +32,17 @@ _SEPARATORS = (  # with how many of them a line has at least
     ("  ", 1, re.compile(r" {2,}")),
 )
 _COMMENT = re.compile(r"[ \t]*[#;%].*")
+_REMARK = re.compile(r"(?<=\w)\s*\([^()]*\)\s*\Z")
+_NOUNS = r"(?!has\b|is\b|was\b|does\b)\w*[^\Wsui]s\b"  # in the plural
+_SEVERAL = re.compile(
+    rf"(?i)\W*(?:(?:which|what) (?:are\b|two\b|three\b|(?:(?!has|is|was|does)\w+ )?{_NOUNS})"
+    r"|(?:list|name)\b)"
+)
+# "Directory Description": names of two columns that spaces do not align, and their rows
+_TITLED_BLOCK = re.compile(
+    r"(?m)^[A-Z][^\W\d_]{2,} [A-Z][^\W\d_]{2,}\n(?P<rows>(?:[^\s\u2022-][^\n]*(?:\n|\Z))+)"
+)
+_TITLED_ROW = re.compile(r"(?m)^(?P<name>[^\s.,:;()]{1,20}) (?P<value>[A-Z0-9]\S.*)$")
 _NO_VALUE = re.compile(
     r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should|why"
     r"|how (?!many|much|long|old|big|large|high|tall|far))\b"
@@ -50,32 +61,66 @@ _ASKING = word_set(
     which what who when where how many much name names named called code codes abbreviation letters
     letter symbol number numbers value stand stands standing mean means meaning use uses used using
     encode encodes encoded represent represents represented denote denotes
-    give given belong belongs run runs two three country entry line field listed does kind
+    share shares shared same have has give given belong belongs run runs two three country entry
+    line field listed does kind
     """
 )
 
 
-@dataclass(frozen=True)
-class KeyRow:
+class KeyRow(NamedTuple):
     """A name with its values, and words of what stands above its list."""
 
     cells: tuple[Cell, ...]
     context: frozenset[str]
     is_item: bool = False  # "name: value", whose values name nothing
+    is_titled: bool = False  # below names of two columns, so that a value leads to its name
 
 
-def keyed_cell(question: str, text: str, context: Collection[str] = ()) -> Cell | None:
+def keyed_cell(
+    question: str, text: str, context: Collection[str] = (), *, unexplained: int = 0
+) -> Cell | None:
     """Return the value, or the whole line of several, of the one name that a question has.
 
     ``context`` are words of what the document is called. None where several names fit, or where
-    the question says more than the list can answer.
+    the question says more than the list can answer: more than so many ``unexplained`` words.
     """
-    if _NO_VALUE.match(question) or negations(tokens_of(question)):
+    hits = _hits(question, text, context, unexplained)
+    # The same name twice, as of a port for TCP and for UDP, has its first line.
+    if not hits or len({hit.row.cells[0].text for hit in hits}) > 1:
         return None
+    row, name, answer = hits[0]
+    return None if len(hits) > 1 and name is row.cells[0] and answer is row.cells[-1] else answer
+
+
+def keyed_names(question: str, text: str, context: Collection[str] = ()) -> tuple[Cell, ...]:
+    """Return the names of all rows with a value, where a question asks for several names.
+
+    "Which codes share the name Kwacha?": the value is not what the rows begin with.
+    """
+    if not _SEVERAL.match(question):
+        return ()
+    hits = _hits(question, text, context, 0)
+    values = {_stems(hit.name.text) for hit in hits if hit.name is not hit.row.cells[0]}
+    names = {hit.row.cells[0].text: hit.row.cells[0] for hit in hits}
+    return tuple(names.values()) if len(values) == 1 and 1 < len(names) == len(hits) else ()
+
+
+class _Hit(NamedTuple):
+    """A row, the cell of it that a question names, and the one that answers."""
+
+    row: KeyRow
+    name: Cell
+    answer: Cell
+
+
+def _hits(question: str, text: str, context: Collection[str], unexplained: int) -> list[_Hit]:
+    """Return the rows that a question names by the longest name, with what they answer."""
+    if _NO_VALUE.match(question) or negations(tokens_of(question)):
+        return []
     asked = [word for word in table_words(question) if word not in STOP_WORDS]
     number = _NUMBERED.search(question)
     stems = {_root(word) for word in asked}
-    hits: list[tuple[KeyRow, Cell, Cell]] = []  # the row, its name, and the answer
+    hits: list[_Hit] = []
     parts = stems - {_root(word) for word in _ASKING} | ({number[1]} if number else set())
     for row in key_rows(text):
         lowered = text[row.cells[0].start : row.cells[-1].end].lower()
@@ -88,28 +133,39 @@ def keyed_cell(question: str, text: str, context: Collection[str] = ()) -> Cell 
         ]
         if names:
             name = max(names, key=lambda cell: len(_stems(cell.text)))
-            is_pair = len(row.cells) == 2 and name is row.cells[0]  # noqa: PLR2004
-            answer = row.cells[-1] if is_pair else _line(row, text)
+            answer = _value(row, name, text)
             rest = [word for word in asked if _root(word) not in _stems(name.text)]
-            if _may_answer(question, rest, answer, {*row.context, *context}):
-                hits.append((row, name, answer))
-    most = max((len(_stems(name.text)) for _, name, _ in hits), default=0)
-    hits = [hit for hit in hits if len(_stems(hit[1].text)) == most]
-    # The same name twice, as of a port for TCP and for UDP, has its first line.
-    if not hits or len({row.cells[0].text for row, _, _ in hits}) > 1:
-        return None
-    row, name, answer = hits[0]
-    return None if len(hits) > 1 and name is row.cells[0] and answer is row.cells[-1] else answer
+            known = {*row.context, *context}
+            if _may_answer(question, rest, answer, known, unexplained=unexplained):
+                hits.append(_Hit(row, name, answer))
+    most = max((len(_stems(hit.name.text)) for hit in hits), default=0)
+    return [hit for hit in hits if len(_stems(hit.name.text)) == most]
 
 
-def _may_answer(question: str, rest: Sequence[str], answer: Cell, known: Collection[str]) -> bool:
+def _value(row: KeyRow, name: Cell, text: str) -> Cell:
+    """Return the other cell of a pair, or the whole line of several."""
+    if len(row.cells) != 2:  # noqa: PLR2004
+        return _line(row, text)
+    if name is row.cells[0]:
+        return row.cells[-1]
+    return row.cells[0] if row.is_titled else _line(row, text)
+
+
+def _may_answer(
+    question: str,
+    rest: Sequence[str],
+    answer: Cell,
+    known: Collection[str],
+    *,
+    unexplained: int,
+) -> bool:
     """Return whether a value is of the kind asked for, and the other words are of the list."""
     is_kind = [
         value.search(answer.text) is not None for asks, value in _KINDS if asks.match(question)
     ]
     stems = {_root(word) for word in known}
-    unexplained = [word for word in rest if word not in _ASKING and _root(word) not in stems]
-    return all(is_kind) and len(unexplained) <= len(is_kind)
+    others = [word for word in rest if word not in _ASKING and _root(word) not in stems]
+    return all(is_kind) and len(others) <= len(is_kind) + unexplained
 
 
 def _root(word: str) -> str:
@@ -118,6 +174,8 @@ def _root(word: str) -> str:
 
 
 def _stems(text: str) -> frozenset[str]:
+    """Return what the words of a cell have in common with their forms; a remark is left out."""
+    text = _REMARK.sub("", text) or text
     return frozenset(_root(word) for word in table_words(text) if word not in STOP_WORDS)
 
 
@@ -153,7 +211,7 @@ def key_rows(text: str) -> Iterator[KeyRow]:
         if item:
             items.append(item)
         elif not (items and _GOES_ON.fullmatch(line)):
-            yield from _rows(items, text, _FEWEST_ITEMS)
+            yield from _rows(items, text, _FEWEST_ITEMS, is_item=True)
             items = []
         separated = None if item else _fields(line, start)
         if separated and (not fields or fields[-1][0] == separated[0]):
@@ -162,8 +220,19 @@ def key_rows(text: str) -> Iterator[KeyRow]:
             yield from _field_rows(fields, text)
             fields = [separated] if separated else []
         start += len(line) + 1
-    yield from _rows(items, text, _FEWEST_ITEMS)
+    yield from _rows(items, text, _FEWEST_ITEMS, is_item=True)
     yield from _field_rows(fields, text)
+    yield from _titled_rows(text)
+
+
+def _titled_rows(text: str) -> Iterator[KeyRow]:
+    """Yield the rows below the names of two columns that one space parts, as in PDF files."""
+    for block in _TITLED_BLOCK.finditer(text):
+        rows = [
+            tuple(Cell("", row[name], *row.span(name)) for name in ("name", "value"))
+            for row in _TITLED_ROW.finditer(text, block.start("rows"), block.end())
+        ]
+        yield from (row._replace(is_titled=True) for row in _rows(rows, text, _FEWEST_TITLED))
 
 
 def _is_between(line: str) -> bool:
@@ -226,9 +295,11 @@ def _column(at: int, cells: tuple[Cell, ...], text: str) -> int:
     return at - text.rfind("\n", 0, cells[0].start)
 
 
-def _rows(rows: Sequence[tuple[Cell, ...]], text: str, fewest: int) -> Iterator[KeyRow]:
+def _rows(
+    rows: Sequence[tuple[Cell, ...]], text: str, fewest: int, *, is_item: bool = False
+) -> Iterator[KeyRow]:
     if len(rows) < fewest:
         return
     first = rows[0][0].start
     context = frozenset(table_words(text[max(0, first - _ABOVE) : first]))
-    yield from (KeyRow(cells, context, fewest == _FEWEST_ITEMS) for cells in rows)
+    yield from (KeyRow(cells, context, is_item) for cells in rows)

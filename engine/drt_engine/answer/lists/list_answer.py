@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
-from drt_engine.answer.lists.key_lists import keyed_cell
+from drt_engine.answer.lists.key_lists import keyed_cell, keyed_names
 from drt_engine.answer.lists.led_lists import asks_list, led_list
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
 from drt_engine.answer.lists.option_lists import option_above, option_text
@@ -28,6 +28,7 @@ from drt_engine.answer.lists.release_lists import (
 )
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
+from drt_engine.answer.tables.table_question import joined
 from drt_engine.answer.tables.wording import table_words
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
@@ -64,7 +65,14 @@ def list_answer(
     for document, text, offset, probability in texts_with(
         view, documents, passages, _LISTED if is_listed else _ANY, scope=scope
     ):
-        entry = _entry(question, text, names_of(document))
+        context = names_of(document)
+        if names := keyed_names(question, text, context):
+            citations = tuple(
+                cite(view, document, offset + cell.start, offset + cell.end, probability)
+                for cell in names
+            )
+            return Draft(joined(names), True, KEY_PRECISION, citations)
+        entry = _entry(question, text, context)
         if entry is None:
             continue
         first, span = entry.first, entry.span
@@ -74,6 +82,32 @@ def list_answer(
             citation = replace(citation, span_start=start, span_end=end)
         return Draft(entry.shown or citation.quote, True, KEY_PRECISION, (citation,))
     return None
+
+
+def with_likely_value(
+    view: LibraryView,
+    documents: DocumentRows,
+    question: str,
+    draft: Draft,
+    *,
+    passages: Sequence[Passage],
+    scope: Scope,
+) -> Draft:
+    """Return a draft that has no answer with the value of the one name that a question has.
+
+    One word of the question may be unexplained ("the Ukrainian hryvnia"), so it is likely only.
+    """
+    if draft.found:
+        return draft
+    for document, text, offset, probability in texts_with(
+        view, documents, passages, _LISTED, scope=scope
+    ):
+        cell = keyed_cell(question, text, names_of(document), unexplained=1)
+        if cell is not None:
+            value = cite(view, document, offset + cell.start, offset + cell.end, probability)
+            others = tuple(c for c in draft.citations if c.start != value.start)[:1]
+            return replace(draft, citations=(value, *others), likely=True)
+    return draft
 
 
 class _Entry(NamedTuple):

@@ -62,6 +62,7 @@ _STAYING = word_set(
     " take takes work works meet meets"
 )
 _GOALS, _GOING = word_set("to destination"), word_set("go goes lead leads run runs")
+_WHEN = re.compile(r"(?i)\W*when\b")
 _PERSONAL = re.compile(r"(?i)\W*(?:who|whom|whose)\b")
 # What a kind of question expects of a cell: pattern, for numbers, for dates, for other text.
 _EXPECTED = (
@@ -128,6 +129,9 @@ def look_up(
         if word not in _LIGHT
         and not any(name_similarity(word, n, similarity) >= SAME_WORD for n in matched_columns)
     ]
+    if _WHEN.match(question) and any(_DATE.search(cell.text) for cell in candidates):
+        # A number of days beside dates is no time.
+        candidates = [cell for cell in candidates if not _is_number_alone(cell)]
     if _PERSONAL.match(question):
         candidates = [cell for cell in candidates if _may_answer(question, cell)]
     elif (place := _place(question, others, candidates)) is not None:
@@ -198,6 +202,10 @@ def _is_date_of(question: str, cell: Cell) -> bool:
         and stem(nouns[0]) in map(stem, name_words(cell.column))
         and bool(_DATE.search(cell.text) and nouns[0] not in ("year", "date", "day"))
     )
+
+
+def _is_number_alone(cell: Cell) -> bool:
+    return _NUMBER.fullmatch(cell.text) is not None and _DATE.search(cell.text) is None
 
 
 def _may_answer(question: str, cell: Cell) -> bool:

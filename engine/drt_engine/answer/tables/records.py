@@ -11,7 +11,7 @@ from drt_engine.text.table_rows import table_rows
 from drt_engine.text.words import STOP_WORDS
 
 _FEWEST_CELLS = 3
-_NAMES = 2  # cells at the beginning of a row that may name it
+_NAMES = 2  # cells at the beginning of a row that may name it by one word
 
 
 def lacks_column(question: str, quote: str) -> bool:
@@ -25,7 +25,11 @@ def lacks_column(question: str, quote: str) -> bool:
     cells = rows[0].cells
     asked = [word for word in table_words(question) if word not in STOP_WORDS]
     stems = {stem(word) for word in asked}
-    names = [words for cell in cells[:_NAMES] if (words := _stems(cell.text)) and words <= stems]
+    names = [
+        words
+        for number, cell in enumerate(cells)
+        if (words := _stems(cell.text)) and words <= stems and (number < _NAMES or len(words) > 1)
+    ]
     rest = [
         word
         for word in asked

@@ -53,7 +53,7 @@ _GROUPS = tuple(
         "language tongue spoken speaks",
         "money currency",
         "start begin begins starts beginning started opens opening",
-        "end ends finish closes closing expiry expires",
+        "end ends ended finish closes closing expiry expires leave leaves left departure resigned",
         "due deadline until",
         "sector industry branch field",
         "won wins win victories",

@@ -47,6 +47,7 @@ _TRUE, _FALSE = (
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _APART = 80  # characters between rows of two tables
 _FEWEST_BITS = 8  # rows with 0 or 1 in a column of yes and no
+_FEWEST_GROUPED, _GROUPED = 10, 0.25  # rows, and values for each of them, of a column of groups
 _FILLED = 0.8  # of a column's cells that are numbers, for a column of numbers
 
 
@@ -184,17 +185,26 @@ class Table:
 
     @cached_property
     def name_column(self) -> str:
-        """The column that names the rows: the first, or behind numbers the first that is text."""
+        """The column that names the rows: the first, or the first that is text behind others.
+
+        That is behind numbers, or a column with the same few values again and again.
+        """
         first = next(iter(self.columns))
-        if first not in self.ordered or any(
+        is_text = first not in self.ordered or any(
             re.search(r"[A-Za-z]", c.text) for c, _ in self.columns[first]
-        ):
+        )
+        if is_text and not self._repeats(first):
             return first
         for name, cells in self.columns.items():
             texts = {cell.text for cell, _ in cells}
             if name not in self.ordered and len(texts) > _FILLED * len(self.rows):
                 return name
         return first
+
+    def _repeats(self, name: str) -> bool:
+        """Return whether a column groups the rows by a few values, and names none of them."""
+        texts = {cell.text for cell, _ in self.columns[name]}
+        return len(self.rows) >= _FEWEST_GROUPED and len(texts) < _GROUPED * len(self.rows)
 
 
 def tables_of(rows: Sequence[TableRow]) -> list[Table]:

@@ -50,6 +50,9 @@ def row_blocks(
     """
     origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
+    if parts and not any(name for name, _ in fields):  # where only its place tells a field
+        last = max(n for n, (_, value) in enumerate(fields) if value.strip())
+        parts = [value.strip() for _, value in fields[: last + 1]]
     fits = sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts)
     written = "\n".join([" | ".join(parts)] if fits else _parted(parts)).split("\n")
     end = "" if fits else "\n"
@@ -121,10 +124,14 @@ def is_number(cell: str) -> bool:
 
 
 def is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row names columns: short, all different, no numbers, rows follow."""
+    """Return whether the first row names columns: short, all different, no numbers, rows follow.
+
+    Columns at the end that are empty need no name.
+    """
     if len(rows) < 2 or not rows[0]:
         return False
-    first = [cell.strip() for cell in rows[0]]
+    width = max((n for row in rows for n, cell in enumerate(row, 1) if cell.strip()), default=0)
+    first = [cell.strip() for cell in rows[0][:width]]  # without columns that are empty
     named = [cell for cell in first if cell]
     return (
         len(named) >= max(1, len(first) - 1)
@@ -188,6 +195,8 @@ def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
                 continue
             if headed and row:
                 names, headed = [one_line(cell) for cell in row], False
+                while names and not names[-1]:
+                    names.pop()
                 yield Block(" | ".join(names) + "\n", line=line, origin=((0, *span),))
                 continue
             padded = [*names, *[""] * (len(row) - len(names))]
