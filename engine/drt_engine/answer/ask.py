@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 from drt_engine.answer.below import with_output, with_setting
+from drt_engine.answer.chain import joined, link_of, name_in
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.footnotes import with_footnote
@@ -39,7 +40,7 @@ from drt_engine.answer.parts import (
 )
 from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
-from drt_engine.answer.sentences import passage_around
+from drt_engine.answer.sentences import passage_around, sentence_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import table_answer
@@ -309,7 +310,30 @@ class _Asking:
             tokens_read += opened_side.tokens_read + side_draft.tokens_read
             draft = with_side(question, draft, side_draft)
             draft = without_a_side(question, draft)
+        elif looked_up is None and not parts and reads and not recorded:
+            draft, tokens_linked = self._linked(whole, question, draft)
+            tokens_read += tokens_linked
         return whole, whole.judgement, replace(draft, tokens_read=tokens_read)
+
+    def _linked(self, opened: _Opened, question: str, draft: Draft) -> tuple[Draft, int]:
+        """Return the answer about somebody whom the question describes, and the tokens read."""
+        texts = [passage.row.text for passage in opened.run.passages]
+        found = draft.citations[:1] if draft.found else ()
+        said = _sentence(self.view, self.documents, found) if found else None
+        link = link_of(question, texts, said)
+        if link is None:
+            return draft, 0
+        opened_inner = self.read(in_context(link.question, self.turns))
+        inner = self._quote(opened_inner, link.question)
+        name = name_in(inner, question)
+        if name is None:
+            return draft, opened_inner.tokens_read
+        about = link.with_name(name)
+        opened_outer = self.read(in_context(about, self.turns))
+        outer = self._quote(opened_outer, about)
+        tokens_read = opened_inner.tokens_read + opened_outer.tokens_read
+        sentence = _sentence(self.view, self.documents, outer.citations[:1])
+        return joined(draft, inner, outer, name=name, sentence=sentence), tokens_read
 
     def _draft(self, opened: _Opened, question: str) -> Draft:
         """Look up a field of the document, a cell of a table or a list; else quote a span."""
@@ -396,6 +420,15 @@ def _without_other_aims(question: str, draft: Draft) -> Draft:
     if requested_summary(question) == "" and not draft.found:
         return replace(draft, citations=(), likely=False)
     return draft
+
+
+def _sentence(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:
+    """Return the sentence around a citation, "" where there is none."""
+    if not citations:
+        return ""
+    (citation,) = citations
+    row = documents.row(citation.document)
+    return sentence_around(view, row, citation.start, citation.end)
 
 
 def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:
