@@ -8,6 +8,7 @@ import pytest
 
 from drt_engine.documents.base import source_span
 from drt_engine.documents.latex import converter
+from drt_engine.documents.latex.units import unit_text
 from tests.engine.documents.helpers import joined, read
 
 HEAD = "\\documentclass{article}\n"
@@ -187,3 +188,41 @@ def test_hostile_heads_are_read_in_time(tmp_path: Path) -> None:
     for head in ("\\author{" * 9_000, "\\author{\\thanks{" * 4_000, "\\author{" + "a, " * 20_000):
         content = f"\\documentclass{{article}}\n{head}\n\n\\begin{{document}}\nText.\n"
         assert "Text." in joined(read(tmp_path / "a.tex", content)[1])
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        ("The \\gls{lamp} and \\Glspl{bell}.", "The lamp and bell."),
+        (
+            "We use \\OpenSea and \\SeaTWO{}, \\MyLamp\\ too.",
+            "We use OpenSea and SeaTWO, MyLamp too.",
+        ),
+        ("Keep \\OpenSea{x} and \\lamps.", "Keep \\OpenSea{x} and \\lamps."),
+        ("\\ce{H_2O} of \\SI{4.2}{\\kilo\\gram\\per\\cubic\\metre}", "H_2O of 4.2 kg/m³"),
+        ("\\qty[mode=text]{20}{\\celsius}, \\num{12}, \\ang{45}", "20 °C, 12, 45°"),
+        ("\\unit{\\metre\\squared} and \\si{kg.m}", "m² and kg m"),
+        ("at 70\\unit{\\degree}F", "at 70°F"),
+        ("\\SI{4} lamps", "\\SI{4} lamps"),  # no unit
+        ("\\multicolumn{2}{|c|}{Beds} & \\multirow{2}{*}{Huts}", "Beds | Huts"),
+        ("\\subfloat[][]{Lamp} \\subref{fig:a} Bell", "Lamp  Bell"),
+    ],
+)
+def test_names_quantities_and_tables(tmp_path: Path, body: str, text: str) -> None:
+    assert latex(tmp_path, body).strip() == text
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("\\per\\second", "1/s"),
+        ("\\square\\metre\\per\\hour", "m²/h"),
+        ("\\gram\\per\\centi\\metre\\cubed", "g/cm³"),
+        ("\\kilo\\watt\\hour", "kW h"),
+        ("\\furlong", "furlong"),
+        ("kg", "kg"),
+        ("", ""),
+    ],
+)
+def test_units(source: str, text: str) -> None:
+    assert unit_text(source) == text

@@ -14,7 +14,9 @@ LEVELS = {
 UNWRAPPED = words(
     "emph textbf textit texttt textsc textsf textrm textsl textup textmd textnormal underline "
     "uline mbox hbox text mathrm enquote so caption title author date thanks centerline "
-    "textsuperscript textsubscript acro term keyword url path code"
+    "textsuperscript textsubscript acro term keyword url path code ce gls Gls GLS glspl Glspl "
+    "glsentrytext glsfirst acrshort acrlong acrfull ac Ac acs acl acf acp acsp aclp subfloat "
+    "makecell shortstack ul hl"
 )
 REFERENCES = words(
     "cite citep citet citeauthor citeyear citealp citealt autocite parencite textcite footcite "
@@ -28,14 +30,16 @@ DROPPED = words(
     "DeclareMathOperator DeclareRobustCommand tableofcontents subfile addbibresource newlength "
     "newcounter addtocounter stepcounter refstepcounter numberwithin crefname Crefname rule "
     "fontsize selectlanguage pagecolor captionsetup lstset sisetup geometry usetikzlibrary tikzset "
-    "pgfplotsset phantom hphantom vphantom hypertarget hyperlink tikz itemsep"
+    "pgfplotsset phantom hphantom vphantom hypertarget hyperlink tikz itemsep "
+    "multicolumn multirow resizebox scalebox parbox subref cline cmidrule rowcolor cellcolor "
+    "columncolor tabcolsep arraystretch"
 )
 OTHER_FILES = words("input include subfile bibliography addbibresource")
 MORE_ARGUMENTS = {
     "newcommand": 1, "renewcommand": 1, "providecommand": 1, "setlength": 1, "addtolength": 1,
     "setcounter": 1, "addcontentsline": 2, "newtheorem": 1, "DeclareMathOperator": 1,
     "DeclareRobustCommand": 1, "addtocounter": 1, "numberwithin": 1, "crefname": 2, "Crefname": 2,
-    "rule": 1, "fontsize": 1,
+    "rule": 1, "fontsize": 1, "multicolumn": 1, "multirow": 1, "resizebox": 1,
 }  # fmt: skip
 SILENT = words(
     "maketitle centering raggedright noindent indent newpage clearpage cleardoublepage bigskip "
@@ -83,7 +87,8 @@ def accented(match: re.Match[str]) -> str:
     return unicodedata.normalize("NFC", letter + _ACCENTS[mark])
 
 
+QUANTITIES = {"unit": 1, "si": 1, "num": 1, "ang": 1, "SI": 2, "qty": 2}  # with arguments
 BUILT_IN = (
-    LEVELS.keys() | UNWRAPPED | REFERENCES | DROPPED | SILENT | SIGNS.keys()
+    LEVELS.keys() | UNWRAPPED | REFERENCES | DROPPED | SILENT | SIGNS.keys() | QUANTITIES.keys()
     | words("begin end footnote footnotetext href item bibitem")
 )  # fmt: skip

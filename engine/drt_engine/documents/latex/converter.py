@@ -16,6 +16,7 @@ from drt_engine.documents.latex.commands import (
     MATH,
     MORE_ARGUMENTS,
     OTHER_FILES,
+    QUANTITIES,
     REFERENCES,
     SIGNS,
     SILENT,
@@ -26,6 +27,7 @@ from drt_engine.documents.latex.commands import (
     accented,
 )
 from drt_engine.documents.latex.macros import PARAMETER, Macro, balanced, definitions
+from drt_engine.documents.latex.units import unit_text
 
 _TOKEN = re.compile(
     r"\\([A-Za-z@]+)(\*?)[ \t]*|\\(.)|(?<!\\)%.*|([{}\[\]])|(\$\$?)|(~)|(---?|``|''|&)|"
@@ -37,6 +39,11 @@ _ARGUMENTS = re.compile(r"(?:[ \t]*(?:\[[^\[\]]*\]|\{[^{}]*\}))*")
 _GROUP = re.compile(r"[ \t]*\{([^{}]*)\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]*\]")
 _LONE_BULLET = re.compile(r"\s*(?:-|\d{1,4}\.)\s*")
+# A command with a name such as \OpenMC, and nothing it may take
+_PRODUCT = re.compile(
+    r"\\(?P<name>(?=[a-z]*[A-Z])[A-Za-z]{3,})(?:\{\}|\\(?=[ \n]))?(?P<space>[ \t]+)?"
+    r"(?![{\[@A-Za-z*])"
+)
 _OPEN_GROUPS = 200
 _DEEPEST_EXPANSION = 8
 _EXPANDED_CHARACTERS = 1 << 20  # by all macros of a file: they can double at each level
@@ -275,6 +282,8 @@ class Converter:
             return stop
         if name in REFERENCES and (stop := self._reference(line, end)):
             return stop
+        if name in QUANTITIES and (stop := self._quantity(name, line, end)):
+            return stop
         if name in OTHER_FILES and (file := _GROUP.match(line, end)):
             self._notes.skip(f"file {file[1]}", "other files are not read unless they are named")
         if name == "bibitem" and (key := _GROUP.match(line, end)):
@@ -302,6 +311,9 @@ class Converter:
         elif name in SIGNS:
             self._add(SIGNS[name])
             return end if name not in ("ldots", "dots") else match.start() + 1 + len(name)
+        elif (product := _PRODUCT.match(line, match.start())) and name not in SILENT:
+            self._plain(product["name"] + " " * bool(product["space"]))
+            return product.end()
         elif name not in SILENT:
             self._add(match[0])
             self._pending = _Group("text", before="{", after="}", more=3)
@@ -328,6 +340,24 @@ class Converter:
         self._run(", " * bool(after) + after)
         self._add("]")
         return keys.end()
+
+    def _quantity(self, name: str, line: str, position: int) -> int:
+        """Write a number with its unit; return its end, 0 where an argument is missing."""
+        option = _OPTION.match(line, position)
+        position = option.end() if option else position
+        values: list[str] = []
+        while len(values) < QUANTITIES[name]:
+            value = _GROUP.match(line, position)
+            if value is None:
+                return 0
+            values.append(value[1])
+            position = value.end()
+        if name in ("num", "ang"):
+            self._plain(values[0] + "°" * (name == "ang"))
+        else:
+            number = [values[0]] if len(values) > 1 else []
+            self._plain(" ".join([*number, unit_text(values[-1])]))
+        return position
 
     def _expand(self, macro: Macro, match: re.Match[str], line: str) -> int:
         """Write the text of a macro; return the end of its arguments, 0 where they are missing."""
@@ -360,9 +390,10 @@ class Converter:
         return position
 
     def _after_option(self, line: str, end: int) -> int:
-        """Return where an option in brackets ends, which says how and not what."""
-        option = _OPTION.match(line, end)
-        return option.end() if option and self._pending is not None else end
+        """Return where options in brackets end, which say how and not what."""
+        while self._pending is not None and (option := _OPTION.match(line, end)):
+            end = option.end()
+        return end
 
     def _bullet(self) -> str:
         number = self._lists[-1] if self._lists else None
