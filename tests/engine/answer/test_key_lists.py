@@ -172,10 +172,11 @@ def test_names_that_share_a_value(question: str, expected: list[str]) -> None:
 def test_one_word_may_be_unexplained_where_that_is_asked_for() -> None:
     question = "code for the Hungarian forint"
     assert keyed_cell(question, COINS) is None
-    cell = keyed_cell(question, COINS, unexplained=1)
+    cell = keyed_cell(question, COINS, unexplained=True)
     assert cell is not None and cell.text == "EEF:5:Forint"
-    assert keyed_cell("code for the old Hungarian forint", COINS, unexplained=1) is None
-    assert keyed_cell("code for the Zambian kwacha", COINS, unexplained=1) is None  # two
+    assert keyed_cell("Hungarian code of the forint", COINS, unexplained=True) is None
+    assert keyed_cell("code for the old Hungarian forint", COINS, unexplained=True) is None
+    assert keyed_cell("code for the Zambian kwacha", COINS, unexplained=True) is None  # two
 
 
 TITLED = """\
@@ -215,3 +216,10 @@ def test_aligned_columns_may_have_a_header_at_other_places() -> None:
     text = "Swing   Votes\n1.5%  224 to 273\n2.5%  208 to 273\n3.5%  179 to 273\n4.5%   99 to 273\n"
     cell = keyed_cell("What are the votes for a swing of 3.5%?", text)
     assert cell is not None and cell.text == "179 to 273"
+
+
+def test_nobody_is_in_a_row_of_numbers() -> None:
+    row = "sweet: Kit Kat | bar: 1 | sugar: .31 | wins: 76.7"
+    assert lacks_column("Who makes Kit Kat?", row)
+    assert not lacks_column("Who makes Kit Kat?", f"{row} | firm: Harbour Sweets")
+    assert not lacks_column("What is Kit Kat?", row)

@@ -66,6 +66,7 @@ RULES = "There are rules.\n\n1. Be kind.\n   Always.\n2. Be short.\n\n3. Be done
         ("How many people live here?", None, 0),
         ("What is the principle?", None, 0),
         ("What are they?", None, 0),
+        ("What are the people?", None, 0),  # of the board
         ("", None, 0),
     ],
 )

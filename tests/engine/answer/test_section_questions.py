@@ -80,6 +80,11 @@ def test_the_heading_with_the_words_of_a_topic(topic: str, expected: str | None)
     assert heading_about(topic, TITLES) == expected
 
 
+def test_a_remark_behind_a_heading_is_no_word_of_it() -> None:
+    titles = ["Naming of doors (green, red and all the others)", "Doors"]
+    assert heading_about("the naming of doors", titles) == titles[0]
+
+
 def test_two_headings_that_fit_alike_are_none() -> None:
     assert heading_about("lamps", ["Oil lamps", "Gas lamps"]) is None
 
@@ -92,6 +97,10 @@ MANUAL = """\
 ### 2.1 Oil
 
 Oil is kept in the cellar.
+
+### The `bell` (or **gong**)
+
+It rings.
 
 ## Rules
 
@@ -111,6 +120,7 @@ All of this is old.
         ("section", "Oil is kept in the cellar.", "2.1 Oil"),
         ("chapter", "Oil is kept in the cellar.", "2. Lamps"),
         ("part", "Oil is kept in the cellar.", None),  # nothing is called so
+        ("section", "It rings.", "The `bell` (or **gong**)"),
         ("rule", "The keeper has the key.", "1. **Doors.**"),
         ("section", "Bells are rung in fog.", "2. **Bells.**"),
         ("section", "All of this is old.", "Rules"),

@@ -77,12 +77,13 @@ class KeyRow(NamedTuple):
 
 
 def keyed_cell(
-    question: str, text: str, context: Collection[str] = (), *, unexplained: int = 0
+    question: str, text: str, context: Collection[str] = (), *, unexplained: bool = False
 ) -> Cell | None:
     """Return the value, or the whole line of several, of the one name that a question has.
 
     ``context`` are words of what the document is called. None where several names fit, or where
-    the question says more than the list can answer: more than so many ``unexplained`` words.
+    the question says more than the list can answer. A word right before the name ("the Ukrainian
+    hryvnia") may be ``unexplained``.
     """
     hits = _hits(question, text, context, unexplained)
     # The same name twice, as of a port for TCP and for UDP, has its first line.
@@ -99,7 +100,7 @@ def keyed_names(question: str, text: str, context: Collection[str] = ()) -> tupl
     """
     if not _SEVERAL.match(question):
         return ()
-    hits = _hits(question, text, context, 0)
+    hits = _hits(question, text, context, False)
     values = {_stems(hit.name.text) for hit in hits if hit.name is not hit.row.cells[0]}
     names = {hit.row.cells[0].text: hit.row.cells[0] for hit in hits}
     return tuple(names.values()) if len(values) == 1 and 1 < len(names) == len(hits) else ()
@@ -113,7 +114,7 @@ class _Hit(NamedTuple):
     answer: Cell
 
 
-def _hits(question: str, text: str, context: Collection[str], unexplained: int) -> list[_Hit]:
+def _hits(question: str, text: str, context: Collection[str], unexplained: bool) -> list[_Hit]:
     """Return the rows that a question names by the longest name, with what they answer."""
     if _NO_VALUE.match(question) or negations(tokens_of(question)):
         return []
@@ -135,8 +136,9 @@ def _hits(question: str, text: str, context: Collection[str], unexplained: int) 
             name = max(names, key=lambda cell: len(_stems(cell.text)))
             answer = _value(row, name, text)
             rest = [word for word in asked if _root(word) not in _stems(name.text)]
-            known = {*row.context, *context}
-            if _may_answer(question, rest, answer, known, unexplained=unexplained):
+            if unexplained and (word := _word_before(asked, name)) in rest:
+                rest.remove(word)
+            if _may_answer(question, rest, answer, {*row.context, *context}):
                 hits.append(_Hit(row, name, answer))
     most = max((len(_stems(hit.name.text)) for hit in hits), default=0)
     return [hit for hit in hits if len(_stems(hit.name.text)) == most]
@@ -151,21 +153,21 @@ def _value(row: KeyRow, name: Cell, text: str) -> Cell:
     return row.cells[0] if row.is_titled else _line(row, text)
 
 
-def _may_answer(
-    question: str,
-    rest: Sequence[str],
-    answer: Cell,
-    known: Collection[str],
-    *,
-    unexplained: int,
-) -> bool:
+def _word_before(asked: Sequence[str], name: Cell) -> str:
+    """Return the word of a question before those of a name; "" where there is none."""
+    stems = _stems(name.text)
+    first = next((n for n, word in enumerate(asked) if _root(word) in stems), 0)
+    return asked[first - 1] if first else ""
+
+
+def _may_answer(question: str, rest: Sequence[str], answer: Cell, known: Collection[str]) -> bool:
     """Return whether a value is of the kind asked for, and the other words are of the list."""
     is_kind = [
         value.search(answer.text) is not None for asks, value in _KINDS if asks.match(question)
     ]
     stems = {_root(word) for word in known}
     others = [word for word in rest if word not in _ASKING and _root(word) not in stems]
-    return all(is_kind) and len(others) <= len(is_kind) + unexplained
+    return all(is_kind) and len(others) <= len(is_kind)
 
 
 def _root(word: str) -> str:

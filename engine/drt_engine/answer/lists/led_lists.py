@@ -18,6 +18,7 @@ from drt_engine.text.words import STOP_WORDS, word_set
 _FEWEST = 2  # items
 _LONGEST = 4_000  # characters of a list that is shown as a whole
 _LONGEST_LEAD = 300
+_LEAST_OF_LEAD = 0.6  # of the content words of a lead, or of a heading, that the question has
 _MOST_BETWEEN = 2  # paragraphs between a heading and its list, the last of which ends in a colon
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
@@ -83,14 +84,17 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
         count = NUMBERS.get(number) or (int(number) if number else None)
     else:
         return None
-    asked = _stems(what) - {stem(word) for word in _ASKING}
+    asking = {stem(word) for word in _ASKING}
+    asked = _stems(what) - asking
     if not asked - {stem(word) for word in context}:
         return None
     hits = []
     for block in _lists(text):
-        lead = text[slice(*block.lead)]
-        known = _stems(f"{lead} {block.heading}") | {stem(word) for word in context}
-        if asked <= known and (asked & _stems(lead) or asked & _stems(block.heading)):
+        leads = [_stems(text[slice(*block.lead)]) - asking, _stems(block.heading) - asking]
+        known = leads[0] | leads[1] | {stem(word) for word in context}
+        # Of a lead that says more, the list is of something else.
+        is_of_it = any(len(asked & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads)
+        if asked <= known and is_of_it:
             hits.append(block)
     if len(hits) != 1 or (count is not None and hits[0].count != count):
         return None

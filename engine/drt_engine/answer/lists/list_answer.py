@@ -102,7 +102,7 @@ def with_likely_value(
     for document, text, offset, probability in texts_with(
         view, documents, passages, _LISTED, scope=scope
     ):
-        cell = keyed_cell(question, text, names_of(document), unexplained=1)
+        cell = keyed_cell(question, text, names_of(document), unexplained=True)
         if cell is not None:
             value = cite(view, document, offset + cell.start, offset + cell.end, probability)
             others = tuple(c for c in draft.citations if c.start != value.start)[:1]

@@ -159,7 +159,8 @@ def _title_at(view: LibraryView, document_id: str, start: int, section: str) -> 
     parts = section.split(" > ")
     for number in range(len(parts) - 1, -1, -1):  # a title may have " > " in it
         words = " > ".join(parts[number:]).split()
-        match = re.match(_MARKS + r"(?P<title>" + r"\s+".join(map(re.escape, words)) + ")", text)
+        title = r"[`*]*\s+[`*]*".join("[`*]*".join(map(re.escape, word)) for word in words)
+        match = re.match(rf"{_MARKS}(?P<title>[`*]*{title})", text)
         if match:
             return start + match.start("title"), start + match.end("title")
     return None

@@ -92,6 +92,7 @@ _TOPIC_FRAME = re.compile(
 AMBIGUOUS = word_set("part article schedule rule")
 _MOST_EXTRA = 2  # words that a heading has beside those of the topic
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*|[ivxlc]+)\b[.):]?", re.IGNORECASE)
+_REMARK = re.compile(r"\s*\([^()]*\)\s*\Z")
 _LABELS = word_set("section chapter clause article part appendix annex")
 
 
@@ -156,6 +157,7 @@ def heading_about(topic: str, titles: Iterable[str]) -> str | None:
     extras: dict[str, int] = {}
     for title in titles:
         bare = _NUMBER.sub("", title, count=1) if _NUMBER.match(title) else title
+        bare = _REMARK.sub("", bare) or bare
         has = {stem(word) for word in words(bare) if word not in STOP_WORDS | _LABELS}
         if asked <= has and len(has - asked) <= _MOST_EXTRA:
             extras[title] = len(has - asked)

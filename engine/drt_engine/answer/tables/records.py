@@ -5,12 +5,15 @@ Knows nothing of models and libraries.
 
 from __future__ import annotations
 
+import re
+
 from drt_engine.answer.tables.table_question import ASKING, UNITS
 from drt_engine.answer.tables.wording import SYNONYM, name_similarity, stem, table_words
 from drt_engine.text.table_rows import table_rows
 from drt_engine.text.words import STOP_WORDS
 
 _FEWEST_CELLS = 3
+_PERSONAL = re.compile(r"(?i)\W*(?:who|whom|whose|where)\b")
 _NAMES = 2  # cells at the beginning of a row that may name it by one word
 
 
@@ -35,6 +38,9 @@ def lacks_column(question: str, quote: str) -> bool:
         for word in asked
         if not any(stem(word) in name for name in names) and word not in ASKING | UNITS
     ]
+    if names and not rest and _PERSONAL.match(question):  # "Who makes it?", of numbers alone
+        others = [cell.text for cell in cells if not _stems(cell.text) & stems]
+        return not any(re.search(r"[^\W\d_]{2}", text) for text in others)
     return bool(names and rest) and not any(
         stem(word) in _stems(cell.text) or name_similarity(word, cell.column, _unlike) >= SYNONYM
         for word in rest
