@@ -18,6 +18,7 @@ from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.brackets import without_lone_brackets
 from drt_engine.text.sentences import sentence_spans
+from drt_engine.text.words import words
 
 Grain = Literal["words", "sentence", "list"]
 
@@ -55,6 +56,7 @@ _STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
 _AMOUNT_ASKED = re.compile(
     r"(?i)\b(?:how (?:many|much|long|old|big|large|high|tall|far|often|fast)|number of)\b"
 )
+_WHICH_NOUN = re.compile(r"(?i)\W*(?:(?:in|on|at|of|under) )?(?:which|what) (?P<noun>[a-z]{3,})\b")
 # "#1234", "bpo-1234", "gh-99", "CVE-2021-3"
 _REFERENCE = re.compile(
     r"(?i)(?:#|\b(?:bpo|gh|pr|issue|bug|cve|pep|rfc)[ -]#?)\d[\d-]*+|\bhttps?://[^\s<>()]++"
@@ -107,6 +109,12 @@ def gives_no_amount(quote: str, question: str) -> bool:
     if not _AMOUNT_ASKED.search(question) or not _REFERENCE.search(quote):
         return False
     return _AMOUNT.search(_REFERENCE.sub("", quote)) is None
+
+
+def is_of_noun(question: str, heading: str) -> bool:
+    """Return whether a heading has the noun that a question asks for: "Which menu ..?"."""
+    match = _WHICH_NOUN.match(question)
+    return match is not None and match["noun"].lower() in words(heading)
 
 
 def grown_span(

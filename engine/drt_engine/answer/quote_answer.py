@@ -17,6 +17,7 @@ from drt_engine.answer.grain import (
     expected_type,
     gives_no_amount,
     grown_span,
+    is_of_noun,
     may_answer,
 )
 from drt_engine.answer.judge import Judgement
@@ -188,7 +189,8 @@ def _may_be_quoted(
         return True
     citation = quote.citation
     document = documents.row(citation.document)
-    return block_kind(store, document, citation.start, citation.end) not in NEVER_QUOTED
+    kind = block_kind(store, document, citation.start, citation.end)
+    return kind not in NEVER_QUOTED or is_of_noun(question, citation.quote)
 
 
 def _words_may_answer(

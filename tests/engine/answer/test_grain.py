@@ -14,6 +14,7 @@ from drt_engine.answer.grain import (
     expected_type,
     gives_no_amount,
     grown_span,
+    is_of_noun,
     may_answer,
 )
 from drt_engine.answer.quote_features import repeats
@@ -342,3 +343,17 @@ def test_a_span_that_reaches_into_a_heading_ends_before_it() -> None:
     span = (text.index("BOATS"), text.index("BOATS") + 5)
     start, end, _ = grown_span(document, document, span, "what")
     assert text[start:end] == "5. BOATS"
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which menu lists the lamps?", True),
+        ("Under which menu are the lamps?", True),
+        ("What is in the menu?", False),
+        ("Which lamp is in the menu?", False),
+        ("Where is the menu?", False),
+    ],
+)
+def test_a_heading_with_the_noun_that_is_asked_for(question: str, expected: bool) -> None:
+    assert is_of_noun(question, "Lights menu (all windows)") is expected

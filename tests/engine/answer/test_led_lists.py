@@ -87,3 +87,29 @@ def test_two_lists_that_fit_are_none() -> None:
 
 def test_words_of_the_title_alone_name_no_list() -> None:
     assert led_list("What are the lamps?", "For all:\n\n- one\n- two\n", ["lamps"]) is None
+
+
+CHARTER = """\
+3) Board
+a) The voting members of the board will consist of:
+i) one keeper of each lamp;
+ii) the members of the council (each, a
+"Councillor").
+iii) a guest.
+b) Only one keeper may be of a house.
+i) Please note the day.
+4) Votes
+"""
+
+
+def test_a_list_within_an_item() -> None:
+    block = led_list("Who are the voting members of the board?", CHARTER)
+    assert block is not None and block.count == 3
+    text = CHARTER[block.start : block.end]
+    assert text.startswith("a) The voting") and text.endswith("iii) a guest.")
+    assert led_list("Who are the three keepers?", CHARTER) is None
+
+
+def test_long_texts_are_looked_through_in_time() -> None:
+    text = "Lamps:\n" + "- lamp\n" * 20_000 + "a) b:\n" * 20_000
+    assert led_list("What are the bells?", text) is None

@@ -7,7 +7,7 @@ above a list has all words of what is asked for. Knows nothing of models and lib
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from drt_engine.answer.tables.table_question import NUMBERS
@@ -18,12 +18,15 @@ from drt_engine.text.words import STOP_WORDS, word_set
 _FEWEST = 2  # items
 _LONGEST = 4_000  # characters of a list that is shown as a whole
 _LONGEST_LEAD = 300
+_MOST_WITHIN = 2_000  # lists that lines with a colon lead to; each is walked through
 _LEAST_OF_LEAD = 0.6  # of the content words of a lead, or of a heading, that the question has
 _MOST_BETWEEN = 2  # paragraphs between a heading and its list, the last of which ends in a colon
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
     r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)])[ \t]+\S.*"
 )
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_ROMANS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 _RULE = re.compile(r"[ \t]*([-=~^*_+#.])\1{2,}[ \t]*")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]|[ \t]*\*\*[^*]+\*\*:?[ \t]*\Z")
 _LONGEST_HEADING = 80
@@ -34,7 +37,7 @@ _THERE = (
 _HOW_MANY = re.compile(rf"(?i)\W*how many (?P<what>[\w' -]+?) {_THERE}(?P<rest>\b.*)")
 _COUNT = rf"(?:(?P<count>{'|'.join(NUMBERS)}|\d{{1,2}}) )?"
 _ALL = re.compile(
-    rf"(?i)\W*(?:what|which) (?:are|were) (?:all )?(?:the )?{_COUNT}(?P<what>\S.*)"
+    rf"(?i)\W*(?:what|which|who) (?:are|were) (?:all )?(?:the )?{_COUNT}(?P<what>\S.*)"
     rf"|\W*(?:please )?(?:list|name|enumerate|give)(?: me)? (?:all )?(?:of )?(?:the )?"
     rf"(?P<all_count>{'|'.join(NUMBERS)}|\d{{1,2}})? ?(?P<all>\S.*)"
 )
@@ -109,53 +112,127 @@ def _stems(text: str) -> set[str]:
     return {stem(word) for word in table_words(text) if word not in STOP_WORDS}
 
 
+@dataclass(frozen=True)
+class _Line:
+    start: int
+    text: str
+    item: re.Match[str] | None
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text.rstrip())
+
+    @property
+    def indent(self) -> int:
+        return len(self.text) - len(self.text.lstrip())
+
+
 def _lists(text: str) -> Iterator[_List]:
-    """Yield the lists of a text: items of one mark and indent, one below the other."""
-    heading, lead = "", (0, 0)
-    between, has_list = 0, False  # paragraphs since the heading; whether it has had a list
-    items: list[int] = []  # where the items begin
-    indent, kind, end = "", "", 0
-    blank, at = True, 0
-    for line in [*text.split("\n"), "."]:
-        start, at = at, at + len(line) + 1
-        if not line.strip():
-            blank = True
-            continue
-        item = _ITEM.fullmatch(line)
-        if items:
-            width = len(line) - len(line.lstrip())
-            same = item is not None and item["indent"] == indent and _kind(item["mark"]) == kind
-            if same or width > len(indent) or not (blank or item):
-                items += [start] if same else []
-                end, blank = start + len(line.rstrip()), False
-                continue
-            if len(items) >= _FEWEST and lead[1]:
-                is_led = has_list and text[lead[1] - 1] == ":"  # by its own line alone
-                yield _List(lead, "" if is_led else heading, end, len(items))
-                has_list = True
-            items, lead = [], (0, 0)
-        if item is not None:
-            items, indent, kind = [start], item["indent"], _kind(item["mark"])
-            end = start + len(line.rstrip())
-        elif _RULE.fullmatch(line):
-            heading, between, has_list = text[slice(*lead)], 0, False
-        elif _HEADING.match(line) or (blank and len(line) <= _LONGEST_HEADING and _is_title(line)):
-            heading, between, has_list = line, 0, False
-            lead = (start, start + len(line.rstrip()))
-        else:
-            begin = start if blank or not lead[1] else lead[0]
-            between += blank
-            lead = (begin, start + len(line.rstrip()))
-            if lead[1] - lead[0] > _LONGEST_LEAD:
-                lead = (start, lead[1])
-            if between > _MOST_BETWEEN:
-                heading = ""
-        blank = False
+    """Yield the lists of a text, those within items too, with what leads to each."""
+    lines = [
+        _Line(match.start(), match[0], _ITEM.fullmatch(match[0])) for match in _LINE.finditer(text)
+    ]
+    leads = _Leads(text)
+    end = 0  # of the last list, or of the lists within it
+    within = 0  # lists within items that were looked at
+    for number, line in enumerate(lines):
+        is_lead = number > 0 and lines[number - 1].text.rstrip().endswith(":")
+        is_within = line.start < end
+        if is_within:
+            is_lead = is_lead and within < _MOST_WITHIN
+            within += is_lead
+        if line.item is not None and leads.lead is not None and (not is_within or is_lead):
+            items, last = _items(lines, number, within=is_within)
+            if len(items) >= _FEWEST:
+                heading = "" if is_within else leads.heading
+                yield _List(leads.lead, leads.heading_for_list(heading), last, len(items))
+            end = max(end, last)
+        above = lines[number - 1].start + len(lines[number - 1].text) if number else -2
+        leads.see(line, after_blank=line.start - above > 1, in_list=line.start < end)
 
 
-def _kind(mark: str) -> str:
-    """Return what marks of one list have in common."""
-    return mark if mark[-1:] not in ".)" else re.sub(r"\w+", "1", mark)
+class _Leads:
+    """What leads to the next line of a text: the paragraph above it, and the last heading."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self.lead: Span | None = None
+        self.heading = ""
+        self._paragraphs, self._lists = 0, 0  # since the heading
+
+    def heading_for_list(self, heading: str) -> str:
+        """Return the heading of a list: a later one that has a lead with a colon has none."""
+        self._lists += 1
+        assert self.lead is not None
+        is_led = self._lists > 1 and self._text[self.lead[1] - 1] == ":"
+        return "" if is_led else heading
+
+    def see(self, line: _Line, *, after_blank: bool, in_list: bool) -> None:
+        """Take the next line that is not blank."""
+        span = (line.start, line.end)
+        is_title = after_blank and len(line.text) <= _LONGEST_HEADING and _is_title(line.text)
+        if line.item is None and not in_list:
+            if _RULE.fullmatch(line.text):
+                if self.lead is not None:
+                    self._enter(self._text[slice(*self.lead)])
+                return
+            if _HEADING.match(line.text) or is_title:
+                self._enter(line.text)
+            else:
+                self._paragraphs += after_blank
+                if self._paragraphs > _MOST_BETWEEN:
+                    self.heading = ""
+                is_same = not after_blank and self.lead is not None
+                if is_same and self.lead and line.end - self.lead[0] <= _LONGEST_LEAD:
+                    span = (self.lead[0], line.end)
+        self.lead = span
+
+    def _enter(self, heading: str) -> None:
+        self.heading, self._paragraphs, self._lists = heading, 0, 0
+
+
+def _items(lines: Sequence[_Line], first: int, *, within: bool) -> tuple[list[_Line], int]:
+    """Return the items of the list that begins with a line, and where the last one ends.
+
+    No items of a list ``within`` another that is too long to be shown.
+    """
+    base, before = lines[first], lines[first]
+    items, end = [base], base.end
+    for number in range(first + 1, len(lines)):
+        line = lines[number]
+        if within and line.start - base.start > _LONGEST:
+            return [], end
+        if line.item is None:
+            is_below = line.start - before.start - len(before.text) <= 1
+            if line.indent <= base.indent and not is_below:
+                break
+        elif line.indent == base.indent and _is_next(items[-1], line):
+            items.append(line)
+        elif line.indent < base.indent or not (line.indent > base.indent or _is_first(line)):
+            break
+        before, end = line, line.end
+    return items, end
+
+
+def _is_next(item: _Line, line: _Line) -> bool:
+    """Return whether a line has the mark that follows that of an item: b) is next to a)."""
+    assert item.item is not None and line.item is not None
+    marks = (item.item["mark"], line.item["mark"])
+    one, other = (mark.strip("().") for mark in marks)
+    if not one.isalnum() or not other.isalnum():
+        return marks[0] == marks[1]
+    if one.isdigit() and other.isdigit():
+        return int(other) == int(one) + 1
+    if one in _ROMANS and other in _ROMANS and _ROMANS.index(other) == _ROMANS.index(one) + 1:
+        return True
+    return len(one) == len(other) == 1 and ord(other) == ord(one) + 1
+
+
+def _is_first(line: _Line) -> bool:
+    """Return whether a line begins a list within an item, or goes on with one."""
+    assert line.item is not None
+    mark = line.item["mark"].strip("().")
+    return not mark.isalnum() or mark in ("1", "a", "i") or mark in _ROMANS
 
 
 def _is_title(line: str) -> bool:
