@@ -229,6 +229,13 @@ def list_around(
     if at < 0 or not lines[at].listed:
         return None
     first, last = _edge(lines, at, -1), _edge(lines, at, 1)
+    if below := _below_heading(view, document, lines[first : at + 1]):
+        first += below
+        indent = _indent(lines[first].text)
+        behind = (n for n in range(at + 1, last + 1) if not lines[n].blank)
+        last = next((n - 1 for n in behind if _indent(lines[n].text) < indent), last)
+        while lines[last].blank:
+            last -= 1
     if steps and not _STEP.match(lines[first].text):
         return None
     items = [n for n in range(first, last + 1) if (clause or _ITEM).match(lines[n].text)]
@@ -289,6 +296,19 @@ def _lines(text: str, base: int, item: re.Pattern[str] = _ITEM) -> list[_Line]:
         start = base + match.start()
         lines.append(_Line(start, start + len(line.rstrip()), line, listed))
     return lines
+
+
+def _below_heading(view: LibraryView, document: DocumentRow, lines: list[_Line]) -> int:
+    """Return how many lines of a list up to a span are a numbered heading above the others.
+
+    "1. Introduction" is no item of the indented list below it.
+    """
+    below = next((n for n, line in enumerate(lines[1:], 1) if not line.blank), 0)
+    is_above = below > 1 and _indent(lines[below].text) > _indent(lines[0].text)
+    if not is_above or not _ITEM.match(lines[below].text):
+        return 0
+    is_heading = block_kind(view, document, lines[0].start, lines[0].end) == "heading"
+    return below if is_heading else 0
 
 
 def _indent(line: str) -> int:

@@ -357,3 +357,14 @@ def test_a_span_that_reaches_into_a_heading_ends_before_it() -> None:
 )
 def test_a_heading_with_the_noun_that_is_asked_for(question: str, expected: bool) -> None:
     assert is_of_noun(question, "Lights menu (all windows)") is expected
+
+
+def test_a_numbered_heading_is_no_item_of_the_list_below_it() -> None:
+    text = "Tower\n\n1. Lamps\n\n   - of oil\n   - of gas\n\n2. Bells\n\n   They ring.\n"
+    document: Any = TextOnly(text)
+    places = [(0, None, None), (text.index("1."), None, "1. Lamps")]
+    places.append((text.index("2."), None, "2. Bells"))
+    document.places = lambda _: places
+    at = text.index("of gas")
+    start, end, _ = grown_span(document, document, (at, at + 6), "list")
+    assert text[start:end].strip() == "- of oil\n   - of gas"
