@@ -1,6 +1,7 @@
 """Losses of a batch of questions: evidence retrieval, quote start and end, answer text.
 
-Quotes are taught twice, with the reader pass and from stored memory alone.
+Quotes are taught twice, with the reader pass and from stored memory alone. A model with a reader of
+its own reads passages with that, which has another task, and only stored memory is taught here.
 """
 
 from __future__ import annotations
@@ -76,8 +77,9 @@ def answer_losses(
     readers = batch.rows(0, num_readers)
     run = PromptPass(model, readers, pool, count=count, generator=generator)
     # The reader pass first: the noise is drawn in this order.
-    reread = run.run(reread=True)
+    reread = run.run(reread=True) if model.span_reader is None else None
     stored = run.run(reread=False)
+    written, zero = reread or stored, stored.logits.null.new_zeros(())
     retrieval = evidence_loss(*with_support(run.scores, readers))
     if num_readers < total:
         # Every question counts the same, whether it is read for or only retrieves.
@@ -87,10 +89,10 @@ def answer_losses(
         retrieval = (1 - share) * retrieval + share * without_reading
     return AnswerLosses(
         retrieval=retrieval,
-        reread=span_loss(reread.logits, reread.slots, readers),
+        reread=zero if reread is None else span_loss(reread.logits, reread.slots, readers),
         stored=span_loss(stored.logits, stored.slots, readers),
-        text=text_loss(model, reread.states, run.prompt, readers),
-        relevance=relevance_loss(model, reread, readers),
+        text=text_loss(model, written.states, run.prompt, readers),
+        relevance=zero if reread is None else relevance_loss(model, reread, readers),
         teacher=teacher_loss(pool, run, teacher),
         hit=hit_rate(run.scores[0], readers.gold, count),
     )

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from drt_engine.config.model import ModelConfig
+from drt_engine.config.model import ModelConfig, ReaderConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.quote_head import QuoteLogits
 from drt_engine.train.answering.batch import QuestionBatch
@@ -44,6 +44,18 @@ def test_questions_that_only_retrieve_teach_retrieval_alone() -> None:
     torch.testing.assert_close(part.retrieval, first.retrieval * 2 / 3)
     torch.testing.assert_close(whole.retrieval, first.retrieval)
     assert not torch.allclose(whole.reread, first.reread)
+
+
+def test_with_a_reader_of_its_own_only_stored_memory_is_taught() -> None:
+    reader = ReaderConfig(layers=1, heads=2, mlp=8, positions=64, longest_question=8, margin=2)
+    model = make_model(small_like(reader=replace(reader, begin_id=1, separator_id=3)))
+    batch = make_batch(model.config)
+    losses = answer_losses(model, batch, count=COUNT, generator=None)
+    stored = prompt_pass(model, batch).run(reread=False)
+    assert float(losses.reread) == float(losses.relevance) == 0
+    torch.testing.assert_close(losses.stored, span_loss(stored.logits, stored.slots, batch))
+    prompt = prompt_pass(model, batch).prompt
+    torch.testing.assert_close(losses.text, text_loss(model, stored.states, prompt, batch))
 
 
 def test_a_batch_that_is_not_read_for_teaches_retrieval_alone() -> None:
