@@ -18,6 +18,7 @@ from drt_engine.answer.hint import hint, is_about_drt, requested_summary
 from drt_engine.answer.judge import Judgement, judge
 from drt_engine.answer.lists.list_answer import (
     list_answer,
+    with_items,
     with_likely_value,
     with_option,
     with_release,
@@ -28,7 +29,11 @@ from drt_engine.answer.lists.release_answer import (
     with_release_of_notes,
 )
 from drt_engine.answer.lists.release_questions import without_release
-from drt_engine.answer.lists.section_answer import heading_answer, with_section
+from drt_engine.answer.lists.section_answer import (
+    heading_answer,
+    subsections_answer,
+    with_section,
+)
 from drt_engine.answer.lists.section_questions import section_question
 from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.parts import (
@@ -346,7 +351,7 @@ class _Asking:
         draft = self._quote(opened, question)
         if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
             draft = replace(draft, text="", found=False, verdict=None)
-        extensions = [with_option, with_footnote, with_output, with_setting]
+        extensions = [with_option, with_footnote, with_output, with_setting, with_items]
         if self.options.threshold is None:  # which it is surer of than the quote
             extensions.append(with_release)
         for extend in extensions:
@@ -406,6 +411,7 @@ class _Asking:
                 self.runtime, self.view, self.documents, question, passages, scope=scope
             )
             or list_answer(self.view, self.documents, question, passages, scope=scope)
+            or subsections_answer(self.view, self.documents, question, passages, scope=scope)
         )
         least = self.options.threshold
         if draft is None or (least is not None and draft.confidence < least):

@@ -223,3 +223,9 @@ def test_nobody_is_in_a_row_of_numbers() -> None:
     assert lacks_column("Who makes Kit Kat?", row)
     assert not lacks_column("Who makes Kit Kat?", f"{row} | firm: Harbour Sweets")
     assert not lacks_column("What is Kit Kat?", row)
+
+
+def test_the_sign_before_a_setting_is_no_part_of_it() -> None:
+    text = "".join(f"lamp_{name}\t\t= {n}\n" for n, name in enumerate("abcdefg"))
+    cell = keyed_cell("What is the value of lamp_c?", text)
+    assert cell is not None and cell.text == "2" and text[cell.start : cell.end] == "2"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.lists.led_lists import asks_list, led_list
+from drt_engine.answer.lists.led_lists import asked_list, led_list, list_behind
 
 GUIDE = """\
 # Guide
@@ -74,7 +74,7 @@ def test_lists_by_their_lead(question: str, expected: str | None, count: int) ->
     block = led_list(question, GUIDE)
     assert (block and GUIDE[block.start : block.end]) == expected
     if block is not None:
-        assert asks_list(question)
+        assert asked_list(question)
         assert (block.count, block.asks_count) == (count, question.startswith("How many"))
 
 
@@ -113,3 +113,23 @@ def test_a_list_within_an_item() -> None:
 def test_long_texts_are_looked_through_in_time() -> None:
     text = "Lamps:\n" + "- lamp\n" * 20_000 + "a) b:\n" * 20_000
     assert led_list("What are the bells?", text) is None
+
+
+@pytest.mark.parametrize(
+    ("quote", "text", "expected"),
+    [
+        ("care of lamps", "It takes care of lamps, including:\n\n- oil\n- gas\n\nMore.", "- gas"),
+        (
+            "care of lamps",
+            "b) It takes care of lamps such as:\ni) oil\nii) gas\nc) More.",
+            "ii) gas",
+        ),
+        ("care", "It takes care of lamps, including:\n\n- oil\n- gas\n", None),
+        ("care of lamps", "It takes care of lamps, including oil.\n\n- oil\n- gas\n", None),
+        ("care of lamps", "It takes care of lamps, including:\n\nOil.\n", None),
+        ("care of lamps", "It takes care of lamps:\n\n- oil\n- gas\n", None),
+    ],
+)
+def test_the_list_that_goes_on_with_a_quote(quote: str, text: str, expected: str | None) -> None:
+    end = list_behind(text, text.index(quote) + len(quote))
+    assert (end and text[:end].rpartition("\n")[2]) == expected

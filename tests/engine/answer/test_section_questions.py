@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import torch
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import documents_to_ask
-from drt_engine.answer.lists.section_answer import with_section
+from drt_engine.answer.lists.section_answer import subsections_answer, with_section
 from drt_engine.answer.lists.section_questions import (
     SectionQuestion,
     heading_about,
     section_question,
 )
 from drt_engine.answer.result import Draft
+from drt_engine.retrieval.filters import Scope
+from drt_engine.retrieval.passages import Passage
 from tests.model_folder import library, read_text
 
 
@@ -147,6 +150,64 @@ def test_the_heading_above_a_quote(
         likely = Draft("", False, 0.9, (citation,), likely=True)
         shown = with_section(store, documents, SectionQuestion(noun, quote), likely)
         assert shown is None or (shown.text == "" and not shown.found)
+
+
+PARTS = """\
+# Guide
+
+## Stages
+
+There are some.
+
+### 1. `Alpha`
+
+For the brave.
+
+### 2. Beta
+
+For all.
+
+## Lamps
+
+### Oil
+
+It burns.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("What are the stages?", "1. `Alpha`; 2. Beta"),
+        ("List the two stages", "1. `Alpha`; 2. Beta"),
+        ("What are the three stages?", None),
+        ("How many stages are there?", None),
+        ("What are the lamps?", None),  # one
+        ("What are the stages of Ann?", None),
+        ("What is a stage?", None),
+    ],
+)
+def test_headings_below_the_one_that_is_asked_for(
+    tmp_path: Path, question: str, expected: str | None
+) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="guide.md", text=PARTS)
+        row = store.document("guide.md")
+        chunk = store.chunk_rows(store.chunk_ids([row.id]))[0]
+        none = torch.zeros(0)
+        passages = [Passage(chunk, none, none, none, none, chunk.text, 0, 0.0, 0.5, "both")]
+        answer = subsections_answer(
+            store, documents_to_ask(store, None), question, passages, scope=Scope((row.id,))
+        )
+        assert (answer and answer.text) == expected
+
+
+def test_what_is_defined_is_not_where_others_are_about_it() -> None:
+    asked = section_question("In which section is a big lamp defined?")
+    assert asked is not None and asked.is_defined
+    titles = ["1. Definitions", "2. Sale of a big lamp"]
+    assert heading_about(asked.topic, titles) == titles[1]
+    assert heading_about(asked.topic, titles, most_extra=0) is None
 
 
 def test_code_and_text_without_headings_have_no_section(tmp_path: Path) -> None:

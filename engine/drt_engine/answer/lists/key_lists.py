@@ -267,7 +267,7 @@ def _fields(line: str, start: int) -> tuple[str, tuple[Cell, ...]] | None:
         cells, at = [], 0
         for part in [*pattern.finditer(line), None]:
             end = part.start() if part else len(line)
-            value = line[at:end].strip()
+            value = line[at:end].strip().removeprefix("= ").lstrip()
             if value:
                 begin = start + at + line[at:end].index(value)
                 cells.append(Cell("", value, begin, begin + len(value)))

@@ -47,6 +47,11 @@ _ASKING = word_set(
     different various document text there called exist
     """
 )
+_ASKING_STEMS = frozenset(map(stem, _ASKING))
+_INCLUDING = re.compile(
+    r"(?P<lead>[,;]?\s+(?:including|such as|namely|as follows|in particular|for example)"
+    r"[^.:\n]{0,60}:)[ \t]*\n"
+)
 
 
 @dataclass(frozen=True)
@@ -67,9 +72,27 @@ class _List:
     count: int
 
 
-def asks_list(question: str) -> bool:
-    """Return whether a question may be one that ``led_list`` answers."""
-    return bool(_HOW_MANY.fullmatch(question) or _ALL.fullmatch(question))
+@dataclass(frozen=True)
+class AskedList:
+    """The content words of what a question asks all of, how many it says there are, or asks."""
+
+    stems: frozenset[str]
+    count: int | None
+    asks_count: bool
+
+
+def asked_list(question: str) -> AskedList | None:
+    """Return what a question asks all items, or the number, of; None for other questions."""
+    if counted := _HOW_MANY.fullmatch(question):
+        what, count = f"{counted['what']} {counted['rest']}", None
+    elif listed := _ALL.fullmatch(question):
+        what = listed["what"] or listed["all"]
+        number = (listed["count"] or listed["all_count"] or "").lower()
+        count = NUMBERS.get(number) or (int(number) if number else None)
+    else:
+        return None
+    stems = _stems(what) - _ASKING_STEMS
+    return AskedList(frozenset(stems), count, counted is not None) if stems else None
 
 
 def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList | None:
@@ -78,34 +101,39 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
     ``context`` are words of what the document is called. None where several lists fit, or the
     number of items is another one than the question says.
     """
-    counted, listed = _HOW_MANY.fullmatch(question), _ALL.fullmatch(question)
-    if counted:
-        what, count = f"{counted['what']} {counted['rest']}", None
-    elif listed:
-        what = listed["what"] or listed["all"]
-        number = (listed["count"] or listed["all_count"] or "").lower()
-        count = NUMBERS.get(number) or (int(number) if number else None)
-    else:
-        return None
-    asking = {stem(word) for word in _ASKING}
-    asked = _stems(what) - asking
-    if not asked - {stem(word) for word in context}:
+    asked = asked_list(question)
+    names = {stem(word) for word in context}
+    if asked is None or asked.stems <= names:
         return None
     hits = []
     for block in _lists(text):
-        leads = [_stems(text[slice(*block.lead)]) - asking, _stems(block.heading) - asking]
-        known = leads[0] | leads[1] | {stem(word) for word in context}
+        leads = [_stems(part) - _ASKING_STEMS for part in (text[slice(*block.lead)], block.heading)]
         # Of a lead that says more, the list is of something else.
-        is_of_it = any(len(asked & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads)
-        if asked <= known and is_of_it:
+        is_of_it = any(len(asked.stems & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads)
+        if asked.stems <= leads[0] | leads[1] | names and is_of_it:
             hits.append(block)
-    if len(hits) != 1 or (count is not None and hits[0].count != count):
+    if len(hits) != 1 or (asked.count is not None and hits[0].count != asked.count):
         return None
-    block = hits[0]
-    start, end = block.lead[0], block.end
+    start, end = hits[0].lead[0], hits[0].end
     if end - start > _LONGEST:
         return None
-    return LedList(start, end, block.count, counted is not None)
+    return LedList(start, end, hits[0].count, asked.asks_count)
+
+
+def list_behind(text: str, at: int) -> int | None:
+    """Return where the list ends that goes on with what is before ``at``: ".., including:".
+
+    None where no such words with a colon are behind it, or no list is below them.
+    """
+    lead = _INCLUDING.match(text, at)
+    if lead is None:
+        return None
+    start = text.rfind("\n", 0, at) + 1
+    window = text[start : lead.end() + _LONGEST]
+    colon = lead.end("lead") - start
+    ends = (block.end for block in _lists(window) if block.lead[0] < colon <= block.lead[1])
+    end = next(ends, None)
+    return None if end is None or start + end - at > _LONGEST else start + end
 
 
 def _stems(text: str) -> set[str]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.key_lists import keyed_cell, keyed_names
-from drt_engine.answer.lists.led_lists import asks_list, led_list
+from drt_engine.answer.lists.led_lists import asked_list, led_list, list_behind
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
 from drt_engine.answer.lists.option_lists import option_above, option_text
 from drt_engine.answer.lists.outputs import asks_output, named_output
@@ -47,6 +47,8 @@ _LISTED = re.compile(
     r"|^[^\s:;][^:;\n]{0,60}([:;])[^\s:;][^:;\n]*\1\S"
 )
 _ANY = re.compile("")
+_ASKS_WHAT = re.compile(r"(?i)\W*(?:for )?(?:what|which|who|list|name|how)\b")
+_LONGEST_LIST = 5_000  # characters behind a quote that a list and what leads to it may have
 
 
 def list_answer(
@@ -61,7 +63,7 @@ def list_answer(
 
     ``passages`` are the retrieved ones, of the ``scope``.
     """
-    is_listed = not (asks_release(question) or asks_list(question) or asks_output(question))
+    is_listed = not (asks_release(question) or asked_list(question) or asks_output(question))
     for document, text, offset, probability in texts_with(
         view, documents, passages, _LISTED if is_listed else _ANY, scope=scope
     ):
@@ -175,6 +177,22 @@ def with_option(view: LibraryView, documents: DocumentRows, question: str, draft
     start, end = low + span[0], low + span[1]
     whole = cite(view, document, start, max(first.end, end), first.probability)
     citation = replace(whole, span_start=start, span_end=end)
+    return replace(draft, text=citation.quote, citations=(citation, *others))
+
+
+def with_items(view: LibraryView, documents: DocumentRows, question: str, draft: Draft) -> Draft:
+    """Return a quote with the list that goes on with it: "overall management, including: ..."."""
+    if not draft.found or not draft.citations or not _ASKS_WHAT.match(question):
+        return draft
+    first, *others = draft.citations
+    document = documents.row(first.document)
+    low = max(0, first.start - MARGIN)
+    text = view.text(document.id, low, min(document.characters, first.end + _LONGEST_LIST))
+    end = list_behind(text, first.end - low)
+    if end is None:
+        return draft
+    whole = cite(view, document, first.start, low + end, first.probability)
+    citation = replace(whole, span_start=first.start, span_end=first.end)
     return replace(draft, text=citation.quote, citations=(citation, *others))
 
 

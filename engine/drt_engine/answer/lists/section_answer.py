@@ -10,9 +10,15 @@ from itertools import groupby
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.lists.led_lists import asked_list
 from drt_engine.answer.lists.list_answer import KEY_PRECISION
 from drt_engine.answer.lists.numbered_lists import paragraph_number
-from drt_engine.answer.lists.section_questions import AMBIGUOUS, SectionQuestion, heading_about
+from drt_engine.answer.lists.section_questions import (
+    AMBIGUOUS,
+    MOST_EXTRA,
+    SectionQuestion,
+    heading_about,
+)
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
 from drt_engine.results import Citation
@@ -23,6 +29,7 @@ from drt_engine.text.sentences import Span
 
 _CODE = ("text/x-source",)  # whose sections are functions
 _LONGEST_HEADING = 400  # characters
+_FEWEST_PARTS, _MOST_PARTS = 2, 25  # headings below another that are shown as its parts
 _MARKS = r"[#*=\s]*"
 _AROUND = 20_000  # characters around a quote in which numbered paragraphs go on
 # What is counted itself, so that a number before a paragraph may be meant.
@@ -51,7 +58,8 @@ def heading_answer(
         titles: dict[str, str] = {}
         for section in headings:
             titles.setdefault(section.rpartition(" > ")[2], section)
-        title = heading_about(asked.topic, titles)
+        most_extra = 0 if asked.is_defined else MOST_EXTRA
+        title = heading_about(asked.topic, titles, most_extra=most_extra)
         start = None if title is None else headings[titles[title]]
         span = None if start is None else _title_at(view, document_id, start, titles[title or ""])
         if span is None or not scope.holds(document_id, *span):
@@ -60,6 +68,48 @@ def heading_answer(
             continue
         heading = cite(view, document, *span, probability=max(p.probability for p in passages))
         return _placed(asked, Draft(heading.quote, True, KEY_PRECISION, (heading,)), heading)
+    return None
+
+
+def subsections_answer(
+    view: LibraryView,
+    documents: DocumentRows,
+    question: str,
+    passages: Sequence[Passage],
+    *,
+    scope: Scope,
+) -> Draft | None:
+    """Return the headings below the one that is called what is asked for.
+
+    "What are the stages?" is answered by "Alpha" and "Beta" below "Stages". How many there are is
+    not, since some may be of another kind.
+    """
+    asked = asked_list(question)
+    ids = list(dict.fromkeys(passage.row.document_id for passage in passages))[:MOST_DOCUMENTS]
+    for document_id in ids:
+        if asked is None or asked.asks_count:
+            break
+        document = documents.row(document_id)
+        headings = list(_headings(view, document_id))
+        titles = {section.rpartition(" > ")[2]: section for section, _ in headings}
+        title = heading_about(" ".join(asked.stems), titles, most_extra=0)
+        if title is None or document.media_type.startswith(_CODE):
+            continue
+        parts = [
+            (section, start)
+            for section, start in headings
+            if section.rpartition(" > ")[0] == titles[title]
+        ]
+        spans = [_title_at(view, document_id, start, section) for section, start in parts]
+        cited = tuple(
+            cite(view, document, *span, probability=max(p.probability for p in passages))
+            for span in spans
+            if span is not None and scope.holds(document_id, *span)
+        )
+        is_all = _FEWEST_PARTS <= len(cited) == len(parts) <= _MOST_PARTS
+        if is_all and asked.count in (None, len(cited)):
+            text = "; ".join(citation.quote for citation in cited)
+            return Draft(text, True, KEY_PRECISION, cited)
     return None
 
 
@@ -160,7 +210,7 @@ def _title_at(view: LibraryView, document_id: str, start: int, section: str) -> 
     for number in range(len(parts) - 1, -1, -1):  # a title may have " > " in it
         words = " > ".join(parts[number:]).split()
         title = r"[`*]*\s+[`*]*".join("[`*]*".join(map(re.escape, word)) for word in words)
-        match = re.match(rf"{_MARKS}(?P<title>[`*]*{title})", text)
+        match = re.match(rf"{_MARKS}(?P<title>[`*]*{title}[`*]*)", text)
         if match:
             return start + match.start("title"), start + match.end("title")
     return None

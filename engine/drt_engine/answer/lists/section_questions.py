@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from drt_engine.answer.tables.wording import stem
 from drt_engine.text.words import STOP_WORDS, word_set, words
@@ -81,6 +81,7 @@ _CALLED = re.compile(
     rf"{_NOUN}(?: number)?(?: (?:on|about|for)| (?:that|which) {_TREATS}) (?P<topic>.+?)"
     rf"(?P<called> (?:called|named|titled))?{_END}"
 )
+_DEFINED = re.compile(r"(?i)\bdefine[sd]?\b")
 _TITLE_OF = re.compile(r"(?i)\b(?:title|name|number|heading) of the\b")
 _TREATED_REST = re.compile(rf"(?i){_BE} (?P<topic>.+?) {_TREATED}")
 # "the section about X" of a topic says nothing but X
@@ -90,7 +91,7 @@ _TOPIC_FRAME = re.compile(
 )
 # Those that are also something else: they have to be in the heading.
 AMBIGUOUS = word_set("part article schedule rule")
-_MOST_EXTRA = 2  # words that a heading has beside those of the topic
+MOST_EXTRA = 2  # words that a heading has beside those of the topic
 _NUMBER = re.compile(r"(?:\d+(?:\.\d+)*|[ivxlc]+)\b[.):]?", re.IGNORECASE)
 _REMARK = re.compile(r"\s*\([^()]*\)\s*\Z")
 _LABELS = word_set("section chapter clause article part appendix annex")
@@ -102,13 +103,15 @@ class SectionQuestion:
 
     ``noun`` is the singular of what it asks for ("section", "page"). ``topic`` are the words of
     what the place is about, if it says nothing else. ``needs_topic`` tells that only a heading with
-    them answers: "Where is X described?" may want a book.
+    them answers: "Where is X described?" may want a book. What ``is_defined`` somewhere is not
+    where others are about it, too.
     """
 
     noun: str
     rest: str
     topic: str = ""
     needs_topic: bool = False
+    is_defined: bool = False
 
     @property
     def asks_page(self) -> bool:
@@ -118,6 +121,11 @@ class SectionQuestion:
 
 def section_question(question: str) -> SectionQuestion | None:
     """Return what a question for a section or a page asks for; None for other questions."""
+    asked = _section_question(question)
+    return replace(asked, is_defined=True) if asked and _DEFINED.search(question) else asked
+
+
+def _section_question(question: str) -> SectionQuestion | None:
     if match := _IN_WHICH.fullmatch(question) or _WHERE_IN.fullmatch(question):
         noun, rest = match.groupdict().get("noun") or "section", match["rest"]
         treated = _TREATED_REST.fullmatch(rest)
@@ -149,7 +157,7 @@ def _one(noun: str) -> str:
     return "appendix" if noun == "appendices" else noun.removesuffix("s")
 
 
-def heading_about(topic: str, titles: Iterable[str]) -> str | None:
+def heading_about(topic: str, titles: Iterable[str], *, most_extra: int = MOST_EXTRA) -> str | None:
     """Return the one title that has all words of a topic and the fewest others; else None."""
     asked = {stem(word) for word in words(topic) if word not in STOP_WORDS}
     if not asked:
@@ -159,7 +167,7 @@ def heading_about(topic: str, titles: Iterable[str]) -> str | None:
         bare = _NUMBER.sub("", title, count=1) if _NUMBER.match(title) else title
         bare = _REMARK.sub("", bare) or bare
         has = {stem(word) for word in words(bare) if word not in STOP_WORDS | _LABELS}
-        if asked <= has and len(has - asked) <= _MOST_EXTRA:
+        if asked <= has and len(has - asked) <= most_extra:
             extras[title] = len(has - asked)
     least = min(extras.values(), default=0)
     best = [title for title, extra in extras.items() if extra == least]
