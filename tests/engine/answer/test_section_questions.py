@@ -37,6 +37,7 @@ from tests.model_folder import library, read_text
             "Which section tells you in which order to read?",
             ("section", "in which order to read", ""),
         ),
+        ("Which section has remarks?", ("section", "What is remarks?", "remarks")),
         ("In which chapter does Ann meet Ben?", ("chapter", "does Ann meet Ben", "")),
         (
             "Under which heading are appendices listed?",
@@ -81,6 +82,11 @@ TITLES = ["1. Lamps", "2. Care of lamps", "3. Lamps and bells by night and day",
 )
 def test_the_heading_with_the_words_of_a_topic(topic: str, expected: str | None) -> None:
     assert heading_about(topic, TITLES) == expected
+
+
+def test_the_very_word_counts_more_than_another_form_of_it() -> None:
+    titles = ["The calling boat", "The called boat"]
+    assert heading_about("the called boat", titles) == titles[1]
 
 
 def test_a_remark_behind_a_heading_is_no_word_of_it() -> None:

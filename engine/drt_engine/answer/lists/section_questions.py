@@ -39,7 +39,7 @@ _TREATS = (
     r"(?:deals? with|is about|are about|covers?|describes?|explains?|discuss(?:es)?|address(?:es)?"
     r"|treats?|concerns?|regulates?|governs?|defines?|lists?|mentions?|introduces?|documents?"
     r"|specif(?:ies|y)|talks? about|speaks? of|tells? (?:you |me |us )?about|is on|sets? out"
-    r"|presents?|handles?)"
+    r"|presents?|handles?|has|have|contains?|includes?|gives?|provides?|shows?)"
 )
 _SAYS = r"(?:says?|states?|tells?(?: you| me| us)?|explains?|describes?|specif(?:ies|y))"
 _ASKING = (
@@ -162,13 +162,15 @@ def heading_about(topic: str, titles: Iterable[str], *, most_extra: int = MOST_E
     asked = {stem(word) for word in words(topic) if word not in STOP_WORDS}
     if not asked:
         return None
-    extras: dict[str, int] = {}
+    exact = {word for word in words(topic) if word not in STOP_WORDS}
+    costs: dict[str, tuple[int, int]] = {}
     for title in titles:
         bare = _NUMBER.sub("", title, count=1) if _NUMBER.match(title) else title
         bare = _REMARK.sub("", bare) or bare
-        has = {stem(word) for word in words(bare) if word not in STOP_WORDS | _LABELS}
-        if asked <= has and len(has - asked) <= most_extra:
-            extras[title] = len(has - asked)
-    least = min(extras.values(), default=0)
-    best = [title for title, extra in extras.items() if extra == least]
+        title_words = {word for word in words(bare) if word not in STOP_WORDS | _LABELS}
+        extra = len({stem(word) for word in title_words} - asked)
+        if asked <= {stem(word) for word in title_words} and extra <= most_extra:
+            costs[title] = (extra, -len(exact & title_words))  # "triggered", not "triggering"
+    least = min(costs.values(), default=(0, 0))
+    best = [title for title, cost in costs.items() if cost == least]
     return best[0] if len(best) == 1 else None
