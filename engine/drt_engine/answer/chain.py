@@ -22,6 +22,7 @@ _DESCRIBED = re.compile(
 _MOST_LEFT = 2  # words behind the description: "What is the keeper of the mill paid?"
 _NAME = re.compile(r"(?:[A-Z][\w.'’-]*)(?:,? (?:[A-Z][\w.'’-]*|of|de|van|von|der|la|du|and|the))*")
 _LONGEST_NAME = 6  # words
+_LONGEST = 400  # characters of a question
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def link_of(question: str, texts: Sequence[str], sentence: str | None) -> Link |
     """
     said = _stems(sentence or "")
     folded = [_folded(text) for text in (*texts, sentence or "")]
-    for match in _descriptions(question):
+    for match in _descriptions(question) if len(question) <= _LONGEST else ():
         if match["link"].startswith("who"):
             link = _link(match, match["what"]) if sentence is None else None
         else:

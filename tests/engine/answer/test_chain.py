@@ -63,6 +63,7 @@ def test_who_is_described_is_asked_first(question: str, inner: str, with_name: s
         "",
         "the",
         "the keeper of",
+        "the code of " * 5_000 + "the Dunmore mill",  # longer than anybody describes somebody
     ],
 )
 def test_other_questions_describe_nobody(question: str) -> None:

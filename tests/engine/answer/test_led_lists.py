@@ -113,6 +113,7 @@ def test_a_list_within_an_item() -> None:
 def test_long_texts_are_looked_through_in_time() -> None:
     text = "Lamps:\n" + "- lamp\n" * 20_000 + "a) b:\n" * 20_000
     assert led_list("What are the bells?", text) is None
+    assert led_list("What are the bells?", "Lamps:\n" + " " * 200_000) is None
 
 
 @pytest.mark.parametrize(

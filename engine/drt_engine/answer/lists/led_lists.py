@@ -25,7 +25,8 @@ _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
     r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)])[ \t]+\S.*"
 )
-_LINE = re.compile(r"[^\n]*\S[^\n]*")
+# Tried at the begins of lines alone: from each of many spaces, it would read all that follow.
+_LINE = re.compile(r"(?m)^[^\n]*\S[^\n]*")
 _ROMANS = ("i", "ii", "iii", "iv", "v", "vi", "vii", "viii", "ix", "x", "xi", "xii")
 _RULE = re.compile(r"[ \t]*([-=~^*_+#.])\1{2,}[ \t]*")
 _HEADING = re.compile(r"[ \t]*#{1,6}[ \t]|[ \t]*\*\*[^*]+\*\*:?[ \t]*\Z")
