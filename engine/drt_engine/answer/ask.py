@@ -45,7 +45,7 @@ from drt_engine.answer.parts import (
 )
 from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
-from drt_engine.answer.sentences import passage_around, sentence_around
+from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import table_answer
@@ -203,9 +203,7 @@ def _steps(
             trace=trace,
             signals=judgement.signals,
             likely=draft.likely,
-            quote_probability=(
-                draft.confidence if draft.quote_probability is None else draft.quote_probability
-            ),
+            quote_probability=draft.probability,
             passage=_passage(view, documents, draft.citations[:1]),
             second_passage=_passage(
                 view, documents, draft.citations[1:2] if not draft.found else ()
@@ -323,9 +321,8 @@ class _Asking:
     def _linked(self, opened: _Opened, question: str, draft: Draft) -> tuple[Draft, int]:
         """Return the answer about somebody whom the question describes, and the tokens read."""
         texts = [passage.row.text for passage in opened.run.passages]
-        found = draft.citations[:1] if draft.found else ()
-        said = _sentence(self.view, self.documents, found) if found else None
-        link = link_of(question, texts, said)
+        is_quoted = draft.found and bool(draft.citations)
+        link = link_of(question, texts, draft.citations[0].sentence if is_quoted else None)
         if link is None:
             return draft, 0
         opened_inner = self.read(in_context(link.question, self.turns))
@@ -337,8 +334,7 @@ class _Asking:
         opened_outer = self.read(in_context(about, self.turns))
         outer = self._quote(opened_outer, about)
         tokens_read = opened_inner.tokens_read + opened_outer.tokens_read
-        sentence = _sentence(self.view, self.documents, outer.citations[:1])
-        return joined(draft, inner, outer, name=name, sentence=sentence), tokens_read
+        return joined(question, draft, inner, outer, name=name), tokens_read
 
     def _draft(self, opened: _Opened, question: str) -> Draft:
         """Look up a field of the document, a cell of a table or a list; else quote a span."""
@@ -426,15 +422,6 @@ def _without_other_aims(question: str, draft: Draft) -> Draft:
     if requested_summary(question) == "" and not draft.found:
         return replace(draft, citations=(), likely=False)
     return draft
-
-
-def _sentence(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:
-    """Return the sentence around a citation, "" where there is none."""
-    if not citations:
-        return ""
-    (citation,) = citations
-    row = documents.row(citation.document)
-    return sentence_around(view, row, citation.start, citation.end)
 
 
 def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:

@@ -1,8 +1,8 @@
 """Questions about somebody whom they do not name, such as "the code of the keeper of the mill".
 
 Who that is stands somewhere else than what is asked, so it is asked first, and its answer is put
-into the question, which retrieves again with it (the two hops of arXiv 2410.01651, section 4.2, by
-two questions). Knows questions and drafts; retrieves nothing.
+into the question, which retrieves again with it, as the groups of arXiv 2410.01651 do within one
+pass. Knows questions and drafts; retrieves nothing.
 """
 
 from __future__ import annotations
@@ -12,15 +12,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from drt_engine.answer.result import Draft
-from drt_engine.answer.tables.wording import stem
-from drt_engine.text.words import STOP_WORDS, words
+from drt_engine.answer.tables.wording import content_stems
 
 _DESCRIBED = re.compile(
     r"\bthe (?P<role>[a-z][a-z-]+(?: [a-z][a-z-]+)?)"
     r" (?P<link>of|at|in|for|who|whose) (?P<what>\S.*)"
 )
 _MOST_LEFT = 2  # words behind the description: "What is the keeper of the mill paid?"
-_NAME = re.compile(r"(?:[A-Z][\w.'’-]*)(?:,? (?:[A-Z][\w.'’-]*|of|de|van|von|der|la|du|and|the))*")
+_NAME = re.compile(
+    r"[A-Z][^\W\d_]*(?:[.'’-][^\W\d_]*)*"
+    r"(?:,? (?:[A-Z][^\W\d_]*(?:[.'’-][^\W\d_]*)*|of|de|van|von|der|la|du|and|the))*"
+)
 _LONGEST_NAME = 6  # words
 _LONGEST = 400  # characters of a question
 
@@ -38,10 +40,10 @@ class Link:
         """The question of who that is."""
         return f"Who is {self.described}?"
 
-    def is_in(self, said: set[str]) -> bool:
+    def is_in(self, said: frozenset[str]) -> bool:
         """Return whether a sentence says both who it is and something of what is asked."""
-        asked = _stems(self.before + self.after)
-        return _stems(self.described) <= said and not said.isdisjoint(asked)
+        asked = content_stems(self.before + self.after)
+        return content_stems(self.described) <= said and not said.isdisjoint(asked)
 
     def with_name(self, name: str) -> str:
         """Return the question with a name instead of the description."""
@@ -55,7 +57,7 @@ def link_of(question: str, texts: Sequence[str], sentence: str | None) -> Link |
     described by must stand there or in one of the ``texts`` of the retrieved passages; a clause
     ("who inherits"), which has other words there, is taken where nothing else was found.
     """
-    said = _stems(sentence or "")
+    said = content_stems(sentence or "")
     folded = [_folded(text) for text in (*texts, sentence or "")]
     for match in _descriptions(question) if len(question) <= _LONGEST else ():
         if match["link"].startswith("who"):
@@ -78,21 +80,20 @@ def name_in(inner: Draft, question: str) -> str | None:
     return None if _folded(name) in _folded(question) else name
 
 
-def joined(draft: Draft, inner: Draft, outer: Draft, *, name: str, sentence: str) -> Draft:
+def joined(question: str, draft: Draft, inner: Draft, outer: Draft, *, name: str) -> Draft:
     """Return the answer about ``name``, with the place that says who it is behind it.
 
-    ``sentence`` is the one around the outer quote: about somebody else it is no answer, and the
-    ``draft`` remains.
+    The ``draft`` remains where the sentence of the outer quote has not the name, and so is about
+    somebody else, and where the quote is what the question says: "Who wrote the history of the
+    mill?" has its answer in the name, and "Who wrote Ann Lee?" leads back to the history.
     """
-    if not outer.found or _folded(name) not in _folded(sentence):
+    about = outer.citations[0].sentence if outer.found and outer.citations else ""
+    if _folded(name) not in _folded(about) or _folded(outer.text) in _folded(question):
         return draft
-    probabilities = [
-        d.confidence if d.quote_probability is None else d.quote_probability for d in (inner, outer)
-    ]
     return replace(
         outer,
         confidence=min(inner.confidence, outer.confidence),
-        quote_probability=min(probabilities),
+        quote_probability=min(inner.probability, outer.probability),
         citations=(*outer.citations[:1], *inner.citations[:1], *outer.citations[1:]),
     )
 
@@ -113,21 +114,17 @@ def _ends(what: str) -> Iterator[str]:
     for left in range(1, min(_MOST_LEFT, len(parts) - 1) + 1):
         if not parts[-left].islower():  # a name goes on
             return
-        if _stems(parts[-left - 1]):
+        if content_stems(parts[-left - 1]):
             yield " ".join(parts[:-left])
 
 
 def _link(match: re.Match[str], what: str) -> Link | None:
     before, after = match.string[: match.start()], match["what"][len(what) :]
     # Otherwise who it is is all that is asked.
-    if not _stems(before + after) or not _stems(what):
+    if not content_stems(before + after) or not content_stems(what):
         return None
     return Link(before, f"the {match['role']} {match['link']} {what}", after)
 
 
 def _folded(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in words(text) if word not in STOP_WORDS}

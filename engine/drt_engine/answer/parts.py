@@ -101,13 +101,9 @@ def combined(parts: Sequence[Part], drafts: Sequence[Draft]) -> Draft | None:
         True,
         min(draft.confidence for draft in found),
         tuple(sorted(citations, key=lambda citation: citation.likely)),
-        quote_probability=min(_probability(draft) for draft in found),
+        quote_probability=min(draft.probability for draft in found),
         unanswered=tuple(unanswered),
     )
-
-
-def _probability(draft: Draft) -> float:
-    return draft.confidence if draft.quote_probability is None else draft.quote_probability
 
 
 def _same_place(one: Citation, other: Citation) -> bool:

@@ -83,3 +83,8 @@ class Draft:
     verdict: str | None = None
     unanswered: tuple[str, ...] = ()
     tokens_read: int = 0
+
+    @property
+    def probability(self) -> float:
+        """How likely the first citation is right, as far as it was judged."""
+        return self.confidence if self.quote_probability is None else self.quote_probability

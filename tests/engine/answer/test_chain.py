@@ -14,12 +14,15 @@ TEXTS = [
 ]
 
 
-def place(quote: str) -> Citation:
-    return Citation("d", "title", "d.txt", 0, len(quote), quote, None, None, probability=1.0)
+def place(quote: str, sentence: str = "") -> Citation:
+    return Citation(
+        "d", "title", "d.txt", 0, len(quote), quote, None, None, probability=1.0, context=sentence
+    )
 
 
-def draft(text: str, *, found: bool = True, probability: float = 0.9) -> Draft:
-    return Draft(text, found, probability, (place(text or "near"),), quote_probability=probability)
+def draft(text: str, *, found: bool = True, probability: float = 0.9, sentence: str = "") -> Draft:
+    citations = (place(text or "near", sentence),)
+    return Draft(text, found, probability, citations, quote_probability=probability)
 
 
 @pytest.mark.parametrize(
@@ -96,6 +99,7 @@ def test_what_a_border_cuts_may_stand_in_the_sentence() -> None:
         ("the keeper", True, None),
         ("", True, None),
         ("Dunmore", True, None),  # of the question
+        ("DV-89636", True, None),
         ("For Years Ida Pemton Has Been The Keeper", True, None),
     ],
 )
@@ -106,13 +110,15 @@ def test_only_a_name_is_put_into_the_question(text: str, found: bool, name: str 
 
 def test_the_answer_is_about_that_name() -> None:
     first, inner = draft("9"), draft("Ida Pemton", probability=0.7)
-    outer = draft("7")
-    answer = joined(
-        first, inner, outer, name="Ida Pemton", sentence="The code of Ida\nPemton is 7."
-    )
+    outer = draft("7", sentence="The code of Ida\nPemton is 7.")
+    question = "What is the code of the keeper of the Dunmore mill?"
+    answer = joined(question, first, inner, outer, name="Ida Pemton")
     assert answer.text == "7" and answer.found
     assert [citation.quote for citation in answer.citations] == ["7", "Ida Pemton"]
     assert answer.quote_probability == answer.confidence == 0.7
-    other = joined(first, inner, outer, name="Ida Pemton", sentence="Otto Fenrick's code is 7.")
-    assert other is first
-    assert joined(first, inner, draft("", found=False), name="Ida Pemton", sentence="") is first
+    other = draft("7", sentence="Otto Fenrick's code is 7.")
+    nothing = draft("", found=False)
+    # What the question says itself is no answer: the name was.
+    echo = draft("the Dunmore  mill", sentence="The keeper of the Dunmore mill is Ida Pemton.")
+    for rejected in (other, nothing, echo):
+        assert joined(question, first, inner, rejected, name="Ida Pemton") is first

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from drt_engine.answer.tables.table_question import NUMBERS
-from drt_engine.answer.tables.wording import stem, table_words
+from drt_engine.answer.tables.wording import content_stems, stem
 from drt_engine.text.sentences import Span
-from drt_engine.text.words import STOP_WORDS, word_set
+from drt_engine.text.words import word_set
 
 _FEWEST = 2  # items
 _LONGEST = 4_000  # characters of a list that is shown as a whole
@@ -92,7 +92,7 @@ def asked_list(question: str) -> AskedList | None:
         count = NUMBERS.get(number) or (int(number) if number else None)
     else:
         return None
-    stems = _stems(what) - _ASKING_STEMS
+    stems = content_stems(what) - _ASKING_STEMS
     return AskedList(frozenset(stems), count, counted is not None) if stems else None
 
 
@@ -108,7 +108,10 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
         return None
     hits = []
     for block in _lists(text):
-        leads = [_stems(part) - _ASKING_STEMS for part in (text[slice(*block.lead)], block.heading)]
+        leads = [
+            content_stems(part) - _ASKING_STEMS
+            for part in (text[slice(*block.lead)], block.heading)
+        ]
         # Of a lead that says more, the list is of something else.
         is_of_it = any(len(asked.stems & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads)
         if asked.stems <= leads[0] | leads[1] | names and is_of_it:
@@ -135,10 +138,6 @@ def list_behind(text: str, at: int) -> int | None:
     ends = (block.end for block in _lists(window) if block.lead[0] < colon <= block.lead[1])
     end = next(ends, None)
     return None if end is None or start + end - at > _LONGEST else start + end
-
-
-def _stems(text: str) -> set[str]:
-    return {stem(word) for word in table_words(text) if word not in STOP_WORDS}
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,13 @@ from __future__ import annotations
 import re
 
 from drt_engine.answer.tables.table_question import ASKING, UNITS
-from drt_engine.answer.tables.wording import SYNONYM, name_similarity, stem, table_words
+from drt_engine.answer.tables.wording import (
+    SYNONYM,
+    content_stems,
+    name_similarity,
+    stem,
+    table_words,
+)
 from drt_engine.text.table_rows import table_rows
 from drt_engine.text.words import STOP_WORDS
 
@@ -31,7 +37,9 @@ def lacks_column(question: str, quote: str) -> bool:
     names = [
         words
         for number, cell in enumerate(cells)
-        if (words := _stems(cell.text)) and words <= stems and (number < _NAMES or len(words) > 1)
+        if (words := content_stems(cell.text))
+        and words <= stems
+        and (number < _NAMES or len(words) > 1)
     ]
     rest = [
         word
@@ -39,17 +47,14 @@ def lacks_column(question: str, quote: str) -> bool:
         if not any(stem(word) in name for name in names) and word not in ASKING | UNITS
     ]
     if names and not rest and _PERSONAL.match(question):  # "Who makes it?", of numbers alone
-        others = [cell.text for cell in cells if not _stems(cell.text) & stems]
+        others = [cell.text for cell in cells if not content_stems(cell.text) & stems]
         return not any(re.search(r"[^\W\d_]{2}", text) for text in others)
     return bool(names and rest) and not any(
-        stem(word) in _stems(cell.text) or name_similarity(word, cell.column, _unlike) >= SYNONYM
+        stem(word) in content_stems(cell.text)
+        or name_similarity(word, cell.column, _unlike) >= SYNONYM
         for word in rest
         for cell in cells
     )
-
-
-def _stems(text: str) -> frozenset[str]:
-    return frozenset(stem(word) for word in table_words(text) if word not in STOP_WORDS)
 
 
 def _unlike(_: str, __: str) -> float:

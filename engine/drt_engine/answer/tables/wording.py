@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from drt_engine.answer.tables.synonyms import are_contrasts, are_synonyms, whole_word
+from drt_engine.text.words import STOP_WORDS
 
 # Similarity of two lower-case words, at most 1.
 Similarity = Callable[[str, str], float]
@@ -39,6 +40,11 @@ def stem(word: str) -> str:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
     return word
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """Return what the words that are no stop words have in common with their forms."""
+    return frozenset(stem(word) for word in table_words(text) if word not in STOP_WORDS)
 
 
 def name_words(column: str) -> list[str]:
