@@ -145,7 +145,8 @@ class PassagesConfig:
     questions cut to their key words; ``longest``: tokens of a span from which on only its passage
     is to be found; ``bare``: share of the questions whose passages have no title and sections in
     front, where the model reads them. ``weights`` of ``source``, ``source/type`` or
-    ``source/kind``.
+    ``source/kind``. ``dropout``: share of the reader's states that is left out. ``teachers``: model
+    folders whose readers' mean opinion makes up ``taught`` of the loss of spans.
     """
 
     share: float = 0.0
@@ -168,12 +169,48 @@ class PassagesConfig:
     weights: dict[str, float] = field(default_factory=dict)
     type_loss: float = 0.1
     verdict_loss: float = 0.2
+    dropout: float = 0.0
+    teachers: tuple[Path, ...] = ()
+    taught: float = 0.5
 
     def __post_init__(self) -> None:
         if not self.passages or min(self.passages) < 1:
             raise ConfigError("passages.passages must name numbers of 1 or more")
         if not self.margins or min(self.margins) < 0:
             raise ConfigError("passages.margins must name numbers of 0 or more")
+        if not 0 <= self.dropout < 1 or not 0 <= self.taught <= 1:
+            raise ConfigError(
+                f"passages.dropout is {self.dropout} and passages.taught {self.taught}, expected "
+                "shares in 0..1"
+            )
+
+
+@dataclass(frozen=True)
+class ReaderClozeConfig:
+    """Cloze questions for the reader, made from corpus text: ``questions`` a batch.
+
+    Up to ``of_each`` are about the same piece of ``window`` chunks; ``passages``, ``margins``,
+    ``candidates``, ``hidden``: as of ``PassagesConfig``; ``recurring``: share of the questions
+    whose sentence is cut from the text, and whose span stands elsewhere, too; ``loss``: weight.
+    """
+
+    share: float = 0.0
+    corpus: tuple[Path, ...] = ()
+    questions: int = 32
+    of_each: int = 12
+    window: int = 32
+    passages: tuple[int, ...] = (2, 2, 3)
+    margins: tuple[int, ...] = (16, 32, 48)
+    candidates: int = 8
+    hidden: float = 0.08
+    recurring: float = 0.7
+    loss: float = 0.5
+
+    def __post_init__(self) -> None:
+        if not self.passages or min(self.passages) < 1:
+            raise ConfigError("reader_cloze.passages must name numbers of 1 or more")
+        if not self.margins or min(self.margins) < 0:
+            raise ConfigError("reader_cloze.margins must name numbers of 0 or more")
 
 
 @dataclass(frozen=True)
@@ -304,16 +341,17 @@ class TrainConfig:
     stream: StreamConfig = field(default_factory=StreamConfig)
     passkey: PasskeyConfig = field(default_factory=PasskeyConfig)
     summaries: SummariesConfig = field(default_factory=SummariesConfig)
+    reader_cloze: ReaderClozeConfig = field(default_factory=ReaderClozeConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
         tasks = (
             *(self.questions, self.needles, self.cloze, self.passages),
-            *(self.stream, self.passkey, self.summaries),
+            *(self.stream, self.passkey, self.summaries, self.reader_cloze),
         )
         shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
                 "at least one of questions.share, needles.share, cloze.share, passages.share, "
-                "stream.share, passkey.share, summaries.share must be above 0"
+                "stream.share, passkey.share, summaries.share, reader_cloze.share must be above 0"
             )

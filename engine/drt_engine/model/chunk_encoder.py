@@ -26,10 +26,13 @@ class EncoderAttention(nn.Module):
         """Attend within each sequence, [N, T, E] -> [N, T, E]; ``bias`` [N, 1, 1, T] is added."""
         n, tokens, width = x.shape
         q, k, v = self.qkv(x).view(n, tokens, 3, self.heads, self.size).permute(2, 0, 3, 1, 4)
-        # Scores [N, heads, T, T]. Explicit products: SDPA's backward on a CPU is several times
-        # slower for short chunks.
-        scores = (q * self.size**-0.5) @ k.transpose(-1, -2) + bias.to(q.dtype)
-        out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
+        if x.is_cuda:
+            out = F.scaled_dot_product_attention(q, k, v, attn_mask=bias.to(q.dtype))
+        else:
+            # Scores [N, heads, T, T]. Explicit products: SDPA's backward on a CPU is several times
+            # slower for short chunks.
+            scores = (q * self.size**-0.5) @ k.transpose(-1, -2) + bias.to(q.dtype)
+            out = torch.softmax(scores, dim=-1).to(v.dtype) @ v
         return self.out(out.transpose(1, 2).reshape(n, tokens, width))  # type: ignore[no-any-return]
 
 
@@ -44,10 +47,18 @@ class BertBlock(nn.Module):
         self.down = linear(mlp, width, bias=True)
         self.mlp_norm = nn.LayerNorm(width, 1e-12)
 
-    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
-        """Return the states after the block, [N, T, E] -> [N, T, E]."""
-        x = self.attention_norm(x + self.attention(x, bias))
-        return self.mlp_norm(x + self.down(F.gelu(self.up(x))))  # type: ignore[no-any-return]
+    def forward(self, x: Tensor, bias: Tensor, *, dropout: float = 0.0) -> Tensor:
+        """Return the states after the block, [N, T, E] -> [N, T, E].
+
+        ``dropout``: share of what attention and MLP add that is left out, in training.
+        """
+        x = self.attention_norm(x + _dropped(self.attention(x, bias), dropout))
+        mlp = self.down(F.gelu(self.up(x)))
+        return self.mlp_norm(x + _dropped(mlp, dropout))  # type: ignore[no-any-return]
+
+
+def _dropped(x: Tensor, share: float) -> Tensor:
+    return F.dropout(x, share) if share else x
 
 
 class LlamaBlock(nn.Module):

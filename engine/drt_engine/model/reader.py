@@ -20,6 +20,7 @@ from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.model.chunk_encoder import BertBlock
 
 _PAIRS = 16  # encoded at a time: their activations stay in the processor's cache
+_PAIRS_ON_GPU = 512  # enough to fill it
 
 
 @dataclass(frozen=True)
@@ -89,21 +90,24 @@ class SpanReader(nn.Module):
         self.types = LogitMap(width, len(ANSWER_TYPES))
         self.verdict = LogitMap(width, 2)
 
-    def forward(self, words: nn.Embedding, pairs: PairTokens) -> PairLogits:
-        """Read P pairs with the word embeddings ``words`` [V, E]."""
+    def forward(
+        self, words: nn.Embedding, pairs: PairTokens, *, dropout: float = 0.0
+    ) -> PairLogits:
+        """Read P pairs with the word embeddings ``words`` [V, E]; ``dropout`` is for training."""
         # Pairs of like length are encoded together, so that little of the work is padding.
         lengths = pairs.valid.sum(dim=1)
         order = lengths.argsort(stable=True)
         spans: list[Tensor] = []  # span logits [rows, T, 2] of each batch of pairs
         firsts: list[Tensor] = []  # states of the begin token [rows, E], which represent the pair
         total = pairs.ids.shape[1]
-        for rows in order.split(_PAIRS):
+        for rows in order.split(_PAIRS_ON_GPU if order.is_cuda else _PAIRS):
             longest = int(lengths[rows].max())
             states = self._encode(
                 words,
                 pairs.ids[rows, :longest],
                 pairs.segments[rows, :longest],
                 pairs.valid[rows, :longest],
+                dropout,
             )
             span = self.span(states)  # [rows, longest, 2]
             spans.append(F.pad(span, (0, 0, 0, total - longest)))
@@ -120,7 +124,9 @@ class SpanReader(nn.Module):
             self.verdict(first),
         )
 
-    def _encode(self, words: nn.Embedding, ids: Tensor, segments: Tensor, valid: Tensor) -> Tensor:
+    def _encode(
+        self, words: nn.Embedding, ids: Tensor, segments: Tensor, valid: Tensor, dropout: float
+    ) -> Tensor:
         """Encode token ids [N, T] -> states [N, T, E]."""
         x: Tensor = words(ids) + self.positions.weight[: ids.shape[1]] + self.segments(segments)
         x = self.input_norm(x)
@@ -129,7 +135,7 @@ class SpanReader(nn.Module):
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
         for block in self.blocks:
-            x = block(x, bias)
+            x = block(x, bias, dropout=dropout)
         return x
 
 

@@ -38,8 +38,10 @@ CHANGEABLE = frozenset(
         "passages.qa",
         "passages.docs",
         "passages.ranks",
+        "passages.teachers",
         "needles.corpus",
         "cloze.corpus",
+        "reader_cloze.corpus",
         "stream.corpus",
         "stream.tokens",
     }

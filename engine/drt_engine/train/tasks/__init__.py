@@ -14,6 +14,7 @@ from drt_engine.train.tasks.needles import NeedlesTask
 from drt_engine.train.tasks.passages import PassagesTask
 from drt_engine.train.tasks.passkey import PasskeyTask
 from drt_engine.train.tasks.questions import QuestionsTask
+from drt_engine.train.tasks.reader_cloze import ReaderClozeTask
 from drt_engine.train.tasks.stream import StreamTask
 from drt_engine.train.tasks.summaries import SummariesTask
 
@@ -26,4 +27,5 @@ TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
     "stream": StreamTask,
     "passkey": PasskeyTask,
     "summaries": SummariesTask,
+    "reader_cloze": ReaderClozeTask,
 }

@@ -7,21 +7,18 @@ import random
 import torch
 from torch import Tensor
 
-from drt_engine.data.clozes import make_clozes
 from drt_engine.model.drt import DRT
 from drt_engine.train.answering.batch import (
     QuestionBatch,
     QuestionItem,
     TokenDocument,
     fit_prompt,
-    load_texts,
     token_spans,
 )
 from drt_engine.train.answering.builder import BatchBuilder
+from drt_engine.train.answering.cloze_texts import ClozeTexts
 from drt_engine.train.tasks.base import Task, TaskSetup, named
 
-_CHARACTERS_PER_TOKEN = 4.3
-_MOST_COUNTED = 200_000  # characters of a text by which it is drawn: books would crowd out others
 _LOGGED = ("reread", "stored", "retrieval", "hit")
 
 
@@ -32,8 +29,7 @@ class ClozeTask(Task[QuestionBatch]):
         self.setup, self.config = setup, setup.config.cloze
         self.share = self.config.share
         setup.expect_reader_pass()
-        self.texts = load_texts(self.config.corpus, "cloze")
-        self._weights = [min(len(text), _MOST_COUNTED) for text in self.texts]
+        self.texts = ClozeTexts(self.config.corpus, "cloze")
 
     def draw(self, rng: random.Random) -> QuestionBatch:
         """Draw ``config.windows`` pieces of text with questions on each.
@@ -63,13 +59,12 @@ class ClozeTask(Task[QuestionBatch]):
     def _document(self, rng: random.Random, count: int) -> TokenDocument | None:
         """Draw a piece of text with up to ``count`` questions; ``None`` where none can be made."""
         chunk, tokenizer = self.setup.model.chunk, self.setup.tokenizer
-        text = rng.choices(self.texts, self._weights)[0]
-        size = int(self.config.window * chunk * _CHARACTERS_PER_TOKEN)
-        start = rng.randrange(max(1, len(text) - size))
-        piece, clozes = make_clozes(
-            text[start : start + size], rng, count=count, recurring=self.config.recurring
+        piece, clozes = self.texts.draw(
+            rng,
+            tokens=self.config.window * chunk,
+            count=count,
+            recurring=self.config.recurring,
         )
-        rng.shuffle(clozes)
         if not clozes:
             return None
         encoding = tokenizer.encode(piece)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
 from itertools import accumulate
 from pathlib import Path
 
@@ -18,16 +17,18 @@ from torch import Tensor
 
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
-from drt_engine.model.reader import pack_pairs
 from drt_engine.runtime import Runtime
 from drt_engine.text.words import STOP_WORDS
-from drt_engine.train.answering.passage_loss import passage_loss
+from drt_engine.train.answering.passage_loss import SpanTeachers, passage_loss
+from drt_engine.train.answering.passage_pairs import (
+    AskedQuestion,
+    Passage,
+    passage_batch,
+    targets_in,
+)
 from drt_engine.train.answering.passages import PassageBatch, PassageData, PassageQuestion
 from drt_engine.train.answering.ranking import add_ranks
 from drt_engine.train.tasks.base import Task, TaskSetup
-
-# A passage: number of its document, first token and last token + 1.
-Window = tuple[int, int, int]
 
 
 class PassagesTask(Task[PassageBatch]):
@@ -47,6 +48,7 @@ class PassagesTask(Task[PassageBatch]):
         )
         if self.config.ranks is not None:
             _search(self.data, setup, self.config.ranks)
+        self.teachers = SpanTeachers(self.config.teachers)
         self._cumulative = list(accumulate(q.weight for q in self.data.questions))
 
     def draw(self, rng: random.Random) -> PassageBatch:
@@ -55,57 +57,26 @@ class PassagesTask(Task[PassageBatch]):
         questions = rng.choices(
             data.questions, cum_weights=self._cumulative, k=self.config.questions
         )
-        # One row per pair: the question's tokens, its passage, and the number of the question.
-        question_ids: list[list[int]] = []
-        windows: list[Window] = []
-        contexts: list[list[int]] = []
-        log_probabilities: list[float] = []
-        owners: list[int] = []
-        for number, question in enumerate(questions):
+        asked = []
+        for question in questions:
             ids = self._question_ids(question, rng)
             margin = rng.choice(self.config.margins)
             bare = bool(self.reader.context) and rng.random() < self.config.bare
-            for document, chunk in self._chunks(question, rng):
-                question_ids.append(ids)
-                windows.append(self._window(document, chunk, margin))
-                contexts.append([] if bare else self._context(document, chunk))
-                log_probabilities.append(question.log_probability(document, chunk))
-                owners.append(number)
-        passages = [data.documents[d].ids[first:stop].tolist() for d, first, stop in windows]
-        pairs, offsets = pack_pairs(
-            self.reader, question_ids, passages, contexts=contexts, pad_id=self.model.pad_id
-        )
-        # Targets [P, T]: the borders of the evidence, moved to where its passage is in the pair.
-        starts, ends = (torch.zeros_like(pairs.passage) for _ in range(2))
-        answered = torch.zeros(len(questions), dtype=torch.bool)
-        for row, (owner, window, offset) in enumerate(zip(owners, windows, offsets, strict=True)):
-            shift = offset - window[1]
-            for first, last in _targets(questions[owner], window):
-                for targets, token in ((starts, first), (ends, last)):
-                    if token is None:  # the passage is right, wherever in it
-                        targets[row] |= pairs.passage[row]
-                    else:
-                        targets[row, token + shift] = True
-                answered[owner] = True
-        return PassageBatch(
-            pairs=pairs,
-            question=torch.tensor(owners),
-            log_probability=torch.tensor(log_probabilities),
-            starts=starts,
-            ends=ends,
-            answered=answered,
-            answer_type=torch.tensor([q.answer_type for q in questions]),
-            verdict=torch.tensor([q.verdict for q in questions]),
-        )
+            passages = [
+                self._passage(question, document, chunk, margin, bare=bare)
+                for document, chunk in self._chunks(question, rng)
+            ]
+            asked.append(AskedQuestion(ids, passages, question.answer_type, question.verdict))
+        return passage_batch(self.reader, asked, self.model.pad_id)
 
     def loss(
         self,
         model: DRT,
         batch: PassageBatch,
-        generator: torch.Generator | None,  # noqa: ARG002  nothing is chosen, so nothing is noisy
+        generator: torch.Generator | None,
     ) -> tuple[Tensor, dict[str, float]]:
-        """Return the loss of the reader and its parts."""
-        return passage_loss(model, batch, self.config)
+        """Return the loss of the reader and its parts; ``generator`` seeds what is dropped."""
+        return passage_loss(model, batch, self.config, self.teachers, generator)
 
     def _chunks(self, question: PassageQuestion, rng: random.Random) -> list[tuple[int, int]]:
         """Choose a chunk with evidence, unless it is hidden, and hard negatives.
@@ -126,13 +97,20 @@ class PassagesTask(Task[PassageBatch]):
             chunks.append((question.document, rng.choice(without_evidence or chunk_ids)))
         return chunks
 
-    def _context(self, document: int, chunk: int) -> list[int]:
-        contexts = self.data.documents[document].contexts
-        return contexts[chunk] if contexts else []
-
-    def _window(self, document: int, chunk: int, margin: int) -> Window:
-        size, end = self.model.chunk, len(self.data.documents[document].ids)
-        return document, max(0, chunk * size - margin), min(end, (chunk + 1) * size + margin)
+    def _passage(
+        self, question: PassageQuestion, number: int, chunk: int, margin: int, *, bare: bool
+    ) -> Passage:
+        """Return a chunk of a document with the neighbours' tokens, and the evidence in it."""
+        document, size = self.data.documents[number], self.model.chunk
+        start = max(0, chunk * size - margin)
+        stop = min(len(document.ids), (chunk + 1) * size + margin)
+        spans = question.spans if number == question.document else []
+        return Passage(
+            document.ids[start:stop].tolist(),
+            list(targets_in(spans, start, stop, region=question.region)),
+            document.contexts[chunk] if document.contexts and not bare else [],
+            question.log_probability(number, chunk),
+        )
 
     def _negatives(
         self, question: PassageQuestion, rng: random.Random, count: int
@@ -169,20 +147,3 @@ def _search(data: PassageData, setup: TaskSetup, path: Path) -> None:
         raise ConfigError("passages.ranks needs start.model, whose search ranks the passages")
     run = setup.config.run
     add_ranks(data, Runtime.load(folder, device=run.device, threads=run.threads), path)
-
-
-def _targets(question: PassageQuestion, window: Window) -> Iterator[tuple[int | None, int | None]]:
-    """Yield first and last tokens of the evidence inside a window.
-
-    ``None`` where a border is not known: both of a region, and the one that the window cuts off.
-    Marking every token of the evidence instead blurred the borders of all quotes.
-    """
-    document, start, stop = window
-    if document != question.document:
-        return
-    for first, last in question.spans:
-        if first < stop and last >= start:
-            yield (
-                first if first >= start and not question.region else None,
-                last if last < stop and not question.region else None,
-            )

@@ -203,7 +203,7 @@ def test_loss_is_the_likelihood_of_right_tokens_over_all_passages() -> None:
         config = replace(MODEL, reader=replace(READER, prior=0.5))
 
         @staticmethod
-        def span_reader(words: object, pairs: object) -> PairLogits:
+        def span_reader(words: object, pairs: object, *, dropout: float) -> PairLogits:
             return logits
 
     batch = PassageBatch(
@@ -356,3 +356,35 @@ def test_sections_are_those_of_markdown_or_of_plain_text() -> None:
     plain = "Begin.\n\nCHAPTER I. The Boat\n\nIt sails.\n"
     assert section_starts(plain) == [(0, ""), (plain.index("CHAP"), "CHAPTER I. The Boat")]
     assert section_starts("No heading at all.") == [(0, "")]
+
+
+def test_teachers_are_followed_and_dropout_is_that_of_the_seed(tmp_path: Path) -> None:
+    """Without a label's part the loss is the teachers' entropy where student and teacher agree."""
+    model, teacher = fresh_model(MODEL), fresh_model(MODEL)
+    for parameter in teacher.span_reader.parameters():
+        parameter.data.add_(0.05 * torch.randn_like(parameter))
+    save_model(model, TOKENIZER, tmp_path / "same", dtype=torch.float32)
+    save_model(teacher, TOKENIZER, tmp_path / "other", dtype=torch.float32)
+    settings = config(tmp_path, teachers=(tmp_path / "same",), taught=1.0)
+    made = task(settings)
+    batch = made.draw(random.Random(1))
+    _, values = made.loss(model, batch, None)
+    assert values["taught"] == pytest.approx(0.0, abs=1e-5)
+    other = task(replace(settings, teachers=(tmp_path / "other", tmp_path / "same")))
+    loss, values = other.loss(model, batch, None)
+    assert values["taught"] > 1e-3
+    loss.backward()
+    gradients = [p.grad for p in model.span_reader.parameters() if p.grad is not None]
+    assert gradients and all(torch.isfinite(gradient).all() for gradient in gradients)
+    dropping = task(replace(settings, teachers=(), dropout=0.3))
+    losses = [
+        float(dropping.loss(model, batch, torch.Generator().manual_seed(seed))[0].detach())
+        for seed in (1, 1, 2)
+    ]
+    assert losses[0] == losses[1] != losses[2]
+
+
+def test_a_teacher_without_a_reader_is_refused(tmp_path: Path) -> None:
+    save_model(fresh_model(small_like(chunk=16)), byte_tokenizer(), tmp_path / "plain")
+    with pytest.raises(ConfigError, match=r"has no reader, so passages\.teachers"):
+        task(config(tmp_path, teachers=(tmp_path / "plain",)))
