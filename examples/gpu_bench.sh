@@ -1,46 +1,165 @@
 #!/bin/sh
-# Measures kernels, decoding, training and retrieval on a GPU, and prints one table for all.
+# Tests and measures what runs on a GPU within some minutes, and prints one page for all.
 #
 #   examples/gpu_bench.sh [FOLDER] [DEVICE] [SHAPE]
 #
-# FOLDER (gpu-bench) gets a JSON file for each benchmark and what it said; DEVICE is cuda, SHAPE
-# 128m. Each benchmark is a process of its own, so that one that fails costs no other. Nothing needs
-# to be installed but the dependencies.
+# In the order of importance, until SECONDS_LIMIT (420) are over: the tests marked gpu, drt bench
+# kernels and models (Table 3), the study table4-speed (Table 4), drt bench decode, train and
+# retrieve. FOLDER (gpu-bench) gets the results and what each step said; DEVICE is cuda, SHAPE 128m.
+# Each step is a process of its own with a limit of its own, so that one that fails or hangs costs no
+# other. Nothing needs to be installed but the dependencies and pytest, and the shipped weights may
+# be missing: retrieve then takes random ones. TOKENS makes all smaller, to try the script itself.
 set -u
-root=$(cd "$(dirname "$0")/.." && pwd)
-export PYTHONPATH="$root/kernels:$root/engine:$root/sdk:$root${PYTHONPATH:+:$PYTHONPATH}"
-folder=${1:-gpu-bench}
+cd "$(dirname "$0")/.." || exit 1
+case ${1:-gpu-bench} in /*) folder=$1 ;; *) folder=$OLDPWD/${1:-gpu-bench} ;; esac
 device=${2:-cuda}
 shape=${3:-128m}
+tokens=${TOKENS:-}
+end=$(($(date +%s) + ${SECONDS_LIMIT:-420}))
+export PYTHONPATH="$PWD/kernels:$PWD/engine:$PWD/sdk:$PWD${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONUNBUFFERED=1
+for python in python python3; do
+    "$python" -c 'from importlib.util import find_spec as f; exit(f("torch") is None)' 2> /dev/null \
+        && break
+done
 mkdir -p "$folder"
+: > "$folder/steps.txt"
 
-run() {
-    name=$1
-    shift
-    echo "drt bench $name ..." >&2
-    if ! python -m drt_cli --device "$device" bench "$name" "$@" --json \
-        > "$folder/$name.json" 2> "$folder/$name.log"; then
-        echo "drt bench $name failed; the end of $folder/$name.log:" >&2
-        tail -n 5 "$folder/$name.log" >&2
-        rm -f "$folder/$name.json"
+# step NAME SECONDS OUTPUT COMMAND...: run it, standard output to OUTPUT, the rest to NAME.log.
+step() {
+    name=$1 most=$2 output=$3
+    shift 3
+    left=$((end - $(date +%s)))
+    [ "$most" -gt "$left" ] && most=$left
+    if [ "$most" -lt 5 ]; then
+        echo "$name: no time left" >> "$folder/steps.txt"
+        return 1
     fi
+    began=$(date +%s)
+    timeout -k 5 "$most" "$@" > "$output" 2> "$folder/$name.log"
+    code=$?
+    took=$(($(date +%s) - began))
+    echo "$name: code $code, $took of at most $most s" | tee -a "$folder/steps.txt" >&2
+    return $code
 }
 
-run kernels --shape "$shape"
-run decode --shape "$shape"
-run train --shape "$shape"
-run retrieve --tokens "${RETRIEVE_TOKENS:-16777216}"
+tests() {
+    name=$1
+    shift
+    step "test-$name" 150 "$folder/test-$name.txt" "$python" -m pytest -q -o addopts= \
+        --import-mode=importlib -p no:cacheprovider --tb=short --durations=3 -m gpu "$@" &
+}
 
-python - "$folder" <<'END'
-import json
+bench() {
+    name=$1 most=$2
+    shift 2
+    step "$name" "$most" "$folder/$name.json" "$python" -m drt_cli --device "$device" \
+        bench "$name" "$@" --json || rm -f "$folder/$name.json"
+}
+
+table4() {
+    size=$1 most=$2
+    shift 2
+    step "table4-$size" "$most" "$folder/table4.txt" "$python" -m drt_cli study \
+        examples/paper/table4-speed.toml "out=$folder/table4" "train.run.device=$device" \
+        --results "$folder/table4-results.json" \
+        --only "DRT $size" --only "Base LM $size" "$@"
+}
+
+if [ "$device" != cpu ]; then
+    # Compiling takes most of the time of tests: they run side by side.
+    gca=tests/kernels/test_gca_gpu.py
+    tests shapes-bf16 $gca -k "test_shapes and bfloat16"
+    tests shapes-fp16 $gca -k "test_shapes and float16 and not bfloat16"
+    tests shapes-fp32 $gca -k "test_shapes and float32"
+    tests gca $gca -k "not test_shapes and not tiles"
+    tests tiles $gca -k "tiles"
+    tests decode tests/kernels/test_decode.py
+    tests scan tests/kernels/test_scan.py
+    tests window tests/kernels/test_window.py
+    tests asking tests/engine/test_gpu.py
+    for task in questions needles cloze stream; do
+        tests "$task" tests/engine/train/test_device.py -k "$task"
+    done
+    wait
+fi
+
+bench kernels 75 --shape "$shape" ${tokens:+--tokens "$tokens"}
+bench models 100 --shape "$shape" --tokens "${tokens:-16k}" --repetitions 3 --minutes 1.2 \
+    --results "$folder/models-rows.json"
+if [ -z "$tokens" ]; then
+    for size in 128M 350M 760M 1.5B; do table4 $size 45; done
+else
+    table4 128M 100 train.model.preset=drt-tiny train.passkey.symbols=64 train.run.bf16=false
+fi
+bench decode 40 --shape "$shape"
+bench train 60 --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"}
+model=drt-small-en
+if [ ! -f engine/drt_engine/weights/$model/model.safetensors ]; then
+    step model 30 "$folder/model.txt" "$python" - "$folder/model" << 'END'
+import shutil
 import sys
 from pathlib import Path
 
-from drt import report_table
+from drt_engine.model.drt import DRT
+from drt_engine.model.weights import load_config, model_folder, save_model
+from drt_engine.text.tokenizer import Tokenizer
 
-for file in sorted(Path(sys.argv[1]).glob("*.json")):
-    print(report_table(json.loads(file.read_text())), end="\n\n")
-for file in sorted(Path(sys.argv[1]).glob("*.log")):
-    for line in file.read_text().splitlines():
-        print(f"{file.stem}: {line}")
+shipped, folder = model_folder("drt-small-en"), Path(sys.argv[1])
+save_model(DRT(load_config(shipped)), Tokenizer.load(shipped / "tokenizer.json"), folder)
+shutil.copy(shipped / "calibration.json", folder)
 END
+    model=$folder/model
+fi
+bench retrieve 60 --model "$model" --tokens "${RETRIEVE_TOKENS:-${tokens:-16M}}"
+[ -z "$tokens" ] && table4 3B 60
+
+"$python" - "$folder" > "$folder/page.txt" << 'END'
+import json
+import re
+import sys
+from pathlib import Path
+
+MOST = 9_800  # characters of the page
+folder = Path(sys.argv[1])
+
+
+def row_line(row):
+    """A name, its median and, in brackets, the ratio to what it is compared with."""
+    ratio = "" if row["ratio"] is None else f" ({row['ratio']:.3g})"
+    return f"{row['name']}: {row['median']:.4g} {row['unit']}{ratio}"
+
+
+steps = (folder / "steps.txt").read_text().splitlines()
+pieces = ["\n".join(steps)]
+for file in sorted(folder.glob("test-*.txt")):
+    lines = file.read_text(errors="replace").splitlines()
+    shown = [line[:200] for line in lines if re.match(r"FAILED|ERROR|E  ", line)]
+    pieces.append("\n".join([f"{file.stem}: {lines[-1] if lines else 'nothing'}", *shown[:14]]))
+for name in ("kernels", "models", "table4", "decode", "train", "retrieve"):
+    file = folder / f"{name}.json"
+    if file.exists():
+        report = json.loads(file.read_text())
+        numbers = ", ".join(f"{k} {v:.4g}" for k, v in report["calibration"].items())
+        heading = f"{name}, {report['model']}, {report['seconds']:.0f} s; {numbers}"
+        pieces.append("\n".join([heading, *map(row_line, report["rows"])]))
+    elif name == "models" and (kept := folder / "models-rows.json").exists():
+        rows = [row for unit in json.loads(kept.read_text())["units"] for row in unit["rows"]]
+        pieces.append("\n".join([f"{name}, not all", *map(row_line, rows)]))
+    elif name == "table4" and (table := folder / "table4" / "table.md").exists():
+        pieces.append(table.read_text())
+for line in steps:
+    name, _, rest = line.partition(": ")
+    if rest.startswith("code 0") or name.startswith("test-"):
+        continue
+    file = folder / f"{name}.log"
+    log = file.read_text(errors="replace").splitlines() if file.exists() else []
+    pieces.append("\n".join([f"{name}:", *(text[:300] for text in log[-6:])]))
+for name in ("kernels", "models", "decode", "train", "retrieve"):
+    file = folder / f"{name}.log"
+    said = file.read_text(errors="replace").splitlines() if file.exists() else []
+    pieces += [f"{name}: {text[:160]}" for text in said if "left out" in text]
+page = "\n\n".join(piece for piece in pieces if piece)
+print(page if len(page) <= MOST else page[: MOST - 40] + "\n(cut; the rest is in the folder)")
+END
+cat "$folder/page.txt"

@@ -54,6 +54,13 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Show warnings of tests for a GPU: compilers and drivers give some that nobody can help."""
+    wanted = config.getoption("markexpr")
+    if "gpu" in wanted and "not gpu" not in wanted:
+        config.addinivalue_line("filterwarnings", "default")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the tests of this folder, which are long: at the end nothing would run beside."""
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)

@@ -9,12 +9,13 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import create_block_mask
 
 from drt_kernels import explain_window, window_attention
 from drt_kernels.testing import assert_close, relative_error
 from drt_kernels.window import banded
 from drt_kernels.window.band import Band
-from drt_kernels.window.flex import window_flex
+from drt_kernels.window.flex import _band, window_flex
 from tests.sampling import sampled
 
 H, HK, D = 4, 2, 8
@@ -195,6 +196,24 @@ def test_flex_attention_is_given_the_same_problem(length: int, window: int, padd
     with uncompiled():
         out = window_flex(*pieces, Band(valid, window, slopes()), compiled=False)
     assert_close("out", wanted, out, 1e-5)
+
+
+@pytest.mark.parametrize("window", [1, 127, 128, 129, 300, 2000])
+def test_blocks_of_the_band_are_those_that_all_scores_give(window: int) -> None:
+    length = 1024
+
+    def inside(_: Tensor, __: Tensor, at: Tensor, seen: Tensor) -> Tensor:
+        return (at >= seen) & (at - seen < window)
+
+    wanted = create_block_mask(inside, None, None, length, length, device="cpu")
+    actual = _band(length, window, torch.device("cpu"))
+    assert actual.seq_lengths == wanted.seq_lengths
+    for name in ("kv", "full_kv", "q", "full_q"):
+        counts, expected = (getattr(mask, f"{name}_num_blocks") for mask in (actual, wanted))
+        assert torch.equal(counts, expected), name
+        places, others = (getattr(mask, f"{name}_indices")[0, 0] for mask in (actual, wanted))
+        for row, count in enumerate(counts[0, 0].tolist()):
+            assert sorted(places[row, :count].tolist()) == sorted(others[row, :count].tolist())
 
 
 @pytest.mark.parametrize("padded", sampled([False, True], {1}))

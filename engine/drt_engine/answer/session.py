@@ -248,5 +248,5 @@ def _unpack(tensors: dict[str, Tensor], runtime: Runtime) -> list[ChunkMemory]:
     expect_numbers("own.keys", tensors["keys"], memory)
     expect_numbers("own.values", tensors["values"], memory)
     expect_numbers("own.landmarks", tensors["landmarks"], (count, config.width))
-    parts = [tensors[name] for name in names]
+    parts = [tensors[name].to(runtime.device) for name in names]
     return [ChunkMemory(*(p[i : i + 1] for p in parts)) for i in range(count)]

@@ -270,13 +270,14 @@ class _Step:
         """Return the tokens of a second, and the memory that a step needs at its peak."""
         return {
             ("training on", "tokens/s"): [self._ids.numel() / s for s in seconds],
-            ("memory of training on", "MiB"): [peak_bytes(self) / _MEBI],
+            ("memory of training on", "MiB"): [peak_bytes(self, self._device) / _MEBI],
         }
 
 
 def _model(config: ModelConfig, machine: Machine) -> LanguageModel:
     torch.manual_seed(0)
-    return make_model(config).to(machine.device)
+    with machine.device:  # a GPU draws random weights in no time
+        return make_model(config)
 
 
 def _ids(config: ModelConfig, length: int) -> list[int]:

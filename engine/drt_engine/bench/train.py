@@ -123,6 +123,11 @@ class TrainedModel:
         self._machine = machine
         self.config, self.tokens = config, self._ids.numel()
 
+    @property
+    def device(self) -> torch.device:
+        """Where it computes."""
+        return self._machine.device
+
     def step(
         self,
         *,
@@ -216,11 +221,15 @@ def _memory(trained: TrainedModel) -> Iterator[BenchRow]:
         _named(1, LAYERS_TWICE): "layers",
     }
     works = {name: partial(trained.step, recompute=how) for name, how in steps.items()}
-    yield from _compared({name: peak_bytes(work) for name, work in works.items()})
+    device = trained.device
+    yield from _compared({name: peak_bytes(work, device) for name, work in works.items()})
     in_one_go, in_pieces = partial(trained.losses, 1), partial(trained.losses, _PIECES)
     pieces_name = f"losses in {_PIECES} pieces"
     yield from _compared(
-        {"losses in one go": peak_bytes(in_one_go), pieces_name: peak_bytes(in_pieces)}
+        {
+            "losses in one go": peak_bytes(in_one_go, device),
+            pieces_name: peak_bytes(in_pieces, device),
+        }
     )
 
 

@@ -59,13 +59,20 @@ class StepGraph:
         for number, (new, old, fixed) in enumerate(
             zip(read, self._given, self._fixed, strict=True)
         ):
-            if new is not old:
+            if not _same(new, old):
                 for target, tensor in zip(_tensors(fixed), _tensors(new), strict=True):
                     target.copy_(tensor)
             self._given[number] = new
 
     def _compute(self) -> None:
         self._out = self._run(self._token, self._fixed)
+
+
+def _same(new: Read, old: Read) -> bool:
+    """Return whether what is read was laid out at the same border."""
+    if new is None or old is None:
+        return new is old
+    return new[1] is old[1]
 
 
 def _tensors(read: Read) -> list[Tensor]:

@@ -54,8 +54,9 @@ def next_token(logits: Tensor, config: SamplingConfig, generator: torch.Generato
     probabilities = torch.softmax(logits[order] / config.temperature, dim=-1)
     # The token that crosses top_p still counts, so at least one remains.
     keep = probabilities.cumsum(0) - probabilities < config.top_p
-    place = torch.multinomial(probabilities * keep, 1, generator=generator)
-    return int(order[place])
+    # On the CPU, where the generator is.
+    place = torch.multinomial((probabilities * keep).cpu(), 1, generator=generator)
+    return int(order[int(place)])
 
 
 def repeated(written: Sequence[int], size: int) -> set[int]:
@@ -84,7 +85,7 @@ def write_tokens(
         logits[forbidden] = float("-inf")
         allowed = token_filter.mask(written) if token_filter is not None else None
         if allowed is not None:
-            logits = logits.masked_fill(~allowed, float("-inf"))
+            logits = logits.masked_fill(~allowed.to(logits.device), float("-inf"))
         logits[list(repeated(written, config.repeat))] = float("-inf")
         if not bool(torch.isfinite(logits).any()):
             return  # whatever is allowed would repeat

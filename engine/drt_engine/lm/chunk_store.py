@@ -90,7 +90,7 @@ class ChunkStore:
         memory = ChunkMemory(**parts, landmarks=query.new_zeros(0))
         places = torch.arange(len(index), device=query.device)[None, None]
         retrieved = Retrieved(memory, places, top.scores[None], top.probabilities[None])
-        return Retrieval(retrieved, tuple(-1 - int(i) for i in index))
+        return Retrieval(retrieved, tuple(-1 - i for i in index.tolist()))
 
 
 class _Rows(Protocol):

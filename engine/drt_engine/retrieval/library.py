@@ -387,5 +387,5 @@ def _records(
 def _pick(memory: ChunkMemory, rows: Sequence[int]) -> ChunkMemory:
     """Return some chunks of a memory, with empty landmarks."""
     index = torch.tensor(list(rows))
-    empty = torch.zeros(len(rows), 1)
+    empty = memory.landmarks.new_zeros(len(rows), 1)
     return ChunkMemory(memory.keys[index], memory.values[index], memory.mask[index], empty)

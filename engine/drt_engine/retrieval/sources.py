@@ -75,7 +75,7 @@ class StreamSource:
         retrieved = Retrieved(
             memory, selection.index[None], selection.scores[None], selection.probabilities[None]
         )
-        return Retrieval(retrieved, tuple(-1 - int(i) for i in selection.index[0]))
+        return Retrieval(retrieved, tuple(-1 - i for i in selection.index[0].tolist()))
 
     def add(self, memory: ChunkMemory) -> None:
         """Make a closed chunk retrievable."""

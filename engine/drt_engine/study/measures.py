@@ -5,6 +5,8 @@ They take the training configuration of a run and make the model anew, with rand
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import random
 import time
 from collections.abc import Callable, Mapping
@@ -121,7 +123,9 @@ def _shape(config: TrainConfig, options: ShapeOptions, length: int) -> Metrics: 
 def _speed(config: TrainConfig, options: SpeedOptions, length: int) -> Metrics:
     """Time whole training steps: forward, backward and update."""
     target = device(config.run)
-    model = start(config)[0].to(target)
+    _forget_peak(target)
+    model = _new_model(config, target)
+    model.set_recompute(config.run.recompute)
     optimizer = make_optimizer(model, config.optim)
     chunks, valid = (t.to(target) for t in _stream(model, length, batch=options.batch))
     seconds, resident = [], 0
@@ -149,7 +153,8 @@ def _speed(config: TrainConfig, options: SpeedOptions, length: int) -> Metrics:
 def _cost(config: TrainConfig, options: CostOptions, length: int) -> Metrics:
     """Time the tokens after a prompt, each with its share of the chunk borders."""
     target = device(config.run)
-    model = start(config)[0].to(target).eval()
+    _forget_peak(target)
+    model = _new_model(config, target).eval()
     ids = _stream(model, length)[0].flatten()[:length].tolist()
     with torch.inference_mode():
         state = begin_stream(model, place=options.memory)
@@ -173,6 +178,22 @@ def _cost(config: TrainConfig, options: CostOptions, length: int) -> Metrics:
             "memory MiB": _memory(target) / 2**20,
         }
     return metrics
+
+
+def _new_model(config: TrainConfig, target: torch.device) -> LanguageModel:
+    """Return a stage's model on a device, which draws random weights: a GPU does so in no time."""
+    # A frozen encoder stays on the CPU, where it reads.
+    drawn_there = config.model.get("retriever") != "fixed"
+    with target if drawn_there else contextlib.nullcontext():
+        return start(config)[0].to(target)
+
+
+def _forget_peak(target: torch.device) -> None:
+    """Count the most memory from now on, without that of the models before."""
+    if target.type == "cuda":
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(target)
 
 
 def _memory(target: torch.device) -> int:
