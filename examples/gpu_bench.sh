@@ -17,7 +17,7 @@ shape=${3:-128m}
 tokens=${TOKENS:-}
 end=$(($(date +%s) + ${SECONDS_LIMIT:-420}))
 export PYTHONPATH="$PWD/kernels:$PWD/engine:$PWD/sdk:$PWD${PYTHONPATH:+:$PYTHONPATH}"
-export PYTHONUNBUFFERED=1
+export PYTHONUNBUFFERED=1 COLUMNS=180
 for python in python python3; do
     "$python" -c 'from importlib.util import find_spec as f; exit(f("torch") is None)' 2> /dev/null \
         && break
@@ -134,8 +134,10 @@ steps = (folder / "steps.txt").read_text().splitlines()
 pieces = ["\n".join(steps)]
 for file in sorted(folder.glob("test-*.txt")):
     lines = file.read_text(errors="replace").splitlines()
-    shown = [line[:200] for line in lines if re.match(r"FAILED|ERROR|E  ", line)]
-    pieces.append("\n".join([f"{file.stem}: {lines[-1] if lines else 'nothing'}", *shown[:14]]))
+    failed = [line[:180] for line in lines if line.startswith(("FAILED", "ERROR"))]
+    reasons = dict.fromkeys(line[:180] for line in lines if line.startswith("E  "))
+    heading = f"{file.stem}: {lines[-1] if lines else 'nothing'}"
+    pieces.append("\n".join([heading, *failed[:8], *list(reasons)[:8]]))
 for name in ("kernels", "models", "table4", "decode", "train", "retrieve"):
     file = folder / f"{name}.json"
     if file.exists():
