@@ -15,7 +15,8 @@ class StartConfig:
 
     ``reset_scorer`` starts the maps that score chunks anew. ``reader`` is a BERT-like folder that
     the reader starts from; ``without`` names parts of ``model`` that are left out, by how their
-    names begin. ``repeat_upper``: upper layers that ``model`` had not start as copies of its last.
+    names begin. ``repeat_upper``: upper layers that ``model`` had not start as copies of its last;
+    ``repeat_reader``: a deeper reader starts with each of its layers repeated in place.
     """
 
     warm_start: Path | None = None
@@ -25,6 +26,7 @@ class StartConfig:
     reader: Path | None = None
     without: tuple[str, ...] = ()
     repeat_upper: bool = False
+    repeat_reader: bool = False
 
 
 @dataclass(frozen=True)

@@ -139,12 +139,23 @@ def _start_drt(model: DRT, config: StartConfig) -> None:
         if config.repeat_upper and isinstance(earlier, DRT):
             for layer in model.upper[len(earlier.upper) :]:
                 layer.load_state_dict(earlier.upper[-1].state_dict())
+        if config.repeat_reader and isinstance(earlier, DRT):
+            _repeat_reader(model, earlier)
         if isinstance(earlier, DRT) and earlier.reader is None:
             _start_reader(model)
     if config.reader is not None:
         warm_start_reader(model, config.reader)
     if config.reset_scorer:
         model.scorer = LandmarkScorer(model.config)
+
+
+def _repeat_reader(model: DRT, earlier: DRT) -> None:
+    """Start layer i of n of the reader as layer i m / n of the ``m`` that ``earlier`` had."""
+    if model.span_reader is None or earlier.span_reader is None:
+        raise ConfigError("start.repeat_reader needs a reader in both models; set [model.reader]")
+    blocks, sources = model.span_reader.blocks, earlier.span_reader.blocks
+    for number, block in enumerate(blocks):
+        block.load_state_dict(sources[number * len(sources) // len(blocks)].state_dict())
 
 
 def _start_other(model: LanguageModel, config: StartConfig) -> None:

@@ -16,6 +16,7 @@ from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
 from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, StartConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.temporary import library_of
+from drt_engine.model.drt import DRT
 from drt_engine.model.reader import PairLogits
 from drt_engine.model.weights import save_model
 from drt_engine.runtime import Runtime
@@ -288,25 +289,23 @@ def test_a_bad_question_is_named_by_its_line(
         task(settings)
 
 
+def changes_of(model: ModelConfig) -> dict[str, Any]:
+    """Return the section ``[model]`` of a stage that makes ``model``."""
+    left_out = ("encoder", "reader", "vocab", "pad_id", "landmark_id", "answer_id", "end_id")
+    changes = {k: v for k, v in vars(model).items() if k not in left_out}
+    reader = {} if model.reader is None else {"reader": vars(model.reader)}
+    return {"preset": "drt-tiny", **changes, "encoder": vars(model.encoder), **reader}
+
+
 def test_a_stage_starts_from_a_model_without_some_of_its_parts(tmp_path: Path) -> None:
     from drt_engine.config.train import StartConfig
     from drt_engine.model.weights import save_model
 
     older = fresh_model(small_like(chunk=16, vocab=TOKENIZER.vocab_size))
     save_model(older, TOKENIZER, tmp_path / "older", dtype=torch.float32)
-    changes: dict[str, Any] = {
-        k: getattr(MODEL, k)
-        for k in vars(MODEL)
-        if k not in ("encoder", "reader", "vocab", "pad_id", "landmark_id", "answer_id", "end_id")
-    }
     stage = replace(
         train_config(tmp_path),
-        model={
-            "preset": "drt-tiny",
-            **changes,
-            "encoder": vars(MODEL.encoder),
-            "reader": vars(READER),
-        },
+        model=changes_of(MODEL),
         start=StartConfig(
             model=tmp_path / "older",
             without=("reader.", "quote_head.reread"),
@@ -388,3 +387,20 @@ def test_a_teacher_without_a_reader_is_refused(tmp_path: Path) -> None:
     save_model(fresh_model(small_like(chunk=16)), byte_tokenizer(), tmp_path / "plain")
     with pytest.raises(ConfigError, match=r"has no reader, so passages\.teachers"):
         task(config(tmp_path, teachers=(tmp_path / "plain",)))
+
+
+def test_a_deeper_reader_starts_with_each_layer_repeated(tmp_path: Path) -> None:
+    save_model(fresh_model(MODEL), TOKENIZER, tmp_path / "earlier", dtype=torch.float32)
+    stage = replace(
+        train_config(tmp_path),
+        model=changes_of(replace(MODEL, reader=replace(READER, layers=5))),
+        start=StartConfig(model=tmp_path / "earlier", repeat_reader=True),
+    )
+    model, _ = start(stage)
+    assert isinstance(model, DRT) and model.span_reader is not None
+    weights = [block.up.weight for block in model.span_reader.blocks]
+    assert [torch.equal(w, weights[0]) for w in weights] == [True, True, True, False, False]
+    assert torch.equal(weights[3], weights[4])
+    plain = replace(stage, model=changes_of(replace(MODEL, reader=None)))
+    with pytest.raises(ConfigError, match="repeat_reader needs a reader in both"):
+        start(replace(plain, start=replace(stage.start, without=("span_reader.",))))
