@@ -14,7 +14,8 @@ from torch import Tensor
 
 from drt_kernels.interpreter import interpreting, repair_interpreter
 
-# What the kernels of an operation cannot do with a tensor; ``None`` if nothing.
+# What the kernels of an operation cannot do with a tensor, or why they are not worth starting for
+# it; ``None`` if nothing.
 Limits = Callable[[Tensor], str | None]
 
 
@@ -25,7 +26,8 @@ class Backends:
     ``names`` are all that a caller may ask for. ``kernels`` are those that run GPU kernels; the
     first is the default on a GPU, ``fallback`` takes its place where it cannot run, and ``cpu`` is
     the default on every other device. ``notes`` describe defaults in a few words. ``load`` imports
-    the Triton kernels; ``None`` for an operation without any.
+    the Triton kernels; ``None`` for an operation without any. ``needless`` says which tensors on a
+    GPU are left to the fallback, although the kernels could take them.
     """
 
     operation: str
@@ -35,6 +37,7 @@ class Backends:
     fallback: str
     notes: Mapping[str, str]
     load: Callable[[], object] | None = None
+    needless: Limits | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +78,9 @@ def choose(
     if not query.is_cuda:
         note = backends.notes[backends.cpu]
         return Choice(backends.cpu, f"{note}, as the tensors are on {query.device}")
+    needless = None if backends.needless is None else backends.needless(query)
+    if needless is not None:
+        return Choice(backends.fallback, f"{backends.notes[backends.fallback]}, as {needless}")
     problem = _problem(backends, query, limits)
     if problem is None:
         return Choice(backends.kernels[0], f"the tensors are on {query.device}")

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention.flex_attention import create_block_mask
 
 from drt_kernels import explain_window, window_attention
@@ -262,10 +263,27 @@ def test_the_choice_is_explained() -> None:
     query = torch.empty(1, 1, H, D)
     assert explain_window(query).startswith("banded: blocks of matrix products")
     assert explain_window(query, "flex") == "flex: asked for by name"
-    on_gpu = torch.empty(1, 1, H, 64, device="meta")
-    assert explain_window(on_gpu).startswith("banded")
     with pytest.raises(ValueError, match="'cudnn' is unknown.*banded.*flex.*reference"):
         explain_window(query, "cudnn")
+
+
+def on_gpu(tokens: int) -> Tensor:
+    """A tensor without numbers that says it is on a GPU."""
+    with FakeTensorMode():
+        return torch.empty(2, tokens // 2, H, 64, device="cuda")
+
+
+def test_flex_attention_is_for_training_and_long_streams() -> None:
+    few, many = on_gpu(1 << 14), on_gpu(1 << 15)
+    with torch.inference_mode():
+        assert explain_window(few) == (
+            "banded: blocks of matrix products, as compiling is not worth it for 16,384 tokens in "
+            "inference mode"
+        )
+        assert explain_window(few, "flex") == "flex: asked for by name"
+        assert explain_window(many) == "flex: the tensors are on cuda:0"
+    with torch.no_grad():  # such as the frozen part of a model that is trained
+        assert explain_window(few) == "flex: the tensors are on cuda:0"
 
 
 @pytest.mark.parametrize(
@@ -318,3 +336,18 @@ def test_flex_attention_on_a_gpu(dtype: torch.dtype, padded: bool) -> None:
         ("out", "dq", "dk", "dv"), (wanted, *truth), (out, *grads), strict=True
     ):
         assert_close(name, reference, actual, ratio)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("padded", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_reading_on_a_gpu_needs_no_compiler(dtype: torch.dtype, padded: bool) -> None:
+    pieces = [torch.randn(2, 700, 6, 64, device="cuda").to(dtype) for _ in NAMES]
+    valid = torch.rand(2, 700, device="cuda") < 0.8 if padded else None
+    more = {"valid": valid, "window": 512, "slopes": slopes(6).cuda()}
+    with torch.inference_mode():
+        assert explain_window(pieces[0]).startswith("banded")
+        out = window_attention(*pieces, **more)  # type: ignore[arg-type]
+        double = [t.double() for t in pieces]
+        wanted = window_attention(*double, **more, backend="reference")  # type: ignore[arg-type]
+    assert_close("out", wanted, out, 1e-2 if dtype == torch.bfloat16 else 1e-3)

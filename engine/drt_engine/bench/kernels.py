@@ -5,12 +5,14 @@ Random tensors of one model's shapes; forward, backward, and both together, in t
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import torch
 from torch import Tensor
+from torch._functorch import config as functorch_config
 
 from drt_engine.bench.gca import (
     Case,
@@ -23,7 +25,7 @@ from drt_engine.bench.gca import (
     sdpa_gathered,
 )
 from drt_engine.bench.parts import GIGA, MATMUL, SHAPES, BenchOptions, Calibration, Machine
-from drt_engine.bench.timing import Clock, Work, in_turns
+from drt_engine.bench.timing import Clock, Work, in_turns, reason
 from drt_engine.config.model import ModelConfig
 from drt_engine.evaluate.report import BenchReport, BenchRow, bench_row
 from drt_engine.model.attention import alibi_slopes
@@ -32,6 +34,7 @@ from drt_kernels import explain_backend
 from drt_kernels.decode import gca_decode
 from drt_kernels.window import explain_window, window_attention
 
+_log = logging.getLogger("drt")
 TOKENS = {"cpu": 2048, "cuda": 1 << 16}
 LENGTH = 1 << 14  # of one stream, at most
 FORWARD, BACKWARD, BOTH = "forward", "backward", "forward and backward"
@@ -46,11 +49,19 @@ def bench_kernels(options: BenchOptions) -> BenchReport:
     tokens = options.tokens or TOKENS[machine.device.type]
     calibration = Calibration(machine)
     bench = _Bench(machine, calibration, options.repetitions)
-    rows = [
-        *bench.gca(gca_shape(config, tokens)),
-        *bench.decode(gca_shape(config, _POOL * config.slots)),
-        *bench.window(config, tokens),
-    ]
+    parts = {
+        "gca": partial(bench.gca, gca_shape(config, tokens)),
+        "gca decode": partial(bench.decode, gca_shape(config, _POOL * config.slots)),
+        "window": partial(bench.window, config, tokens),
+    }
+    rows: list[BenchRow] = []
+    # A compiled function frees what its backward pass has read, and would have only one.
+    with functorch_config.patch(donated_buffer=False):
+        for name, part in parts.items():
+            try:
+                rows.extend(part())  # rows before one that fails are kept
+            except Exception as error:  # the other kernels can still be timed
+                _log.warning("left out: more of %s (%s)", name, reason(error))
     return BenchReport(
         bench="kernels",
         rows=rows,
@@ -166,22 +177,29 @@ class _Bench:
             yield from self._rows(works, first=f"window {kind}, {ours}", flops=work * flops)
 
     def _rows(self, works: dict[str, Work], *, first: str, flops: float) -> Iterator[BenchRow]:
-        """One row for each work, and the rate of the first one beside a matrix product."""
+        """One row for each work, and the rate of the first one beside a matrix product.
+
+        Where the first one cannot run here, the others are compared with nothing.
+        """
         num_rates = len(self._calibration.matmul.rates)
         timed = in_turns(
             works | {MATMUL: self._calibration.time},
             self._clock,
             repetitions=self._repetitions,
-            needed=[first],
+            needed=[MATMUL],
         )
-        first_seconds = timed[first]
+        first_seconds = timed.get(first)
         for name, seconds in timed.items():
             if name == MATMUL:
                 continue
             against = (
-                {} if name == first else {"against": first, "against_values": _ms(first_seconds)}
+                {}
+                if name == first or first_seconds is None
+                else {"against": first, "against_values": _ms(first_seconds)}
             )
             yield bench_row(name, _ms(seconds), unit="ms", **against)  # type: ignore[arg-type]
+        if first_seconds is None:
+            return
         yield bench_row(
             f"{first}, operations",
             [flops / s / GIGA for s in first_seconds],

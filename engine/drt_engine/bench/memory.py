@@ -61,6 +61,7 @@ def peak_bytes(work: Callable[[], object], device: torch.device | None = None) -
     """
     if device is not None and device.type == "cuda":
         # FlexAttention cannot be followed by a dispatch mode.
+        torch.cuda.init()  # the allocator has no statistics before
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
         work()

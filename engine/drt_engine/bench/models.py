@@ -166,9 +166,12 @@ class _Comparison:
     def _expected(self, unit: _Unit, name: str, length: int) -> float:
         """Return the seconds that a model takes with one repetition, by those of the last length.
 
-        A prompt takes longer with its length, a token after it hardly.
+        A prompt takes longer with its length, a token after it hardly. A model's first length is
+        expected to take as long as the longest measurement so far: on a GPU kernels are compiled.
         """
-        before, making, timing = self._seconds.get((unit, name), (length, 0.0, 0.0))
+        if (unit, name) not in self._seconds:
+            return max((making + timing for _, making, timing in self._seconds.values()), default=0)
+        before, making, timing = self._seconds[unit, name]
         growth = length / before
         if unit is _Unit.TRAINING:
             return (making + timing) * growth

@@ -92,18 +92,26 @@ def in_turns(
         except Exception as error:  # whatever an alternative raises here is the reason to report
             if name in needed:
                 raise
-            _log.warning("left out: %s (%s)", name, _reason(error))
+            _log.warning("left out: %s (%s)", name, reason(error))
             continue
         times[name] = min(_MOST, max(1, math.ceil(_SHORT / max(once, 1e-7))))
     seconds: dict[str, list[float]] = {name: [] for name in times}
     chance, order = random.Random(0), list(times)
     for _ in range(repetitions):
         chance.shuffle(order)
-        for name in order:
-            seconds[name].append(clock.seconds(works[name], times[name]))
+        for name in list(order):
+            try:
+                seconds[name].append(clock.seconds(works[name], times[name]))
+            except Exception as error:  # such as memory that others took meanwhile
+                if name in needed:
+                    raise
+                _log.warning("left out: %s (%s)", name, reason(error))
+                order.remove(name)
+                del seconds[name]
     return seconds
 
 
-def _reason(error: Exception) -> str:
+def reason(error: Exception) -> str:
+    """Return the kind of an error and the first sentence of its message."""
     lines = str(error).strip().splitlines() or ["without a word"]
-    return f"{type(error).__name__}: {lines[0]}"
+    return f"{type(error).__name__}: {lines[0].split('. ')[0]}"

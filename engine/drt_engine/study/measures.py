@@ -191,6 +191,8 @@ def _new_model(config: TrainConfig, target: torch.device) -> LanguageModel:
 def _forget_peak(target: torch.device) -> None:
     """Count the most memory from now on, without that of the models before."""
     if target.type == "cuda":
+        # The allocator has no statistics of a numbered device before CUDA has started.
+        torch.cuda.init()
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(target)

@@ -13,6 +13,19 @@ from drt_kernels.window.banded import window_banded
 from drt_kernels.window.reference import window_reference
 
 _MOST_FLEX = 256  # numbers of a head
+# FlexAttention is compiled in every process that uses it, which takes seconds. In inference mode
+# calls of up to so many tokens use plain products: a library is read in blocks of about 5,000, of
+# which a short command has few. Training, frozen parts too, computes long enough for a compiler.
+_FEW_TOKENS = 1 << 14
+
+
+def _needless(query: Tensor) -> str | None:
+    """Return why FlexAttention is not worth compiling for ``query``; ``None`` where it is."""
+    tokens = query.shape[0] * query.shape[1]
+    if tokens > _FEW_TOKENS or not torch.is_inference_mode_enabled():
+        return None
+    return f"compiling is not worth it for {tokens:,} tokens in inference mode"
+
 
 BACKENDS = Backends(
     operation="window attention",
@@ -21,6 +34,7 @@ BACKENDS = Backends(
     cpu="banded",
     fallback="banded",
     notes={"banded": "blocks of matrix products"},
+    needless=_needless,
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,12 +17,14 @@ from torch.nn.attention.flex_attention import flex_attention
 from drt_engine.bench import gca, parts, retrieve, timing
 from drt_engine.bench.decode import read_bytes
 from drt_engine.bench.gca import Case, GcaShape, backend, naive, sdpa_gathered
-from drt_engine.bench.kernels import gca_shape
+from drt_engine.bench.kernels import _Bench, bench_kernels, gca_shape
+from drt_engine.bench.parts import BenchOptions, Calibration, Machine
 from drt_engine.bench.run import bench
 from drt_engine.bench.timing import Clock, in_turns
 from drt_engine.bench.train import train_flops
 from drt_engine.config.model import preset
 from drt_engine.errors import ConfigError
+from drt_engine.evaluate.report import BenchRow, bench_row
 from drt_engine.model.drt import DRT
 from drt_kernels.testing import assert_close
 from tests.log_records import Records
@@ -235,7 +237,7 @@ def test_work_is_timed_in_turns() -> None:
 
 def test_work_that_cannot_run_is_left_out_and_said(records: Records) -> None:
     def fail() -> None:
-        raise RuntimeError("out of memory\nand more")
+        raise RuntimeError("out of memory. 2 GiB were asked for\nand more")
 
     works = {"good": lambda: None, "bad": fail}
     with records.at_level(logging.WARNING, "drt"):
@@ -243,6 +245,49 @@ def test_work_that_cannot_run_is_left_out_and_said(records: Records) -> None:
     assert records.messages == ["left out: bad (RuntimeError: out of memory)"]
     with pytest.raises(RuntimeError, match="out of memory"):
         in_turns(works, Clock(CPU), repetitions=1, needed=["bad"])
+
+
+def test_work_that_fails_later_is_left_out_too(records: Records) -> None:
+    outcomes = iter([None, None, None, None, RuntimeError("memory is gone")])
+
+    def work() -> None:
+        time.sleep(0.03)  # once in a timing
+        if (error := next(outcomes)) is not None:
+            raise error
+
+    with records.at_level(logging.WARNING, "drt"):
+        timed = in_turns({"bad": work, "good": lambda: None}, Clock(CPU), repetitions=4)
+    assert list(timed) == ["good"] and len(timed["good"]) == 4
+    assert records.messages == ["left out: bad (RuntimeError: memory is gone)"]
+
+
+def test_rows_of_kernels_without_the_one_that_models_use(records: Records) -> None:
+    def fail() -> None:
+        raise RuntimeError("no choices")
+
+    machine = Machine(CPU, torch.float32)
+    bench = _Bench(machine, Calibration(machine), 1)
+    with records.at_level(logging.WARNING, "drt"):
+        rows = list(bench._rows({"ours": fail, "plain": lambda: None}, first="ours", flops=1.0))
+    assert [(row.name, row.against) for row in rows] == [("plain", None)]
+    assert records.messages == ["left out: ours (RuntimeError: no choices)"]
+
+
+def test_a_kernel_that_fails_leaves_the_others(
+    records: Records, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Iterator[BenchRow]:
+        yield bench_row("first", [1.0], unit="ms")
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(_Bench, "gca", fail)
+    monkeypatch.setattr(_Bench, "decode", lambda *_: [])
+    monkeypatch.setattr(_Bench, "window", lambda *_: [bench_row("last", [1.0], unit="ms")])
+    monkeypatch.setattr(Calibration, "numbers", lambda *_, **__: {})
+    with records.at_level(logging.WARNING, "drt"):
+        report = bench_kernels(BenchOptions(device="cpu", threads=1, tokens=64))
+    assert [row.name for row in report.rows] == ["first", "last"]
+    assert records.messages == ["left out: more of gca (RuntimeError: no memory)"]
 
 
 @pytest.mark.parametrize(

@@ -119,3 +119,16 @@ def test_a_long_prompt_is_expected_to_take_longer_and_a_token_after_it_not() -> 
     comparison._seconds[token, "RPT"] = (64, 1e3, 3.0)
     with mock.patch.object(models, "_model", side_effect=AssertionError("made")):
         assert comparison.rows(token, "RPT", 256) == []
+
+
+def test_a_first_length_is_expected_to_take_as_long_as_the_longest_so_far() -> None:
+    machine = Machine(torch.device("cpu"), torch.float32)
+    comparison = models._Comparison(
+        preset("paper-128m", **TINY), machine, BenchOptions(minutes=0.1)
+    )
+    token, training = models._Unit.TOKEN, models._Unit.TRAINING
+    assert comparison._expected(training, "DRT x1", 64) == 0
+    comparison._seconds = {(token, "DRT x1"): (64, 2.0, 3.0), (token, "RPT"): (64, 1.0, 9.0)}
+    assert comparison._expected(training, "DRT x1", 64) == 10
+    with mock.patch.object(models, "_model", side_effect=AssertionError("made")):
+        assert comparison.rows(training, "DRT x1", 64) == []

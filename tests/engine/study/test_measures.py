@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from drt_engine.config.train import PasskeyConfig, RunConfig, TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.lm.build import make_model
 from drt_engine.study.compute import forward_flops
-from drt_engine.study.measures import measure
+from drt_engine.study.measures import _forget_peak, measure
 from drt_engine.study.plot import draw_plots
 from drt_engine.study.table import Cell, Column, Row, Table
 from tests.engine.model.factories import full, random_ids, tiny
@@ -59,6 +60,23 @@ def test_speed_of_training_steps() -> None:
     torch.manual_seed(0)
     result = measure("speed", CONFIG, {"lengths": "64", "repetitions": 1})["metrics"]
     assert result["64"]["tokens a second"] == pytest.approx(64 / result["64"]["seconds"])
+
+
+def test_memory_of_a_gpu_is_counted_once_cuda_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A numbered device has no statistics before, unlike ``cuda``, which starts it."""
+    calls: list[str] = []
+    for name in ("init", "empty_cache", "reset_peak_memory_stats"):
+        monkeypatch.setattr(torch.cuda, name, lambda *_, name=name: calls.append(name))
+    _forget_peak(torch.device("cuda", 0))
+    assert calls[0] == "init" and calls[-1] == "reset_peak_memory_stats"
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("task", ["speed", "cost"])
+def test_a_gpu_measures(task: str) -> None:
+    config = replace(CONFIG, run=RunConfig(device="cuda"))
+    result = measure(task, config, {"lengths": "256"})["metrics"]
+    assert result["256"]["memory MiB"] > 0
 
 
 @pytest.mark.parametrize(
