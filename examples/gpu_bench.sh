@@ -3,18 +3,24 @@
 #
 #   examples/gpu_bench.sh [FOLDER] [DEVICE] [SHAPE]
 #
-# In the order of importance, until SECONDS_LIMIT (420) are over: the tests marked gpu, drt bench
-# kernels and models (Table 3), the study table4-speed (Table 4), drt bench decode, train and
-# retrieve. FOLDER (gpu-bench) gets the results and what each step said; DEVICE is cuda, SHAPE 128m.
-# Each step is a process of its own with a limit of its own, so that one that fails or hangs costs no
-# other. Nothing needs to be installed but the dependencies and pytest, and the shipped weights may
-# be missing: retrieve then takes random ones. TOKENS makes all smaller, to try the script itself.
+# STEPS are done in their order until SECONDS_LIMIT (420) are over:
+#   tests     the tests marked gpu
+#   kernels, models (Table 3), decode, train, retrieve    drt bench of that name
+#   table4    the study table4-speed at 128M, 350M and 760M (Table 4); table4-SIZE: at one size
+#   ask       whole processes that read and ask the handbook, on DEVICE and on the CPU
+# FOLDER (gpu-bench) gets the results and what each step said; rows of models and studies that are
+# in it are not measured again. DEVICE is cuda, SHAPE 128m. Each step is a process of its own with a
+# limit of its own, so that one that fails or hangs costs no other. Nothing needs to be installed but
+# the dependencies and pytest, and the shipped weights may be missing: ask and retrieve then take
+# random ones. REPEAT (3) is how often ask starts each process after the first time. TOKENS makes all
+# smaller, to try the script itself.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 case ${1:-gpu-bench} in /*) folder=$1 ;; *) folder=$OLDPWD/${1:-gpu-bench} ;; esac
 device=${2:-cuda}
 shape=${3:-128m}
 tokens=${TOKENS:-}
+steps=${STEPS:-tests kernels models table4 table4-1.5B decode train retrieve table4-3B ask}
 end=$(($(date +%s) + ${SECONDS_LIMIT:-420}))
 export PYTHONPATH="$PWD/kernels:$PWD/engine:$PWD/sdk:$PWD${PYTHONPATH:+:$PYTHONPATH}"
 export PYTHONUNBUFFERED=1 COLUMNS=180
@@ -66,7 +72,8 @@ table4() {
         --only "DRT $size" --only "Base LM $size" "$@"
 }
 
-if [ "$device" != cpu ]; then
+all_tests() {
+    [ "$device" = cpu ] && return
     # Compiling takes most of the time of tests: they run side by side.
     gca=tests/kernels/test_gca_gpu.py
     tests shapes-bf16 $gca -k "test_shapes and bfloat16"
@@ -77,26 +84,21 @@ if [ "$device" != cpu ]; then
     tests decode tests/kernels/test_decode.py
     tests scan tests/kernels/test_scan.py
     tests window tests/kernels/test_window.py
+    tests measures tests/engine/study/test_measures.py
     tests asking tests/engine/test_gpu.py
     for task in questions needles cloze stream; do
         tests "$task" tests/engine/train/test_device.py -k "$task"
     done
     wait
-fi
+}
 
-bench kernels 75 --shape "$shape" ${tokens:+--tokens "$tokens"}
-bench models 100 --shape "$shape" --tokens "${tokens:-16k}" --repetitions 3 --minutes 1.2 \
-    --results "$folder/models-rows.json"
-if [ -z "$tokens" ]; then
-    for size in 128M 350M 760M 1.5B; do table4 $size 45; done
-else
-    table4 128M 100 train.model.preset=drt-tiny train.passkey.symbols=64 train.run.bf16=false
-fi
-bench decode 40 --shape "$shape"
-bench train 60 --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"}
-model=drt-small-en
-if [ ! -f engine/drt_engine/weights/$model/model.safetensors ]; then
-    step model 30 "$folder/model.txt" "$python" - "$folder/model" << 'END'
+# The model that reads and asks: the shipped one, or random weights of its shape.
+model_for_asking() {
+    model=drt-small-en
+    [ -f engine/drt_engine/weights/$model/model.safetensors ] && return
+    model=$folder/model
+    [ -d "$model" ] && return
+    step model 30 "$folder/model.txt" "$python" - "$model" << 'END'
 import shutil
 import sys
 from pathlib import Path
@@ -109,10 +111,47 @@ shipped, folder = model_folder("drt-small-en"), Path(sys.argv[1])
 save_model(DRT(load_config(shipped)), Tokenizer.load(shipped / "tokenizer.json"), folder)
 shutil.copy(shipped / "calibration.json", folder)
 END
-    model=$folder/model
-fi
-bench retrieve 60 --model "$model" --tokens "${RETRIEVE_TOKENS:-${tokens:-16M}}"
-[ -z "$tokens" ] && table4 3B 60
+}
+
+for name in $steps; do
+    case $name in
+        tests) all_tests ;;
+        kernels) bench kernels 75 --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"} ;;
+        models)
+            # It ends by itself, before its process is ended: 15 s are for starting and the last row.
+            left=$((end - $(date +%s)))
+            [ "$left" -gt 100 ] && left=100
+            if [ "$left" -ge 25 ]; then
+                bench models "$left" --shape "$shape" --tokens "${tokens:-16k}" --repetitions 3 \
+                    --minutes "$(awk "BEGIN { print ($left - 15) / 60 }")" \
+                    --results "$folder/models-rows.json"
+            else
+                echo "models: no time left" >> "$folder/steps.txt"
+            fi
+            ;;
+        table4)
+            if [ -z "$tokens" ]; then
+                for size in 128M 350M 760M; do table4 $size 60; done
+            else
+                table4 128M 100 train.model.preset=drt-tiny train.passkey.symbols=64 \
+                    train.run.bf16=false
+            fi
+            ;;
+        table4-*) [ -z "$tokens" ] && table4 "${name#table4-}" 60 ;;
+        decode) bench decode 40 --shape "$shape" ;;
+        train) bench train 60 --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"} ;;
+        retrieve)
+            model_for_asking
+            bench retrieve 60 --model "$model" --tokens "${RETRIEVE_TOKENS:-${tokens:-16M}}"
+            ;;
+        ask)
+            model_for_asking
+            step ask 90 "$folder/ask.txt" "$python" examples/time_asking.py \
+                --device "$device" --model "$model" --repeat "${REPEAT:-3}"
+            ;;
+        *) echo "$name: no such step" >> "$folder/steps.txt" ;;
+    esac
+done
 
 "$python" - "$folder" > "$folder/page.txt" << 'END'
 import json
@@ -150,6 +189,8 @@ for name in ("kernels", "models", "table4", "decode", "train", "retrieve"):
         pieces.append("\n".join([f"{name}, not all", *map(row_line, rows)]))
     elif name == "table4" and (table := folder / "table4" / "table.md").exists():
         pieces.append(table.read_text())
+if (asked := folder / "ask.txt").exists():
+    pieces.append(asked.read_text())
 for line in steps:
     name, _, rest = line.partition(": ")
     if rest.startswith("code 0") or name.startswith("test-"):

@@ -15,6 +15,7 @@ from typing import Any
 
 from drt_engine.config.train import TrainConfig
 from drt_engine.data.durable import write_whole
+from drt_engine.evaluate.needle import length_name
 from drt_engine.evaluate.run import evaluate, load_for
 from drt_engine.study.check import check_study
 from drt_engine.study.compute import equal_steps
@@ -157,7 +158,9 @@ class _Job:
         missing = [e for e in self.study.evaluations if not _result(self.folder, e).exists()]
         for evaluation in missing:
             if evaluation.task in MEASURES:
-                self._say(evaluation.label)
+                # Names of measured columns end with the length.
+                lengths = MEASURES[evaluation.task].options(evaluation.options).lengths
+                self._say(f"{evaluation.label} {', '.join(map(length_name, lengths))}")
                 result = measure(evaluation.task, self._config(), evaluation.options)
             else:
                 self._train()
