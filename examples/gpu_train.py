@@ -30,7 +30,10 @@ import click
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = [str(ROOT / name) for name in ("kernels", "engine", "sdk", "")]
 sys.path[:0] = SOURCES
-CONFIGS = sorted((ROOT / "examples" / "configs" / "drt-small-en").glob("*.toml"))
+CONFIGS = {  # by the number of the stage
+    int(path.name.split("-")[0]): path
+    for path in (ROOT / "examples" / "configs" / "drt-small-en").glob("*.toml")
+}
 SHIPPED = ROOT / "engine" / "drt_engine" / "weights" / "drt-small-en"
 MODEL_FILES = ("config.json", "tokenizer.json", "model.safetensors")
 SHARD = 15_000_000  # bytes
@@ -80,7 +83,7 @@ def main() -> None:
 @click.option("--minutes", type=click.FloatRange(min=1), default=25.0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("runs/gpu"))
 @click.option("--device", type=click.Choice(["cuda", "cpu"]), default="cuda", show_default=True)
-@click.option("--stages", default="1,2,3,4,5", show_default=True, help="Which of the five.")
+@click.option("--stages", default="1,2,3,4,5", show_default=True, help="Their numbers.")
 @click.option("--scale", type=float, default=4.0, show_default=True, help="Times the batch.")
 @click.option("--steps", type=click.IntRange(min=1), help="Steps a stage, instead of timing it.")
 @click.option("--workers", type=int, default=max(0, min(8, (os.cpu_count() or 1) - 2)))
@@ -149,7 +152,7 @@ def train_stage(run: Run, number: int, numbers: Sequence[int]) -> None:
     from drt_engine.train.loop import Loop
     from drt_engine.train.run import device, start
 
-    config_file = CONFIGS[number - 1]
+    config_file = CONFIGS[number]
     later = numbers[list(numbers).index(number) + 1 :]
     if any(steps_done(run, one) for one in later):
         run.tell(config_file.stem, steps_done(run, number), "", "", "a later stage has begun")
@@ -192,7 +195,7 @@ def overrides(run: Run, number: int, numbers: Sequence[int]) -> list[str]:
     from drt_engine.config.load import load_config
     from drt_engine.config.train import TrainConfig
 
-    config = load_config(TrainConfig, CONFIGS[number - 1])
+    config = load_config(TrainConfig, CONFIGS[number])
     said = [f"run.out={run.out / f'stage-{number}'}", f"run.device={run.device}"]
     said.append(f"run.workers={run.workers}")
     if config.start.warm_start is not None:
@@ -216,7 +219,7 @@ def shares(numbers: Sequence[int]) -> dict[int, float]:
     from drt_engine.config.load import load_config
     from drt_engine.config.train import TrainConfig
 
-    steps = {n: load_config(TrainConfig, CONFIGS[n - 1]).optim.steps for n in numbers}
+    steps = {n: load_config(TrainConfig, CONFIGS[n]).optim.steps for n in numbers}
     return {n: steps[n] / sum(steps[m] for m in numbers[i:]) for i, n in enumerate(numbers)}
 
 

@@ -61,7 +61,8 @@ def quote_answer(
     """Return the best quote as the answer, or the closest passages where there is none.
 
     A quote that is not likely enough to be right is no answer; its passage is likely to hold one
-    where the documents are. Without any quote, the best of the ``passages`` is cited.
+    where the documents are. Where they are not, that of a quote that seems right is. Without any
+    quote, the best of the ``passages`` is cited.
     """
     spans = judgement.quotes.spans
     quotes = _quotes(store, documents, (*spans, *judgement.quotes.by_passage))
@@ -71,7 +72,14 @@ def quote_answer(
     expected = expected_type(judgement.types, question)
     best = (quotable or quotes)[0]
     shown = _shown(store, documents, judgement, best, question=question, expected=expected)
-    right = shown.right and bool(quotable) and may_answer(shown.citation.quote, expected)
+    # Where the documents are taken to hold no answer, a quote that seems right is likely at best.
+    seems_right = shown.right
+    right = (
+        seems_right
+        and judgement.found
+        and bool(quotable)
+        and may_answer(shown.citation.quote, expected)
+    )
     others: Sequence[Citation] = ()
     if right:
         further = [quote for quote in quotable if quote.span in spans and quote is not best]
@@ -95,7 +103,7 @@ def quote_answer(
         right,
         judgement.confidence,
         (first, *others),
-        likely=judgement.found,
+        likely=judgement.found or seems_right,
         quote_probability=shown.probability,
         candidates=shown.candidates,
         verdict=_verdict(judgement) if right and expected == "yesno" else None,

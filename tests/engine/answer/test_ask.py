@@ -287,7 +287,7 @@ def test_calibration_sets_threshold_and_confidence(store: Store) -> None:
 
 @pytest.mark.parametrize(
     ("shift", "quote_shift", "state"),
-    [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "answer")],
+    [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "likely")],
 )
 def test_the_quote_is_judged_beside_the_documents(
     store: Store, shift: float, quote_shift: float, state: str

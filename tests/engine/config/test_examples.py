@@ -32,11 +32,25 @@ def test_every_stage_of_the_model_card_has_a_configuration() -> None:
     """Stages 10 and 11 were not shipped."""
     card = (WEIGHTS / "MODEL_CARD.md").read_text(encoding="utf-8")
     stages = [path.name.split("-")[0] for path in stage_paths(SHIPPED)]
-    assert stages == re.findall(r"(?m)^\| (\d+) \| [\d,]+ \| \d \|", card)
-    assert stages == [*map(str, range(1, 10)), "12", "13"]
+    assert stages == re.findall(r"(?m)^\| (\d+) \| [\d,]+ \| (?:\d|GPU) \|", card)
+    assert stages == [*map(str, range(1, 10)), *map(str, range(12, 18))]
 
 
 def test_each_stage_starts_from_the_model_of_the_one_before() -> None:
     stages = [load_config(TrainConfig, path) for path in stage_paths(SHIPPED)]
     for earlier, later in zip(stages, stages[1:], strict=False):
         assert later.start.model == earlier.run.out / "model"
+
+
+def test_the_teacher_is_trained_between_the_stages() -> None:
+    """From what one stage leaves, to what a later one names as a teacher."""
+    stages = [load_config(TrainConfig, path) for path in stage_paths(SHIPPED)]
+    teacher = [
+        load_config(TrainConfig, path) for path in stage_paths(FOLDER / f"{SHIPPED.name}-teacher")
+    ]
+    before = [stage.run.out / "model" for stage in stages].index(teacher[0].start.model)
+    taught = [n for n, stage in enumerate(stages) if stage.passages.teachers]
+    assert teacher[1].start.model == teacher[0].run.out / "model"
+    assert before < min(taught)
+    for number in taught:
+        assert teacher[-1].run.out / "model" in stages[number].passages.teachers
