@@ -21,9 +21,13 @@ from drt_engine.runtime import Runtime
 
 @dataclass(frozen=True)
 class SamplingConfig:
-    """``temperature`` 0 is greedy; no run of ``repeat`` tokens is written twice."""
+    """``temperature`` 0 is greedy; no run of ``repeat`` tokens is written twice.
+
+    At least ``min_tokens`` and at most ``max_tokens`` are written.
+    """
 
     max_tokens: int = 96
+    min_tokens: int = 0
     temperature: float = 0.0
     top_k: int = 0
     top_p: float = 1.0
@@ -33,6 +37,7 @@ class SamplingConfig:
     def __post_init__(self) -> None:
         limits = {
             "max_tokens": (self.max_tokens >= 1, "1 or more"),
+            "min_tokens": (0 <= self.min_tokens <= self.max_tokens, "0 to max_tokens"),
             "temperature": (0 <= self.temperature < float("inf"), "0 or more"),
             "top_k": (self.top_k >= 0, "0 (all tokens) or more"),
             "top_p": (0 < self.top_p <= 1, "above 0, at most 1"),
@@ -83,6 +88,8 @@ def write_tokens(
     for _ in range(config.max_tokens):
         logits = decoder.logits(state)
         logits[forbidden] = float("-inf")
+        if len(written) < config.min_tokens:
+            logits[model.end_id] = float("-inf")
         allowed = token_filter.mask(written) if token_filter is not None else None
         if allowed is not None:
             logits = logits.masked_fill(~allowed.to(logits.device), float("-inf"))

@@ -73,7 +73,9 @@ def _write_part(
     """Write up to ``words`` words for a prompt; return the sentences that ``evidence`` supports."""
     run = open_prompt(runtime, view, prompt, SearchOptions(document_ids=document_ids), what="focus")
     passage_texts = [passage.row.text for passage in run.passages]
-    sampling = SamplingConfig(max_tokens=min(_LONGEST_PART, 2 * words))
+    # The model has learnt that what follows a prompt is mostly the few words of an answer.
+    longest = min(_LONGEST_PART, 2 * words)
+    sampling = SamplingConfig(max_tokens=longest, min_tokens=longest // 2)
     text = "".join(write(runtime, run.decoder, run.answer_state, sampling, sources=passage_texts))
     for passages in run.source.passages:
         evidence.add(passages)

@@ -497,3 +497,15 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
         with pytest.raises(CorruptStore, match=segment.stem):
             ask(model, damaged, QUESTION, ANY)
         assert [f.severity for f in damaged.check()][:1] == ["error"]
+
+
+@pytest.mark.parametrize(("shift", "state"), [(-1.0, "answer"), (-2.0, "likely")])
+def test_a_quote_that_seems_right_is_likely_where_hardly_an_answer_is(
+    store: Store, shift: float, state: str
+) -> None:
+    """A confidence of 0.27 is enough, 0.12 is not; a threshold that is asked for decides alone."""
+    quote = QuoteCalibration({"span": 0.0}, 3.0, 0.8)
+    calibration = {"reread": Calibration(scale=0.0, shift=shift, quote=quote)}
+    model = dataclasses.replace(runtime(), calibration=calibration)
+    assert ask(model, store, QUESTION, AskOptions()).state == state
+    assert ask(model, store, QUESTION, AskOptions(threshold=0.1)).state == "answer"

@@ -79,7 +79,7 @@ def test_frequencies_are_the_probabilities() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [{"temperature": -1}, {"top_p": 0}, {"top_p": 1.5}, {"top_k": -1}, {"repeat": 1}]
-    + [{"max_tokens": 0}],
+    + [{"max_tokens": 0}, {"min_tokens": -1}, {"min_tokens": 9, "max_tokens": 8}],
 )
 def test_sampling_is_checked(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError, match=next(iter(wrong))):
@@ -126,6 +126,18 @@ def test_writing_ends_and_never_writes_special_tokens() -> None:
         assert decoder.position - before >= len(ids)
         again = list(write_tokens(*started(), settings))
         assert again == ids
+
+
+@torch.no_grad()
+def test_the_end_token_waits_for_the_least_number_of_tokens() -> None:
+    decoder, state = started()
+    end = runtime().config.end_id
+    decoder.logits = lambda _: torch.zeros(runtime().config.vocab).index_fill(
+        0, torch.tensor([end]), 9.0
+    )  # type: ignore[method-assign]
+    assert list(write_tokens(decoder, state, SamplingConfig())) == []
+    written = list(write_tokens(decoder, state, SamplingConfig(min_tokens=6)))
+    assert len(written) == 6 and end not in written
 
 
 @pytest.mark.parametrize("kind", sampled(["wordpiece", "bpe"], {0}, thorough={1}))
