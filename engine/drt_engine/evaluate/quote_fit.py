@@ -22,7 +22,8 @@ from drt_engine.evaluate.report import Metrics
 from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 
 PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
-# Least probability of few words that are shown without their sentence.
+# Least probability of few words that are shown without their sentence: a little below PRECISION,
+# where an answer of the handbook changed between types of numbers.
 SPAN_THRESHOLD = 0.78
 VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
 _LEAST_SHOWN = 10  # that tell a precision

@@ -70,6 +70,14 @@ def passage_batch(
     )
 
 
+def around(chunk: int, size: int, margin: int, length: int) -> tuple[int, int]:
+    """Return the first token of a chunk with ``margin`` tokens of its neighbours, and the last + 1.
+
+    Chunks have ``size`` tokens, the document ``length``.
+    """
+    return max(0, chunk * size - margin), min(length, (chunk + 1) * size + margin)
+
+
 def targets_in(
     spans: Sequence[tuple[int, int]], start: int, stop: int, *, region: bool = False
 ) -> Iterator[Target]:

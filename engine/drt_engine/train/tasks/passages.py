@@ -23,6 +23,7 @@ from drt_engine.train.answering.passage_loss import SpanTeachers, passage_loss
 from drt_engine.train.answering.passage_pairs import (
     AskedQuestion,
     Passage,
+    around,
     passage_batch,
     targets_in,
 )
@@ -102,8 +103,7 @@ class PassagesTask(Task[PassageBatch]):
     ) -> Passage:
         """Return a chunk of a document with the neighbours' tokens, and the evidence in it."""
         document, size = self.data.documents[number], self.model.chunk
-        start = max(0, chunk * size - margin)
-        stop = min(len(document.ids), (chunk + 1) * size + margin)
+        start, stop = around(chunk, size, margin, len(document.ids))
         spans = question.spans if number == question.document else []
         return Passage(
             document.ids[start:stop].tolist(),

@@ -21,6 +21,7 @@ from drt_engine.train.answering.passage_loss import passage_loss
 from drt_engine.train.answering.passage_pairs import (
     AskedQuestion,
     Passage,
+    around,
     passage_batch,
     targets_in,
 )
@@ -98,8 +99,7 @@ class ReaderClozeTask(Task[PassageBatch]):
         chosen += rng.sample(others, min(len(others), count - len(chosen)))
         passages = []
         for chunk in chosen:
-            start = max(0, chunk * size - margin)
-            stop = min(len(encoding.ids), (chunk + 1) * size + margin)
+            start, stop = around(chunk, size, margin, len(encoding.ids))
             targets = list(targets_in(spans, start, stop))
             passages.append(Passage(encoding.ids[start:stop], targets, []))
         return passages
