@@ -22,9 +22,6 @@ from drt_engine.evaluate.report import Metrics
 from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
 
 PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
-# Least probability of few words that are shown without their sentence: a little below PRECISION,
-# where an answer of the handbook changed between types of numbers.
-SPAN_THRESHOLD = 0.78
 VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
 _LEAST_SHOWN = 10  # that tell a precision
 LEAST_TYPED = 200  # questions that state their type, for a fit to them alone
@@ -86,7 +83,7 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
         precision=VERDICT_PRECISION,
     )
     calibration = QuoteCalibration(
-        full_fit.weights, full_fit.shift, 1.0 if threshold is None else threshold, SPAN_THRESHOLD
+        full_fit.weights, full_fit.shift, 1.0 if threshold is None else threshold, PRECISION
     )
     return QuoteFit(calibration, probabilities, right, verdict)
 
@@ -98,7 +95,7 @@ def _fit(questions: Sequence[JudgedQuestion]) -> QuoteCalibration | None:
         return None
     weights, offset = fit_logistic([features.bounded() for features, _ in candidates], labels)
     named = dict(zip(QuoteFeatures._fields, weights, strict=True))
-    return QuoteCalibration(named, offset, span_threshold=SPAN_THRESHOLD)
+    return QuoteCalibration(named, offset, span_threshold=PRECISION)
 
 
 def _shown(fit: QuoteCalibration, question: JudgedQuestion) -> tuple[float, bool]:

@@ -78,21 +78,18 @@ class Int8Linear(nn.Module):
 
 
 def round_to_int8(model: DRT) -> None:
-    """Round the linear maps that read text to eight bits: lower stack, chunk encoder, reader.
+    """Round the linear maps that read documents to eight bits: lower stack and chunk encoder.
 
-    Most of the time of reading and asking is theirs. The decoder and what compares chunks stay, and
-    in the reader what attention compares: rounded, it moves what is near a threshold of showing.
+    Most of the time of reading is theirs. The decoder and what compares chunks stay, and so does
+    the reader: rounded, it moves answers that are near a threshold of showing.
     """
     for part in (model.lower, model.encoder):
         _replace_linear_maps(part)
-    if model.span_reader is not None:
-        _replace_linear_maps(model.span_reader, but=("qkv",))
 
 
-def _replace_linear_maps(module: nn.Module, *, but: tuple[str, ...] = ()) -> None:
+def _replace_linear_maps(module: nn.Module) -> None:
     for name, child in module.named_children():
         if type(child) is nn.Linear:
-            if name not in but:
-                setattr(module, name, Int8Linear(child))
+            setattr(module, name, Int8Linear(child))
         else:
-            _replace_linear_maps(child, but=but)
+            _replace_linear_maps(child)

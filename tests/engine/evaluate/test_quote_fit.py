@@ -51,7 +51,7 @@ def test_what_tells_right_quotes_is_weighed_and_the_promised_precision_is_kept()
     assert metrics["right_auroc"] > 0.85 and metrics["quote_error"] < 0.1  # type: ignore[operator]
     assert 0 < metrics["right_shown"] < metrics["right"] < 1  # type: ignore[operator]
     assert fit.verdict == pytest.approx(2.0, abs=0.4)
-    assert fit.calibration.span_threshold == quote_fit.SPAN_THRESHOLD
+    assert fit.calibration.span_threshold == quote_fit.PRECISION
     all_right = [replace(q, candidates=((q.candidates[0][0], True),)) for q in questions]
     assert fit_quotes(all_right) is None and fit_quotes([]) is None
 
