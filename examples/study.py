@@ -108,8 +108,10 @@ def _without_warm_start(name: str) -> Path:
 
 def batches(model: DRT, config: QuestionsConfig) -> Iterator[QuestionBatch]:
     """The same validation questions for every variant."""
-    assert config.qa is not None and config.docs is not None
-    qa, docs = (p.with_name(p.name.replace("train", "valid")) for p in (config.qa, config.docs))
+    qa, docs = (
+        tuple(p.with_name(p.name.replace("train", "valid")) for p in paths)
+        for paths in (config.qa, config.docs)
+    )
     _, tokenizer = start(load_config(TrainConfig, CONFIG))
     changes = {"share": 1.0, "questions": 8, "more": 0, "hidden": 0.0, "read": True}
     validation = TrainConfig(questions=replace(config, qa=qa, docs=docs, **changes))

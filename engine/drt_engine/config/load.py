@@ -88,6 +88,8 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return build(hint, value, where + ".")
     if origin is dict and isinstance(value, Mapping):
         return {k: _convert(args[1], v, f"{where}.{k}") for k, v in value.items()}
+    if origin is tuple and args[0] is Path and isinstance(value, str):
+        return (_convert(Path, value, where),)  # one file needs no list
     if origin is tuple and isinstance(value, list):
         return tuple(_convert(args[0], v, where) for v in value)
     if origin is typing.Literal and value in args:

@@ -66,19 +66,26 @@ class OptimConfig:
 class QuestionsConfig:
     """Questions with evidence: files, batch shape, weights of sources and of the parts of the loss.
 
-    ``more`` questions a batch only retrieve, which costs a tenth of reading for them; where
-    ``read`` is false, all do.
+    ``questions`` a batch, at most ``of_each`` on the same document (0: two thirds of them), about
+    windows of ``window`` chunks, ``pool`` chunks together. Where ``within`` is true, a question
+    retrieves in its own window alone, whose chunks are also the only ones that BM25 scores; its
+    landmark is still told from those of all windows. ``more`` questions a batch only retrieve,
+    which costs a tenth of reading for them; where ``read`` is false, all do.
     ``hidden`` is the share of answerable questions whose evidence is hidden, so that they become
     unanswerable. ``teacher`` is a BERT-like folder whose landmarks ours are held near, with weight
-    ``teacher_loss``. The weights of the parts hold for needles and clozes too.
+    ``teacher_loss``. ``reader_loss`` is the weight of what the model's own reader thinks of the
+    retrieved chunks, which retrieval and stored memory then learn. The weights of the parts hold
+    for needles and clozes too.
     """
 
     share: float = 0.0
-    qa: Path | None = None
-    docs: Path | None = None
+    qa: tuple[Path, ...] = ()
+    docs: tuple[Path, ...] = ()
     questions: int = 16
+    of_each: int = 0
     window: int = 32
     pool: int = 64
+    within: bool = False
     more: int = 0
     read: bool = True
     retrieved: int = 4
@@ -90,6 +97,7 @@ class QuestionsConfig:
     hidden: float = 0.0
     teacher: Path | None = None
     teacher_loss: float = 2.0
+    reader_loss: float = 0.0
 
 
 @dataclass(frozen=True)

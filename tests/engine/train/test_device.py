@@ -42,8 +42,8 @@ def stage(root: Path, task: str) -> TrainConfig:
     small = {"window": 4, "retrieved": 2}
     questions = QuestionsConfig(
         share=float(task == "questions"),
-        qa=qa,
-        docs=docs,
+        qa=(qa,),
+        docs=(docs,),
         questions=2,
         pool=8,
         more=2,

@@ -49,7 +49,7 @@ def stream_config(folder: Path, **optim: object) -> TrainConfig:
 def questions_config(folder: Path) -> TrainConfig:
     qa, docs = write_questions(folder)
     questions = QuestionsConfig(
-        share=1.0, qa=qa, docs=docs, questions=4, window=4, pool=8, retrieved=2
+        share=1.0, qa=(qa,), docs=(docs,), questions=4, window=4, pool=8, retrieved=2
     )
     return replace(stream_config(folder), stream=StreamConfig(), questions=questions)
 

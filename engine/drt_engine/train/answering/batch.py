@@ -38,18 +38,35 @@ class QuestionItem:
 
 @dataclass
 class TokenDocument:
-    """A tokenised document with its questions; its BM25 index is made on first use."""
+    """A tokenised document with its questions: ``ids`` [n] int32 and the texts of its chunks.
 
-    encoding: Encoding
-    text: str
+    Its BM25 index over the chunks is made on first use.
+    """
+
+    ids: Tensor
+    chunks: list[str]
     source: str
     items: list[QuestionItem] = field(default_factory=list)
     index: LexicalIndex | None = None
 
-    def lexical(self, chunk: int) -> LexicalIndex:
-        """Return the BM25 index over the document's chunks of ``chunk`` tokens."""
+    @classmethod
+    def of(
+        cls,
+        encoding: Encoding,
+        text: str,
+        source: str,
+        items: Sequence[QuestionItem] = (),
+        *,
+        chunk: int,
+    ) -> TokenDocument:
+        """Return the document of an encoded text, in chunks of ``chunk`` tokens."""
+        ids = torch.tensor(encoding.ids, dtype=torch.int32)
+        return cls(ids, chunk_texts(encoding, text, chunk), source, list(items))
+
+    def lexical(self) -> LexicalIndex:
+        """Return the BM25 index over the document's chunks."""
         if self.index is None:
-            self.index = LexicalIndex(chunk_texts(self.encoding, self.text, chunk))
+            self.index = LexicalIndex(self.chunks)
         return self.index
 
 

@@ -39,8 +39,9 @@ class _Asked:
 class BatchBuilder:
     """Collects windows of documents and questions on them into one batch."""
 
-    def __init__(self, config: ModelConfig, rng: random.Random) -> None:
-        self._config, self._rng = config, rng
+    def __init__(self, config: ModelConfig, rng: random.Random, *, within: bool = False) -> None:
+        """Where ``within`` is true, a question may retrieve chunks of its own window alone."""
+        self._config, self._rng, self._within = config, rng, within
         self.windows: list[Window] = []
         self._readers: list[_Asked] = []
         self._retrievers: list[_Asked] = []  # questions that are not read for
@@ -65,7 +66,7 @@ class BatchBuilder:
         retrieve. Nothing is added where no question of ``items`` can be asked of the window.
         """
         size = self._config.chunk
-        total = chunk_count(len(document.encoding), size)
+        total = chunk_count(len(document.ids), size)
         count, first = min(total, window), 0
         if total > window:
             # The evidence is at a place drawn by chance in the window, never always in its middle.
@@ -104,9 +105,9 @@ class BatchBuilder:
         window_of = torch.zeros(self.num_chunks, dtype=torch.long)
         for number, window in enumerate(self.windows):
             start, stop = window.first * size, (window.first + window.count) * size
-            tokens = window.document.encoding.ids[start:stop]
+            tokens = window.document.ids[start:stop]
             rows = slice(window.offset, window.offset + window.count)
-            ids[rows].view(-1)[: len(tokens)] = torch.tensor(tokens)
+            ids[rows].view(-1)[: len(tokens)] = tokens
             valid[rows].view(-1)[: len(tokens)] = True
             window_of[rows] = number
         # The evidence of each question: spans [N, O, 2] and the chunks they touch [N, P].
@@ -126,13 +127,20 @@ class BatchBuilder:
             window_of=window_of,
             questions=[q.item.ids for q in questions],
             answers=[q.item.answer for q in questions],
-            lexical=self._lexical([q.item.text for q in questions]),
+            lexical=self._lexical(questions),
             gold=gold,
             spans=table,
             answerable=torch.tensor([_ANSWERABLE.get(q.item.kind, -1) for q in questions]),
             readers=len(self._readers),
             support=support if support.any() else None,
+            allowed=self._own_windows(questions, window_of) if self._within else None,
         )
+
+    @staticmethod
+    def _own_windows(questions: Sequence[_Asked], window_of: Tensor) -> Tensor:
+        """Mark the chunks of each question's window, [N, P]."""
+        own = torch.tensor([question.window for question in questions], dtype=torch.long)
+        return own[:, None] == window_of
 
     def _pool_spans(self, spans: Sequence[tuple[int, int]], number: int) -> list[tuple[int, int]]:
         """Return the spans that begin in a window in pool token numbers; an end beyond it is -1."""
@@ -151,17 +159,18 @@ class BatchBuilder:
                 marks[row, first // size : max(first, last) // size + 1] = True
         return marks
 
-    def _lexical(self, texts: Sequence[str]) -> Tensor:
+    def _lexical(self, questions: Sequence[_Asked]) -> Tensor:
         """Return the normalised BM25 scores of the pool's chunks for each question, [N, P].
 
         Each window is scored by the index of its whole document, as a library would.
         """
-        table = torch.zeros(len(texts), self.num_chunks)
-        for row, text in enumerate(texts):
+        table = torch.zeros(len(questions), self.num_chunks)
+        for row, question in enumerate(questions):
             scores: dict[int, float] = {}  # by chunk of the pool
-            for window in self.windows:
+            own = [self.windows[question.window]]
+            for window in own if self._within else self.windows:
                 shift = window.offset - window.first
-                for chunk, score in window.document.lexical(self._config.chunk).search(text):
+                for chunk, score in window.document.lexical().search(question.item.text):
                     if window.first <= chunk < window.first + window.count:
                         scores[chunk + shift] = score
             shares = normalised_bm25(scores)

@@ -26,6 +26,7 @@ from drt_engine.train.answering.prompt_pass import (
     encode_pool,
     retrieval_scores,
 )
+from drt_engine.train.answering.reader_opinion import opinion_loss
 from drt_engine.train.answering.teacher import LandmarkTeacher, distance
 
 
@@ -39,6 +40,7 @@ class AnswerLosses:
     text: Tensor
     relevance: Tensor
     teacher: Tensor
+    reader: Tensor
     hit: Tensor
 
     def weighted(self, config: QuestionsConfig) -> Tensor:
@@ -46,7 +48,7 @@ class AnswerLosses:
         loss = self.reread + config.stored_loss * self.stored
         loss = loss + config.retrieval_loss * self.retrieval + config.text_loss * self.text
         loss = loss + config.relevance_loss * self.relevance
-        return loss + config.teacher_loss * self.teacher
+        return loss + config.teacher_loss * self.teacher + config.reader_loss * self.reader
 
     def values(self) -> dict[str, float]:
         """Return the parts as numbers to log; what is not defined is left out."""
@@ -63,11 +65,12 @@ def answer_losses(
     count: int,
     generator: torch.Generator | None,
     teacher: LandmarkTeacher | None = None,
+    ask_reader: bool = False,
 ) -> AnswerLosses:
     """Compute all losses of one batch, ``count`` chunks retrieved for each question.
 
-    Chunks are chosen with Gumbel noise from ``generator``, and evidence is forced among them where
-    it was missed.
+    ``ask_reader``: whether the model's own reader teaches. Chunks are chosen with Gumbel noise from
+    ``generator``, and evidence is forced among them where it was missed.
     """
     pool = encode_pool(model, batch)
     total = len(batch.questions)
@@ -94,6 +97,7 @@ def answer_losses(
         text=text_loss(model, written.states, run.prompt, readers),
         relevance=zero if reread is None else relevance_loss(model, reread, readers),
         teacher=teacher_loss(pool, run, teacher),
+        reader=opinion_loss(model, readers, stored, run.scores) if ask_reader else zero,
         hit=hit_rate(run.scores[0], readers.gold, count),
     )
 
@@ -109,6 +113,7 @@ def _retrieval_losses(model: DRT, batch: QuestionBatch, pool: Pool, count: int) 
         text=zero,
         relevance=zero,
         teacher=zero,
+        reader=zero,
         hit=hit_rate(scores[0], batch.gold, count),
     )
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -17,16 +17,16 @@ from torch import Tensor
 
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.config.train import PassagesConfig
-from drt_engine.data.schema import QADocument, Question, read_documents, read_questions
+from drt_engine.data.schema import Question, read_questions
 from drt_engine.errors import ConfigError
 from drt_engine.model.reader import PairTokens
 from drt_engine.text.lexical import LexicalIndex
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.batch import chunk_texts, token_spans
 from drt_engine.train.answering.contexts import chunk_contexts
+from drt_engine.train.answering.encoded import encoded_documents
 
 IGNORED = -100  # a label that is not known
-_BATCH_CHARACTERS = 2_000_000  # tokenised at a time, so that offsets never fill the memory
 
 
 class RankedChunk(NamedTuple):
@@ -133,22 +133,18 @@ class PassageData:
         questions_of: dict[str, list[int]] = defaultdict(list)
         for number, question in enumerate(questions):
             questions_of[question.doc_id].append(number)
-        # Documents come one group after the other: only their token ids and chunks are kept.
-        documents = (document for path in config.docs for document in read_documents(path))
-        for group in _groups(d for d in documents if d.doc_id in questions_of):
-            encodings = tokenizer.encode_batch([document.text for document in group])
-            for document, encoding in zip(group, encodings, strict=True):
-                if not len(encoding) or document.doc_id in numbers:
-                    continue
-                numbers[document.doc_id] = len(self.documents)
-                ids = torch.tensor(encoding.ids, dtype=torch.int32)
-                chunks = chunk_texts(encoding, document.text, chunk)
-                contexts = []
-                if reader.context:
-                    contexts = chunk_contexts(document, encoding, tokenizer, reader, chunk=chunk)
-                self.documents.append(PassageDocument(ids, chunks, contexts))
-                for number in questions_of[document.doc_id]:
-                    spans[number] = token_spans(encoding, questions[number].evidence)
+        # Only token ids and chunks of documents are kept.
+        documents = encoded_documents(config.docs, tokenizer, wanted=questions_of.__contains__)
+        for document, encoding in documents:
+            numbers[document.doc_id] = len(self.documents)
+            ids = torch.tensor(encoding.ids, dtype=torch.int32)
+            chunks = chunk_texts(encoding, document.text, chunk)
+            contexts = []
+            if reader.context:
+                contexts = chunk_contexts(document, encoding, tokenizer, reader, chunk=chunk)
+            self.documents.append(PassageDocument(ids, chunks, contexts))
+            for number in questions_of[document.doc_id]:
+                spans[number] = token_spans(encoding, questions[number].evidence)
         self.collections = _collect(self.documents, short=config.short, size=config.collection)
         askable = [number for number, q in enumerate(questions) if q.doc_id in numbers]
         question_ids = self.encode([questions[number].question for number in askable])
@@ -219,18 +215,6 @@ class PassageData:
             weight=_weight(self.config.weights, question, answer_type),
             source=question.source,
         )
-
-
-def _groups(documents: Iterable[QADocument]) -> Iterator[list[QADocument]]:
-    """Collect documents until their texts are long enough to be tokenised together."""
-    group: list[QADocument] = []
-    for document in documents:
-        group.append(document)
-        if sum(len(d.text) for d in group) >= _BATCH_CHARACTERS:
-            yield group
-            group = []
-    if group:
-        yield group
 
 
 def _collect(documents: Sequence[PassageDocument], *, short: int, size: int) -> list[Collection]:

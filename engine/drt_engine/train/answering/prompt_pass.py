@@ -6,6 +6,7 @@ what it teaches: choices are noisy, evidence is put among them, and several scor
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -45,14 +46,28 @@ class PromptResult:
 
 
 def encode_pool(model: DRT, batch: QuestionBatch) -> Pool:
-    """Read each window of the batch as a document of its own."""
-    states, masks = [], []
-    for offset, count in batch.windows:
-        rows = slice(offset, offset + count)
-        window, mask = model.chunk_states(batch.ids[None, rows], batch.valid[None, rows])
-        states.append(window[0])
-        masks.append(mask[0])
-    encoded = model.encode(torch.cat(states), torch.cat(masks))
+    """Read each window of the batch as a document of its own.
+
+    Windows of like length are read at a time: hundreds of small products leave a GPU idle.
+    """
+    groups: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for window in batch.windows:
+        groups[window[1].bit_length()].append(window)
+    pieces: list[tuple[int, Tensor, Tensor]] = []  # first chunk, states and mask of a window
+    for windows in groups.values():
+        longest = max(count for _, count in windows)
+        # What pads a window stands behind it, where nothing that is causal reads it: the chunks
+        # that follow in the pool, or its last one again.
+        offsets = torch.tensor([offset for offset, _ in windows], device=batch.ids.device)
+        rows = offsets[:, None] + torch.arange(longest, device=batch.ids.device)  # [W, C]
+        rows = rows.clamp(max=len(batch.ids) - 1)
+        states, mask = model.chunk_states(batch.ids[rows], batch.valid[rows])
+        for number, (offset, count) in enumerate(windows):
+            pieces.append((offset, states[number, :count], mask[number, :count]))
+    pieces.sort(key=lambda piece: piece[0])
+    encoded = model.encode(
+        torch.cat([states for _, states, _ in pieces]), torch.cat([mask for *_, mask in pieces])
+    )
     return Pool(encoded, model.remember(encoded))
 
 
@@ -81,18 +96,21 @@ def window_slots(index: Tensor, batch: QuestionBatch, margin: int) -> Tensor:
 
 
 def taught_scores(
-    model: DRT, query: Tensor, pool: Pool, lexical: Tensor, late: Tensor | None
+    model: DRT, query: Tensor, pool: Pool, batch: QuestionBatch, late: Tensor | None
 ) -> list[Tensor]:
     """Return the scores [N, P] that the evidence loss counts; the first of them chooses chunks.
 
-    Landmarks are also taught alone: beside BM25 they would only learn what words do not say. So are
-    landmarks with late interaction.
+    It is -inf where a question may not retrieve. Landmarks are also taught alone, among all chunks:
+    beside BM25 they would only learn what words do not say. So are landmarks with late interaction.
     """
     keys, scorer = pool.memory.landmarks, model.scorer
-    scores = [scorer.scores(query, keys, lexical, late), scorer.scores(query, keys)]
+    whole = scorer.scores(query, keys, batch.lexical, late).total
+    if batch.allowed is not None:
+        whole = whole.masked_fill(~batch.allowed, float("-inf"))
+    scores = [whole, scorer.scores(query, keys).total]
     if late is not None:
-        scores.append(scorer.scores(query, keys, late=late))
-    return [score.total for score in scores]
+        scores.append(scorer.scores(query, keys, late=late).total)
+    return scores
 
 
 def late_scores(model: DRT, pool: Pool, encoded: Sequence[Encoded]) -> Tensor | None:
@@ -120,7 +138,7 @@ def retrieval_scores(model: DRT, batch: QuestionBatch, pool: Pool) -> list[Tenso
     landmark_states = states[:, prompt.borders[0]]  # [N, E], where the question ends
     query = model.scorer.queries(landmark_states, encoded[0].landmarks, 0)
     late = late_scores(model, pool, encoded)
-    return taught_scores(model, query, pool, batch.lexical, late)
+    return taught_scores(model, query, pool, batch, late)
 
 
 # --- reading
@@ -189,7 +207,7 @@ class PromptPass:
         """Choose chunks with the state of the question's landmark, noise and evidence added."""
         landmark_states = x[:, self.prompt.borders[0]]
         query = self.model.scorer.queries(landmark_states, self.encoded[0].landmarks, group)
-        taught = taught_scores(self.model, query, self.pool, self.batch.lexical, self.late)
+        taught = taught_scores(self.model, query, self.pool, self.batch, self.late)
         self.scores += taught
         scores = taught[0]
         allowed = self.batch.allowed
@@ -205,7 +223,9 @@ class PromptPass:
         best = scores.detach().masked_fill(~gold, float("-inf")).argmax(dim=1)
         index = selection.index.clone()
         index[missed, -1] = best[missed]
-        return selection_of(scores, index, torch.ones_like(index, dtype=torch.bool))
+        present = torch.isfinite(selection.scores)
+        present[missed, -1] = True
+        return selection_of(scores, index, present)
 
     def _reread(self, selection: Selection) -> tuple[Reread, ChunkMemory]:
         """Read the question together with each chosen chunk and its margin."""

@@ -50,7 +50,14 @@ class TaskSetup:
 
         The weights of the parts are those of the section ``questions`` for every kind of question.
         """
-        losses = answer_losses(model, batch, count=count, generator=generator, teacher=self.teacher)
+        losses = answer_losses(
+            model,
+            batch,
+            count=count,
+            generator=generator,
+            teacher=self.teacher,
+            ask_reader=self.config.questions.reader_loss > 0,
+        )
         values = {**losses.values(), "asked": float(len(batch.questions))}
         return losses.weighted(self.config.questions), values
 

@@ -76,4 +76,4 @@ class ClozeTask(Task[QuestionBatch]):
             ids, answer_ids = fit_prompt(question.ids, answer.ids, chunk)
             if spans and ids:
                 items.append(QuestionItem(cloze.question, ids, answer_ids, spans, "extractive"))
-        return TokenDocument(encoding, piece, "cloze", items) if items else None
+        return TokenDocument.of(encoding, piece, "cloze", items, chunk=chunk) if items else None

@@ -42,7 +42,7 @@ class NeedlesTask(Task[QuestionBatch]):
             document = self._document(self._case(rng, hops=hops))
             if document is not None:
                 # Both statements of two hops must be there, however many tokens the text has.
-                num_chunks = chunk_count(len(document.encoding), self.setup.model.chunk)
+                num_chunks = chunk_count(len(document.ids), self.setup.model.chunk)
                 builder.add(
                     document, document.items, config.window + 1 if hops == 1 else num_chunks
                 )
@@ -88,4 +88,5 @@ class NeedlesTask(Task[QuestionBatch]):
             return None
         bridges = token_spans(encoding, case.needles[:-1])
         item = QuestionItem(case.question, question, answer, spans, "extractive", bridges)
-        return TokenDocument(encoding, case.text, "needle", [item])
+        chunk = self.setup.model.chunk
+        return TokenDocument.of(encoding, case.text, "needle", [item], chunk=chunk)

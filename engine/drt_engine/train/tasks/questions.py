@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.data.schema import read_documents, read_questions
+from drt_engine.data.schema import Question, read_questions
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
-from drt_engine.text.tokenizer import Tokenizer
+from drt_engine.text.tokenizer import Encoding, Tokenizer
 from drt_engine.train.answering.batch import (
     QuestionBatch,
     QuestionItem,
@@ -22,6 +23,7 @@ from drt_engine.train.answering.batch import (
     token_spans,
 )
 from drt_engine.train.answering.builder import BatchBuilder
+from drt_engine.train.answering.encoded import encoded_documents
 from drt_engine.train.tasks.base import Task, TaskSetup
 
 # A document is drawn by the number of its questions up to this many, so that a few long articles
@@ -36,7 +38,7 @@ class QuestionsTask(Task[QuestionBatch]):
         self.setup, self.config = setup, setup.config.questions
         self.share = self.config.share
         setup.expect_reader_pass()
-        if self.config.qa is None or self.config.docs is None:
+        if not self.config.qa or not self.config.docs:
             raise ConfigError("questions.qa and questions.docs must name files")
         self.documents = load_documents(
             self.config.qa, self.config.docs, setup.tokenizer, setup.model.chunk
@@ -51,11 +53,13 @@ class QuestionsTask(Task[QuestionBatch]):
 
         Up to ``config.more`` further questions on the same windows only retrieve.
         """
-        config, builder = self.config, BatchBuilder(self.setup.model, rng)
+        config = self.config
+        builder = BatchBuilder(self.setup.model, rng, within=config.within)
+        of_each = config.of_each or max(4, config.questions * 2 // 3)
         while builder.num_readers < config.questions and builder.num_chunks < config.pool:
             document = rng.choices(self.documents, self._weights)[0]
             # Not all of a batch from one document, but a few where there is little room left.
-            room = min(config.questions - builder.num_readers, max(4, config.questions * 2 // 3))
+            room = min(config.questions - builder.num_readers, of_each)
             items = rng.sample(document.items, min(len(document.items), room))
             drawn = {id(item) for item in items}
             remaining = [i for i in document.items if id(i) not in drawn and i.spans]
@@ -84,10 +88,12 @@ def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> Que
     hidden = torch.tensor([rng.random() < share for _ in batch.questions])  # [N]
     hidden &= batch.gold.any(dim=1) & (batch.answerable == 1)
     around = batch.gold | batch.gold.roll(1, dims=1) | batch.gold.roll(-1, dims=1)  # [N, P]
+    allowed = torch.ones_like(around) if batch.allowed is None else batch.allowed
+    hidden &= (allowed & ~around).any(dim=1)  # something must be left to read
     rows = hidden[:, None]
     return replace(
         batch,
-        allowed=~(around & rows),
+        allowed=~(around & rows) & allowed,
         gold=batch.gold & ~rows,
         spans=batch.spans.masked_fill(rows[..., None], -1),
         answers=[
@@ -98,38 +104,41 @@ def hide_evidence(batch: QuestionBatch, rng: random.Random, share: float) -> Que
     )
 
 
-def load_documents(qa: Path, docs: Path, tokenizer: Tokenizer, chunk: int) -> list[TokenDocument]:
+def load_documents(
+    qa: Sequence[Path], docs: Sequence[Path], tokenizer: Tokenizer, chunk: int
+) -> list[TokenDocument]:
     """Read and tokenise the documents that have questions, with their questions.
 
     Left out are questions without a document or, unless unanswerable, without evidence in it.
     Raises ``ConfigError`` naming file, line and fault.
     """
-    questions = list(read_questions(qa))
-    document_ids = {question.doc_id for question in questions}
-    texts = {d.doc_id: d.text for d in read_documents(docs) if d.doc_id in document_ids}
-    encodings = tokenizer.encode_batch(list(texts.values()))
-    documents = {
-        document_id: TokenDocument(encoding, text, "")
-        for (document_id, text), encoding in zip(texts.items(), encodings, strict=True)
-        if len(encoding)
-    }
+    questions_of: dict[str, list[Question]] = defaultdict(list)
+    for question in (question for path in qa for question in read_questions(path)):
+        questions_of[question.doc_id].append(question)
+    documents = []
+    encoded = encoded_documents(docs, tokenizer, wanted=questions_of.__contains__)
+    for document, encoding in encoded:
+        questions = questions_of[document.doc_id]
+        items = _items(questions, encoding, tokenizer, chunk)
+        if items:
+            source = questions[-1].source
+            documents.append(TokenDocument.of(encoding, document.text, source, items, chunk=chunk))
+    return documents
+
+
+def _items(
+    questions: Sequence[Question], encoding: Encoding, tokenizer: Tokenizer, chunk: int
+) -> list[QuestionItem]:
+    """Return the questions that can be asked of a document of these tokens."""
     question_ids = tokenizer.encode_batch([question.question for question in questions])
     answer_ids = tokenizer.encode_batch([_first(question.answers) for question in questions])
-    for question, question_encoding, answer in zip(
-        questions, question_ids, answer_ids, strict=True
-    ):
-        document = documents.get(question.doc_id)
-        if document is None or not question_encoding.ids:
-            continue
-        document.source = question.source
-        spans = token_spans(document.encoding, question.evidence)
-        if question.kind != "unanswerable" and not spans:
-            continue
-        ids, answer_tokens = fit_prompt(question_encoding.ids, answer.ids, chunk)
-        document.items.append(
-            QuestionItem(question.question, ids, answer_tokens, spans, question.kind)
-        )
-    return [document for document in documents.values() if document.items]
+    items = []
+    for question, asked, answer in zip(questions, question_ids, answer_ids, strict=True):
+        spans = token_spans(encoding, question.evidence)
+        if asked.ids and (question.kind == "unanswerable" or spans):
+            ids, answer_tokens = fit_prompt(asked.ids, answer.ids, chunk)
+            items.append(QuestionItem(question.question, ids, answer_tokens, spans, question.kind))
+    return items
 
 
 def _first(texts: Sequence[str]) -> str:

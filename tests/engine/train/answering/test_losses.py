@@ -9,8 +9,10 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig, ReaderConfig
+from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_engine.model.quote_head import QuoteLogits
+from drt_engine.model.reader import pack_pairs
 from drt_engine.train.answering.batch import QuestionBatch
 from drt_engine.train.answering.losses import (
     answer_losses,
@@ -21,6 +23,7 @@ from drt_engine.train.answering.losses import (
     with_support,
 )
 from drt_engine.train.answering.prompt_pass import PromptPass, encode_pool, window_slots
+from drt_engine.train.answering.reader_opinion import reader_opinion
 from tests.engine.model.factories import make_model, small_like
 from tests.engine.train.answering.batches import CONFIGS, make_batch
 from tests.sampling import sampled
@@ -56,6 +59,69 @@ def test_with_a_reader_of_its_own_only_stored_memory_is_taught() -> None:
     torch.testing.assert_close(losses.stored, span_loss(stored.logits, stored.slots, batch))
     prompt = prompt_pass(model, batch).prompt
     torch.testing.assert_close(losses.text, text_loss(model, stored.states, prompt, batch))
+
+
+def test_the_reader_teaches_retrieval_and_stored_memory_and_learns_nothing() -> None:
+    reader = ReaderConfig(layers=1, heads=2, mlp=8, positions=64, longest_question=8, margin=2)
+    model = make_model(small_like(reader=replace(reader, begin_id=1, separator_id=3)))
+    batch = make_batch(model.config)
+    silent = answer_losses(model, batch, count=COUNT, generator=None)
+    losses = answer_losses(model, batch, count=COUNT, generator=None, ask_reader=True)
+    assert silent.reader.item() == 0 < losses.reader.item()
+    losses.reader.backward()
+    assert model.span_reader is not None
+    assert all(p.grad is None for p in model.span_reader.parameters())
+    for part in (model.encoder, model.scorer.key, model.memory_map, model.quote_head):
+        assert any(p.grad is not None and p.grad.any() for p in part.parameters())
+
+
+def test_the_readers_opinion_is_that_of_its_pairs_one_by_one() -> None:
+    reader = ReaderConfig(layers=1, heads=2, mlp=8, positions=64, longest_question=8, margin=2)
+    model = make_model(small_like(reader=replace(reader, begin_id=1, separator_id=3)))
+    batch = make_batch(model.config)
+    result = prompt_pass(model, batch).run(reread=False)
+    opinion = reader_opinion(model, batch, result)
+    assert model.span_reader is not None
+    index, size = result.selection.index, batch.ids.shape[1]
+    for row, question in enumerate(batch.questions):
+        slots = window_slots(index[row : row + 1], batch, 2)[0]
+        tokens = [[s for s in places if s >= 0] for places in slots.tolist()]
+        passages = [batch.ids.view(-1)[t].tolist() for t in tokens]
+        pairs, offsets = pack_pairs(
+            model.span_reader.config, [question] * COUNT, passages, pad_id=model.config.pad_id
+        )
+        logits = model.span_reader(model.embedding, pairs)
+        total = torch.zeros(COUNT)
+        for side, part in enumerate((logits.start, logits.end)):
+            joint = torch.cat([part, logits.null[:, side, None]], dim=1)
+            joint = joint.flatten().softmax(0).view_as(joint)
+            torch.testing.assert_close(opinion.null[side, row], joint[:, -1].sum())
+            total += joint[:, :-1].sum(dim=1) / 2
+            for chunk, (places, offset) in enumerate(zip(tokens, offsets, strict=True)):
+                wanted = torch.zeros(size)
+                for number, place in enumerate(places):
+                    if place // size == index[row, chunk]:
+                        wanted[place % size] = joint[chunk, offset + number]
+                torch.testing.assert_close(opinion.spans[side, row, chunk], wanted)
+        torch.testing.assert_close(opinion.passages[row], total)
+
+
+def test_a_reader_that_is_missing_is_named() -> None:
+    model = make_model(small_like())
+    with pytest.raises(ConfigError, match="reader_loss needs a model with a reader"):
+        answer_losses(model, make_batch(model.config), count=COUNT, generator=None, ask_reader=True)
+
+
+def test_what_a_question_may_not_retrieve_is_no_rival_of_the_whole_score() -> None:
+    model = make_model(small_like())
+    batch = make_batch(model.config)
+    own = torch.stack([batch.window_of == window for window in (0, 1, 0)])
+    run = prompt_pass(model, replace(batch, allowed=own))
+    run.run(reread=False)
+    whole, landmarks = run.scores[:2]
+    assert torch.equal(torch.isfinite(whole), own) and torch.isfinite(landmarks).all()
+    expected = -torch.log_softmax(whole[0, :4], dim=0)[1]
+    torch.testing.assert_close(evidence_loss([whole[:1]], batch.gold[:1]), expected)
 
 
 def test_a_batch_that_is_not_read_for_teaches_retrieval_alone() -> None:

@@ -50,6 +50,20 @@ def decode(model: DRT, batch: QuestionBatch, row: int, pool: Pool) -> tuple[Deco
 
 
 @torch.no_grad()
+def test_windows_that_are_read_together_are_as_by_themselves(model: DRT) -> None:
+    windows = [(0, 2), (2, 3), (5, 2)]  # all in one group
+    owners = torch.tensor([0, 0, 1, 1, 1, 2, 2])
+    batch = replace(make_batch(model.config), windows=windows, window_of=owners)
+    together = encode_pool(model, batch).encoded
+    for number, window in enumerate(windows):
+        alone = encode_pool(model, replace(batch, windows=[window])).encoded
+        rows = owners == number
+        torch.testing.assert_close(alone.states, together.states[rows], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(alone.landmarks, together.landmarks[rows], rtol=1e-4, atol=1e-5)
+        assert torch.equal(alone.mask, together.mask[rows])
+
+
+@torch.no_grad()
 def test_the_prompt_pass_equals_the_decoder(model: DRT) -> None:
     batch = without_evidence(make_batch(model.config))
     run = prompt_pass(model, batch)

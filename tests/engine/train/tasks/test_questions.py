@@ -26,7 +26,7 @@ CONFIG: ModelConfig = small_like(chunk=32)
 
 def make_task(qa: Path, docs: Path, model: ModelConfig = CONFIG, **changes: Any) -> QuestionsTask:
     options = {"share": 1.0, "questions": 4, "window": 3, "pool": 8, **changes}
-    config = TrainConfig(questions=QuestionsConfig(qa=qa, docs=docs, **options))
+    config = TrainConfig(questions=QuestionsConfig(qa=(qa,), docs=(docs,), **options))
     return QuestionsTask(TaskSetup(config, model, TOKENIZER))
 
 
@@ -90,6 +90,48 @@ def test_lexical_scores_are_shares(tmp_path: Path) -> None:
         assert batch.lexical.shape == batch.gold.shape
         assert batch.lexical.min() >= 0
         assert set(batch.lexical.amax(1).tolist()) <= {0.0, 1.0}
+
+
+def test_within_its_own_window_a_question_retrieves_and_finds_words(tmp_path: Path) -> None:
+    anywhere, within = task(tmp_path), task(tmp_path, within=True)
+    others = 0
+    for one, two in zip(batches(anywhere), batches(within), strict=True):
+        assert one.allowed is None and two.allowed is not None
+        for allowed, gold, lexical in zip(two.allowed, two.gold, two.lexical, strict=True):
+            window = two.window_of[allowed].unique()
+            assert len(window) == 1
+            assert torch.equal(allowed, two.window_of == window)
+            assert not (gold & ~allowed).any() and not lexical[~allowed].any()
+            others += int((~allowed).sum())
+        # A question on the first window scores its chunks as it does among all windows, relatively.
+        own = two.lexical[two.allowed].bool()
+        assert torch.equal(own, one.lexical[two.allowed].bool())
+    assert others
+
+
+def test_no_evidence_is_hidden_where_nothing_else_is_left(tmp_path: Path) -> None:
+    made = task(tmp_path, within=True, hidden=1.0, window=1)
+    for batch in batches(made):
+        assert batch.allowed is not None and batch.allowed.any(dim=1).all()
+        short = [n for n, q in enumerate(batch.questions) if "short" in TOKENIZER.decode(q)]
+        assert all(batch.gold[n].any() for n in short)
+
+
+def test_at_most_so_many_questions_of_a_batch_are_on_the_same_document(tmp_path: Path) -> None:
+    for batch in batches(task(tmp_path, of_each=1, pool=30)):
+        assert len(batch.questions) == len(batch.windows) == 4
+
+
+def test_questions_come_from_several_files(tmp_path: Path) -> None:
+    qa, docs = write_questions(tmp_path)
+    lines = qa.read_text().splitlines(keepends=True)
+    parts = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for part, rows in zip(parts, (lines[:2], lines[2:]), strict=True):
+        part.write_text("".join(rows))
+    config = TrainConfig(questions=QuestionsConfig(1.0, qa=tuple(parts), docs=(docs, docs)))
+    several = QuestionsTask(TaskSetup(config, CONFIG, TOKENIZER)).documents
+    one = make_task(qa, docs).documents
+    assert [d.items for d in several] == [d.items for d in one]
 
 
 def test_a_question_and_its_answer_fit_one_chunk(tmp_path: Path) -> None:
