@@ -167,7 +167,12 @@ class _Job:
                 self._say(evaluation.label)
                 run = self._config().run
                 runtime = load_for(
-                    evaluation.task, self.folder / "model", device=run.device, threads=run.threads
+                    evaluation.task,
+                    self.folder / "model",
+                    device=run.device,
+                    threads=run.threads,
+                    # What the processor or GPU prefers would differ between machines.
+                    dtype="auto" if run.bf16 else "fp32",
                 )
                 result = evaluate(runtime, evaluation.task, evaluation.options)
             _put_result(self.study, self.run, evaluation, _result(self.folder, evaluation), result)

@@ -13,8 +13,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
+import torch
 
 from drt_engine.errors import ConfigError
+from drt_engine.evaluate.run import load_for
 from drt_engine.study import run as study_run
 from drt_engine.study.run import study
 from drt_engine.study.spec import load_study
@@ -99,6 +101,24 @@ def test_a_finished_study_trains_nothing(unbroken: Path, monkeypatch: pytest.Mon
     before = content(unbroken)
     study(unbroken.parent / "study.toml")
     assert content(unbroken) == before
+
+
+def test_a_model_trained_in_fp32_is_measured_in_fp32_on_every_processor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dtypes = []
+
+    def load_recorded(*args: Any, **options: Any) -> Any:
+        runtime = load_for(*args, **options)
+        dtypes.append(runtime.dtype)
+        return runtime
+
+    monkeypatch.setattr("drt_engine.runtime.fast_bf16", lambda: True)
+    monkeypatch.setattr(study_run, "load_for", load_recorded)
+    file = write_study(tmp_path)
+    study(file, ["seeds=[1]"], only=["DRT"])
+    study(file, ["seeds=[1]", "train.run.bf16=true", f"out={tmp_path / 'bf16'}"], only=["DRT"])
+    assert dtypes == [torch.float32, torch.bfloat16]
 
 
 def test_the_table_has_means_deviations_and_quoted_rows(unbroken: Path) -> None:
