@@ -142,6 +142,9 @@ def test_numbers_and_stems() -> None:
     assert comparable("T001") != comparable("T001")
     assert stem("founded") == stem("founding") == "found"
     assert stem("is") == "is"
+    for one, several in (("name", "names"), ("earthquake", "earthquakes"), ("price", "prices")):
+        assert stem(one) == stem(several)
+    assert stem("rate") != stem("rats")
 
 
 MAY = """\
@@ -184,3 +187,19 @@ def test_a_number_of_days_beside_dates_is_no_time() -> None:
     )
     assert answer("When did Ann Lee leave?", table) == "9/3/77"
     assert answer("When did Ben Orr start?", table) == "2/2/77"
+
+
+def test_what_measures_is_no_text() -> None:
+    rows = table_rows(
+        "".join(
+            f"country: {name} | income: {n} | region: america\n"
+            for n, name in enumerate(("Brazil", "Chile", "Peru"), 5000)
+        )
+    )
+
+    def similarity(word: str, other_word: str) -> float:
+        return 0.8 if {word, other_word} == {"area", "region"} else 0.0
+
+    assert look_up("What is the area of Brazil?", rows, similarity) is None
+    answer = look_up("Which area is Brazil in?", rows, similarity)
+    assert answer is not None and answer.cell.text == "america"

@@ -94,7 +94,8 @@ def test_counts_sums_and_means(question: str, expected: str | None) -> None:
         ("What is the cheapest hut?", "Gamsalm"),
         ("Which hut is the oldest?", "Adlerblick"),
         ("Which hut without a winter room is the most expensive?", "Birkenhaus"),
-        ("Which hut has the fewest beds?", None),  # a tie
+        ("Which hut has the fewest beds?", "Gamsalm, Murmelhof"),  # which share the place
+        ("the two huts with the fewest beds", "Gamsalm, Murmelhof"),
         ("the two highest huts", "Eisgrat, Adlerblick"),
         ("How many huts have a winter room?", "2"),
         ("How many huts have no winter room?", "3"),
@@ -303,3 +304,31 @@ def test_a_column_of_groups_names_no_rows() -> None:
     ]
     answer = total("Who was clerk of Red?", table("\n".join(rows)), never)
     assert answer is not None and answer.text == "Ben Orr Redson, Cy Moss Redson"
+
+
+DISASTERS = "".join(
+    f"Entity: {entity} | Year: {year} | Deaths: {deaths}\n"
+    for entity, year, deaths in (
+        *(("Flood", year, 10 + year % 7) for year in range(1950, 1957)),
+        *(("Epidemic", year, 90 + year % 5) for year in range(1950, 1955)),
+        ("Epidemic", 1957, 94),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many entities are there?", "2"),  # which the first column repeats
+        ("How many rows are there?", "13"),
+        ("Which year had the most deaths from floods?", "1952"),
+        ("What year had the fewest deaths from floods?", "1953"),
+        ("Which year had the most deaths from epidemics?", "1954, 1957"),
+        ("Which year had the most deaths from wars?", None),
+    ],
+)
+def test_a_column_that_groups_rows_and_years_of_extremes(
+    question: str, expected: str | None
+) -> None:
+    result = total(question, table(DISASTERS), never)
+    assert (result and result.text) == expected

@@ -26,6 +26,7 @@ from drt_engine.answer.tables.table_question import (
 )
 from drt_engine.answer.tables.values import Table, is_amount, is_price
 from drt_engine.answer.tables.wording import (
+    SAME_WORD,
     Similarity,
     best_column_name,
     column_score,
@@ -39,6 +40,7 @@ from drt_engine.text.table_rows import TableRow
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _MOST_ROWS = 10  # "the three highest": more than that is the table itself
+_MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
 _RANK_NAMES = word_set("rank ranking place position placing standing pos")
 
@@ -100,11 +102,16 @@ def _two_options(question: str) -> Iterator[tuple[str, str, str]]:
 
 
 def extreme(asked: TableQuestion) -> TableTotal | None:
-    """Return the rows with the highest or lowest values; None for a tie."""
+    """Return the rows with the highest or lowest values; None for a tie that leaves some out.
+
+    The few rows that share the first place are all of them the answer.
+    """
     table, nouns = asked.table, asked.nouns
+    wanted = asked.asked_amount
     words = [
         word
         for word in asked.words
+        if not (wanted and name_similarity(word, wanted, asked.similarity) >= SAME_WORD)
         if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
@@ -122,12 +129,14 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     if not cells or count > _MOST_ROWS or stop > len(cells):
         return None
     values = [value for value, _, _ in cells]
+    if stop == 1 and values.count(values[0]) <= _MOST_TIED:
+        stop = count = values.count(values[0])
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
         return None
     best = cells[first:stop]
-    if count == 1 and not nouns and re.match(r"(?i)\W*(?:what|how)\b", asked.question):
+    if count == 1 and not (nouns or wanted) and re.match(r"(?i)\W*(?:what|how)\b", asked.question):
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
-    column = asked.answer_column
+    column = wanted or asked.answer_column
     names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
     basis = [
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair

@@ -51,6 +51,10 @@ _WHICH_ROW = re.compile(
 _NUMERIC = re.compile(
     r"(?i)\bhow (?:many|much|old|tall|high|large|big|heavy|long|far|wide|deep|thick|fast)\b"
 )
+_MEASURE_OF = re.compile(
+    r"(?i)\b(area|size|height|length|width|depth|weight|mass|age|speed|distance|duration|volume"
+    r"|temperature|population) of\b"
+)
 _HOW_MUCH = re.compile(r"(?i)\bhow much (?:is|are|was|were|do|does|did)\b|\b(?:price|costs?)\b")
 _LIGHT = word_set("much take takes")  # of asking
 _PRICES = word_set("price prices cost costs fee fare rent charge")
@@ -215,6 +219,9 @@ def _may_answer(question: str, cell: Cell) -> bool:
     if re.match(r"(?i)\W*where\b", question):
         return not (_NUMBER.fullmatch(cell.text) or _DATE.search(cell.text))
     has_number = re.search(r"\d", cell.text) is not None and not _RANGE.search(cell.text)
+    measure = _MEASURE_OF.search(question)
+    if measure and not has_number and measure[1].lower() not in name_words(cell.column):
+        return False  # the area of a country is not its region
     return has_number or not _NUMERIC.search(question)
 
 

@@ -14,6 +14,7 @@ from drt_engine.answer.tables.conditions import DATES, Scope, Token, scope_of, t
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import (
+    SAME_WORD,
     Similarity,
     name_similarity,
     name_words,
@@ -117,6 +118,23 @@ class TableQuestion:
             if best[0] >= LEAST and best[0] >= amount and best[1] not in named:
                 named.append(best[1])
         return named
+
+    @property
+    def asked_amount(self) -> str | None:
+        """The column of numbers that is asked for where other words name another.
+
+        "Which year had the most deaths?" asks for the year; None where it is clear otherwise.
+        """
+        match = _WHICH.match(self.question)
+        asked = table_words(match["nouns"]) if match else []
+        ordered = self.table.ordered
+        names = [n for n in ordered if len(asked) == 1 and self._is_of(asked[0], n, SAME_WORD)]
+        rest = [word for word in self.words if word not in asked]
+        is_other = any(self._is_of(w, n, LEAST) for w in rest for n in ordered if n not in names)
+        return names[0] if len(names) == 1 and is_other else None
+
+    def _is_of(self, word: str, name: str, least: float) -> bool:
+        return name_similarity(word, name, self.similarity) >= least
 
     @property
     def answer_column(self) -> str:

@@ -81,7 +81,8 @@ def _counted(asked: TableQuestion) -> TableTotal | None:
     name = asked.nouns[0] if asked.nouns and not is_row else asked.table.name_column
     cells = [cell for row in rows for cell in row.cells if cell.column == name]
     names_rows = name in (asked.table.name_column, next(iter(asked.table.columns)))
-    if not names_rows and len({cell.text for cell in cells}) < len(cells):
+    is_group = bool(asked.nouns) and asked.table.groups_rows(name)
+    if (is_group or not names_rows) and len({cell.text for cell in cells}) < len(cells):
         first: dict[str, Cell] = {}
         for cell in cells:
             first.setdefault(cell.text, cell)

@@ -193,7 +193,7 @@ class Table:
         is_text = first not in self.ordered or any(
             re.search(r"[A-Za-z]", c.text) for c, _ in self.columns[first]
         )
-        if is_text and not self._repeats(first):
+        if is_text and not self.groups_rows(first):
             return first
         for name, cells in self.columns.items():
             texts = {cell.text for cell, _ in cells}
@@ -201,7 +201,7 @@ class Table:
                 return name
         return first
 
-    def _repeats(self, name: str) -> bool:
+    def groups_rows(self, name: str) -> bool:
         """Return whether a column groups the rows by a few values, and names none of them."""
         texts = {cell.text for cell, _ in self.columns[name]}
         return len(self.rows) >= _FEWEST_GROUPED and len(texts) < _GROUPED * len(self.rows)

@@ -23,6 +23,8 @@ _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _CAMEL = re.compile(r"([a-z])([A-Z])")
 _UNIT = re.compile(r"[(\[][^)\]]*[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z")
 _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
+_SHORT_PLURAL = re.compile(r"[a-z]{2}[^sxzh]es")  # "names", which is no "nam"
+_LONG_ENOUGH = 4  # letters before an "e" that may be an ending: "state", but not "rate"
 _AGENT = re.compile(r"(?:er|or|eur|ent)\Z")
 
 
@@ -35,9 +37,15 @@ def table_words(text: str) -> list[str]:
 
 
 def stem(word: str) -> str:
-    """Return a word without its commonest English endings, for comparing two words."""
-    for ending in ("ing", "ies", "es", "s", "ed", "y"):
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
+    """Return a word without its commonest English endings, for comparing two words.
+
+    The last "e" of what is long enough is no part of it: "earthquake" and "earthquakes" are one.
+    """
+    if _SHORT_PLURAL.fullmatch(word):
+        return word[:-1]
+    for ending in ("ing", "ies", "es", "s", "ed", "y", "e"):
+        least = _LONG_ENOUGH if ending == "e" else 3
+        if word.endswith(ending) and len(word) - len(ending) >= least:
             return word[: -len(ending)]
     return word
 
@@ -105,7 +113,7 @@ def _are_agent_and_verb(word: str, other_word: str) -> bool:
     return any(
         _AGENT.search(agent) is not None
         and len(root := _AGENT.sub("", agent)) >= 3  # noqa: PLR2004
-        and root in (stem(verb), verb.removesuffix("e"))
+        and root in (stem(verb), stem(verb).removesuffix("e"), verb.removesuffix("e"))
         for agent, verb in ((word, other_word), (other_word, word))
     )
 
