@@ -81,6 +81,40 @@ Platform: UNKNOWN
 Hive counts bees. It requires a camera; the platform is of wood. License plates are not read.
 """
 
+MANUAL = """.TH PEEL 1
+.SH NAME
+peel \\- peels fruit
+.SH DESCRIPTION
+Written for apples by default.
+.SH AUTHORS
+Written by Ada Quist and Tom Lind.
+.SH SEE ALSO
+core(1)
+"""
+MEMO = """Network Working Group                                         A. Quist
+Request for Comments: 9999                                  Lamp Company
+Category: Informational                                         T. Lind
+                                                                May 2020
+
+                          Lamps on Piers
+
+   This memo was written for keepers.
+"""
+RULES = """= Pier Rules
+Ada Quist <ada@pier.example>
+1.3, 2013-08-07
+
+Version 2 of the lamp is used.
+"""
+README = """# Peeler
+
+It peels, since May 2020.
+
+## Authors
+
+Nobody but machines.
+"""
+
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
@@ -92,6 +126,10 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
             ("plans.eml", PARTS),
             ("salt.txt", NOVEL),
             ("hive.md", PACKAGE),
+            ("peel.man", MANUAL),
+            ("rfc9999.txt", MEMO),
+            ("rules.adoc", RULES),
+            ("peeler.md", README),
         ):
             read_text(opened, folder, name=name, text=text)
         yield opened
@@ -138,6 +176,14 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("hive.md", "Which camera is required?", None),
         ("hive.md", "Is there a license?", None),
         ("salt.txt", "What is the license?", None),
+        ("peel.man", "Who wrote peel?", "Written by Ada Quist and Tom Lind."),
+        ("peel.man", "Who wrote core?", None),
+        ("peel.man", "When was peel updated?", None),
+        ("rfc9999.txt", "Who are the authors of this RFC?", "A. Quist; T. Lind"),
+        ("rfc9999.txt", "Who wrote the lamp?", None),
+        ("rules.adoc", "Which version of the rules is this?", "1.3"),
+        ("rules.adoc", "Who wrote this document?", "Ada Quist"),
+        ("peeler.md", "Who is the author of this document?", None),
     ],
 )
 def test_what_a_document_says_of_itself(

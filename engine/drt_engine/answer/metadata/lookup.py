@@ -11,15 +11,24 @@ from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.metadata.attachments import asks_for_attachments, attachment_names
+from drt_engine.answer.metadata.author_section import author_section
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
     Field,
     MetadataQuestion,
     is_about,
+    is_manual,
     metadata_question,
     names_title,
 )
-from drt_engine.answer.metadata.values import HEAD, Stored, Value, find_value, version_in
+from drt_engine.answer.metadata.values import (
+    HEAD,
+    Stored,
+    Value,
+    find_value,
+    locate,
+    version_in,
+)
 from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
 from drt_engine.retrieval.filters import Scope
@@ -77,17 +86,37 @@ def _own_fields(
     head = view.text(document.id, 0, min(document.characters, HEAD))
     stored = Stored(_own_title(document), document.author, document.date)
     citations: list[Citation] = []
-    values = [
-        find_value(field, head, stored, updated=asked.updated, keyed=asked.is_named_alone)
-        for field in asked.fields
-    ]
-    for start, end in _together(head, [value for value in values if value is not None]):
+    by_field = {field: _values(view, document, field, asked, head=head) for field in asked.fields}
+    values = [value for field in asked.fields for value in by_field[field]]
+    for start, end in _together(head, values):
         probability = _probability(passages, document.id, start)
         citations.append(cite(view, document, start, end, probability))
     if not (asked.updated or asked.is_named_alone):
-        missing = [f for f, value in zip(asked.fields, values, strict=True) if value is None]
+        missing = [field for field in asked.fields if not by_field[field]]
         citations += filter(None, (_of_file(document, field, stored) for field in missing))
     return citations
+
+
+def _values(
+    view: LibraryView,
+    document: DocumentRow,
+    field: Field,
+    asked: MetadataQuestion,
+    *,
+    head: str,
+) -> list[Value]:
+    """Return where a document says what a field of it is; each of several authors by itself."""
+    stored = Stored(_own_title(document), document.author, document.date)
+    if field == "author":
+        names = [locate(head, name) for name in document.author.split(", ")]
+        if len(names) > 1 and all(names):
+            return [name for name in names if name is not None]
+        if is_manual(document.media_type) and (section := author_section(view, document)):
+            return [section]
+    value = find_value(field, head, stored, updated=asked.updated, keyed=asked.is_named_alone)
+    if value is None and field == "author" and not document.author:
+        value = author_section(view, document)
+    return [] if value is None else [value]
 
 
 def _named_fields(

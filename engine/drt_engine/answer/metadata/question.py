@@ -73,8 +73,9 @@ _TITLED = word_set(
     """
     guide handbook manual specification spec standard report paper article policy tutorial faq
     recipe post notebook readme minutes meeting essay thesis dissertation press statement whitepaper
-    agreement contract proposal memo memorandum newsletter presentation slides study review
-    vignette documentation book survey proposal announcement chapter blog catalogue brochure
+    agreement contract proposal memorandum newsletter presentation slides study review
+    vignette documentation book survey proposal announcement chapter blog catalogue brochure draft
+    memo rfc
     """
 )
 # Said of what stories and reports tell of, too: only a title, or the first lines, make them the
@@ -177,8 +178,15 @@ def is_about(
             return False
     if question.is_of_meeting and title_words & {"meeting", "minutes"}:
         return True
-    # Without a noun, a title of one word may be the name of anything.
+    # Without a noun, a title of one word may be the name of anything, but for a manual's program.
+    is_program = is_manual(media_type) and question.fields == ("author",)
+    is_named = is_named or (is_program and bool(question.names & title_words))
     return bool(question.nouns) or question.is_demonstrative or question.is_bare or is_named
+
+
+def is_manual(media_type: str) -> bool:
+    """Return whether a document is the manual page of a program."""
+    return media_type == "text/troff"
 
 
 def names_title(question: MetadataQuestion, title: str) -> bool:

@@ -115,7 +115,11 @@ _BYLINE = re.compile(
     rf" (?P<date>(?:\d{{1,2}} )?(?:{_MONTH}\.? )?(?:\d{{1,2}},? )?{_YEAR})[ \t*_]*$",
     re.MULTILINE,
 )
-_BYLINE_END = 600  # characters from the start in which that line is
+# "1.3, 2013-08-07", as below the title of AsciiDoc.
+_REVISION_LINE = re.compile(
+    rf"^v?(?P<version>\d+(?:\.\d+)+),? +{DATE.pattern}[^\n]*$", re.MULTILINE
+)
+_BYLINE_END = 600  # characters from the start in which those lines are
 
 
 _NO_PERSON = word_set(
@@ -309,6 +313,8 @@ def _versions(head: str, stored: Stored) -> Iterator[Value]:
     if version:
         return  # the file's metadata know better than a guess
     page = head[:_TITLE_PAGE]
+    for match in _REVISION_LINE.finditer(head[:_BYLINE_END]):
+        yield Value(match["version"], *match.span("version"))
     for match in _VERSION.finditer(page):
         before = page[max(0, match.start() - _LONGEST_NOTICE) : match.start()]
         opens_line = match[0][0].isupper() and not before.rpartition("\n")[2].strip()

@@ -1,4 +1,4 @@
-"""Reads plain text; headings are told by ``text_headings``."""
+"""Reads plain text; ``text_headings`` tells its headings, ``text_head`` its title."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from itertools import islice
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.encodings import characters, find_encoding, looks_like_text, split_lines
 from drt_engine.documents.metadata import Metadata
-from drt_engine.documents.readers.text_headings import TextSections, metadata_of_head
+from drt_engine.documents.readers.text_head import metadata_of_head
+from drt_engine.documents.readers.text_headings import TextSections
 
 _MARKED = frozenset((".org", ".adoc", ".asciidoc"))
 _PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
