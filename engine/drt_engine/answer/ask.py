@@ -47,6 +47,7 @@ from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
+from drt_engine.answer.settings.setting_answer import setting_answer
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.write import written_answer
@@ -403,6 +404,7 @@ class _Asking:
         draft = (
             release_answer(self.view, self.documents, question, passages, scope=scope)
             or metadata_answer(self.view, question, scope, passages)
+            or setting_answer(self.view, self.documents, question, passages, scope=scope)
             or table_answer(
                 self.runtime, self.view, self.documents, question, passages, scope=scope
             )

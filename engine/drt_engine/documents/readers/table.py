@@ -224,17 +224,17 @@ class CsvReader(SuffixOnly):
         return OpenDocument(one_line(source.file_name), media, blocks)
 
 
-def _flat(value: object, name: str = "") -> Iterator[tuple[str, str]]:
+def flat_fields(value: object, name: str = "") -> Iterator[tuple[str, str]]:
     """Yield the fields of a record, those of inner records under their path; join plain lists."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from _flat(inner, f"{name}.{key}" if name else str(key))
+            yield from flat_fields(inner, f"{name}.{key}" if name else str(key))
     elif isinstance(value, list):
         if all(not isinstance(item, dict | list) for item in value):
             yield name, ", ".join(_scalar(item) for item in value)
         else:
             for number, inner in enumerate(value, 1):
-                yield from _flat(inner, f"{name}.{number}" if name else str(number))
+                yield from flat_fields(inner, f"{name}.{number}" if name else str(number))
     else:
         yield name, _scalar(value)
 
@@ -264,7 +264,7 @@ def _record(line: str, number: int, position: int, notes: Notes) -> Iterator[Blo
     span = (position, position + len(line.rstrip("\n")))
     try:
         value = json.loads(line)
-        fields = list(_flat(value))
+        fields = list(flat_fields(value))
     except (ValueError, RecursionError):
         notes.skip("line", "no JSON; read as written")
         fields = [("", line.rstrip("\n"))]

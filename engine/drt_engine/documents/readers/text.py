@@ -9,14 +9,18 @@ from itertools import islice
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.encodings import characters, find_encoding, looks_like_text, split_lines
 from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.readers.settings import setting_blocks
 from drt_engine.documents.readers.text_head import metadata_of_head
 from drt_engine.documents.readers.text_headings import TextSections
+from drt_engine.documents.structure.setting_tree import SUFFIXES
 
 _MARKED = frozenset((".org", ".adoc", ".asciidoc"))
 _PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
 
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
+    if source.suffix in SUFFIXES:
+        return setting_blocks(source, encoding)
     if source.suffix not in _PROSE:
         return regroup((Block(text) for text in characters(source, encoding)), verbatim=True)
     lines = split_lines(characters(source, encoding))
@@ -26,7 +30,10 @@ def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Plain text as it is, tables and logs included; prose with the sections of its headings."""
+    """Plain text as it is, tables and logs included; prose with the sections of its headings.
+
+    Configuration files have those of their keys.
+    """
 
     def recognises(self, head: bytes) -> bool:
         return looks_like_text(head)
