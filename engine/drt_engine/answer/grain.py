@@ -48,6 +48,10 @@ _SEVERAL = re.compile(
 _OPENING_MARK = re.compile(rf"(?:[{_BULLETS}]|/\*+!?|//+!?)[ \t]+|(?:\"{{3}}|'{{3}})[ \t]*")
 _LONGEST_MARK = 10  # characters
 _RECORD = re.compile(r"[^|:\n]+: [^|\n]* \| [^|:\n]+: ")
+_CAUSE = re.compile(
+    r"(?i)\W*what (?:(?:has |had )?(?:caused?|causes|led to|leads to|prompted|triggered|provoked)"
+    r"|(?:is|was|were|are) the (?:causes?|reasons?))\b"
+)
 # "2.2.1 Keep ..": a clause of a numbered text; only those with the same numbers before its last
 _CLAUSE = re.compile(r"\s*(?P<numbers>(?:\d{1,3}\.){1,4})\d{1,3}\.?\s+\S")
 _QUESTION_END = re.compile(r"\?[\"'\u201d\u2019*_)\]]*\Z")
@@ -99,9 +103,10 @@ def expected_type(types: Mapping[str, float], question: str) -> str:
     return "list" if expected not in OPEN_TYPES and _SEVERAL.match(question) else expected
 
 
-def may_answer(quote: str, expected: str) -> bool:
+def may_answer(quote: str, expected: str, question: str) -> bool:
     """Return whether a quote can answer at all: a row of labelled values gives no reason."""
-    return expected not in ("why", "how") or _RECORD.match(quote) is None
+    asks_reason = expected in ("why", "how") or _CAUSE.match(question) is not None
+    return not asks_reason or _RECORD.match(quote) is None
 
 
 def gives_no_amount(quote: str, question: str) -> bool:

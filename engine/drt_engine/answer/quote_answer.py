@@ -80,7 +80,7 @@ def quote_answer(
         seems_right
         and (judgement.found or judgement.confidence >= _LEAST_CONFIDENCE)
         and bool(quotable)
-        and may_answer(shown.citation.quote, expected)
+        and may_answer(shown.citation.quote, expected, question)
     )
     others: Sequence[Citation] = ()
     if right:

@@ -211,16 +211,20 @@ def test_a_question_for_several_things_wants_a_list(question: str, expected: str
 
 
 @pytest.mark.parametrize(
-    ("quote", "expected", "may"),
+    ("quote", "expected", "question", "may"),
     [
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "why", False),
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "number", True),
-        ("Because the seal broke: it had frozen.", "why", True),
-        ("| seal | It was replaced: the old one leaked. |", "how", True),
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "why", "Why?", False),
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "number", "How many?", True),
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "what", "What caused it?", False),
+        ("airline: Nordair | incidents: 2 | fatalities: 12", "what", "What was the cause?", False),
+        ("Because the seal broke: it had frozen.", "why", "What caused it?", True),
+        ("| seal | It was replaced: the old one leaked. |", "how", "How?", True),
     ],
 )
-def test_a_row_of_labelled_values_gives_no_reason(quote: str, expected: str, may: bool) -> None:
-    assert may_answer(quote, expected) == may
+def test_a_row_of_labelled_values_gives_no_reason(
+    quote: str, expected: str, question: str, may: bool
+) -> None:
+    assert may_answer(quote, expected, question) == may
 
 
 @pytest.mark.parametrize(

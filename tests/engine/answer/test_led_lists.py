@@ -134,3 +134,54 @@ def test_long_texts_are_looked_through_in_time() -> None:
 def test_the_list_that_goes_on_with_a_quote(quote: str, text: str, expected: str | None) -> None:
     end = list_behind(text, text.index(quote) + len(quote))
     assert (end and text[:end].rpartition("\n")[2]) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "expected"),
+    [
+        (
+            "What are the preset layouts?",
+            "M-1\nArrange panes in one of the\nseven preset layouts:\neven-wide, even-high,\n"
+            "main, or tiled.\n",
+            "preset layouts:\neven-wide, even-high,\nmain, or tiled",
+        ),
+        ("What are the preset layouts?", "Two preset layouts: main and tiled.\n", None),  # no list
+        ("What are the layouts?", "Two preset layouts: a, b, c.\n\nOther layouts: d, e, f.", None),
+        ("What are the preset layouts?", "The layouts of windows: a, b, c.\n", None),
+        ("What are the three layouts?", "Layouts: a, b, c, d.\n", None),
+        (
+            "What are the layouts?",
+            "Layouts: a, that is what was asked for once, b, c, d.\n",
+            None,
+        ),
+        (
+            "What must a registration request contain?",
+            "A request for registration consists of at least this information:\n\n"
+            "o  Name:\n   of the lamp\no  Oil:\n   its kind\n\nMore.\n",
+            "A request for registration consists of at least this information:\n\n"
+            "o  Name:\n   of the lamp\no  Oil:\n   its kind",
+        ),
+        (
+            "What are the two registries?",
+            "This memo establishes two registries:\n\n* lamps\n* keepers\n",
+            "This memo establishes two registries:\n\n* lamps\n* keepers",
+        ),
+        (
+            "What are the three registries?",
+            "This memo establishes two registries:\n\n* lamps\n* keepers\n",
+            None,
+        ),
+    ],
+)
+def test_lists_within_sentences_and_what_something_contains(
+    question: str, text: str, expected: str | None
+) -> None:
+    block = led_list(question, text)
+    assert (block and text[block.start : block.end]) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["a: " * 60_000, "lamps: " + "b, " * 60_000, ":\n" * 100_000, "lamps: b, c, d" * 20_000]
+)
+def test_hostile_lists_within_sentences_take_no_time(text: str) -> None:
+    led_list("What are the lamps?", text)

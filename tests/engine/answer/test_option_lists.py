@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.answer.lists.option_lists import option_above, option_text
+from drt_engine.answer.lists.option_lists import key_doing, option_above, option_text
 
 MANUAL = """\
 -a, --all
@@ -76,3 +76,46 @@ def test_a_long_line_of_options_takes_no_time() -> None:
 @pytest.mark.parametrize("line", ["-a|" * 1000 + "!", "-a=b" * 1000 + "!", "-a, " * 1000 + "!"])
 def test_a_long_row_of_options_does_not_hang(line: str) -> None:
     assert option_text("What does -a do?", line) is None
+
+
+KEYS = """\
+Keys are below.
+
+!
+Break the current pane out of the window.
+
+#
+List all paste buffers.
+
+=
+Choose which paste buffer of a list of all to take.
+
+%
+Split the current pane into two, left and right.
+
+C-b d\tDetach the client from its session.
+
+--split
+Split the current pane into two, left and right.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which key splits the current pane left and right?", "%"),
+        ("What is the key to list all paste buffers?", "#"),
+        ("Which key combination detaches the client from its session?", "C-b d"),
+        ("Which key splits the pane top and bottom?", None),
+        ("Which key splits it?", None),
+        ("Which option splits the current pane left and right?", None),
+    ],
+)
+def test_the_key_that_does_something(question: str, expected: str | None) -> None:
+    place = key_doing(question, KEYS)
+    assert (place and KEYS[slice(*place[1])]) == expected
+
+
+@pytest.mark.parametrize("text", ["\n" * 200_000, "\n\na\nA" * 30_000, "\n\n" + "a  " * 100_000])
+def test_hostile_descriptions_take_no_time(text: str) -> None:
+    assert key_doing("Which key splits the current pane?", text) is None

@@ -13,17 +13,22 @@ from dataclasses import dataclass
 from drt_engine.answer.tables.table_question import NUMBERS
 from drt_engine.answer.tables.wording import content_stems, stem
 from drt_engine.text.sentences import Span
-from drt_engine.text.words import word_set
+from drt_engine.text.words import STOP_WORDS, word_set
 
 _FEWEST = 2  # items
 _LONGEST = 4_000  # characters of a list that is shown as a whole
 _LONGEST_LEAD = 300
 _MOST_WITHIN = 2_000  # lists that lines with a colon lead to; each is walked through
+# A list within a sentence: "the layouts: even, main, or tiled."
+_FEWEST_INLINE, _MOST_ITEM_WORDS, _LONGEST_INLINE_LEAD = 3, 6, 150
+_INLINE = re.compile(r"(?<=\w):\s+(?P<items>[^.:;!?]{5,400}?)(?=[.;]|\n[ \t]*\n|\Z)")
+_SEPARATOR = re.compile(r",\s*(?:(?:and|or)\s+)?|\s+(?:and|or)\s+")
+_WORD = re.compile(r"[^\W_]+")
 _LEAST_OF_LEAD = 0.6  # of the content words of a lead, or of a heading, that the question has
 _MOST_BETWEEN = 2  # paragraphs between a heading and its list, the last of which ends in a colon
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
-    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)])[ \t]+\S.*"
+    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)]|o(?= {2}))[ \t]+\S.*"
 )
 # Tried at the begins of lines alone: from each of many spaces, it would read all that follow.
 _LINE = re.compile(r"(?m)^[^\n]*\S[^\n]*")
@@ -39,13 +44,16 @@ _HOW_MANY = re.compile(rf"(?i)\W*how many (?P<what>[\w' -]+?) {_THERE}(?P<rest>\
 _COUNT = rf"(?:(?P<count>{'|'.join(NUMBERS)}|\d{{1,2}}) )?"
 _ALL = re.compile(
     rf"(?i)\W*(?:what|which|who) (?:are|were) (?:all )?(?:the )?{_COUNT}(?P<what>\S.*)"
+    rf"|\W*what (?:must|should|do|does|can|may) (?P<holder>[\w '-]{{3,60}}?)"
+    rf" (?:contain|include|consist of|comprise)\W*\Z"
     rf"|\W*(?:please )?(?:list|name|enumerate|give)(?: me)? (?:all )?(?:of )?(?:the )?"
     rf"(?P<all_count>{'|'.join(NUMBERS)}|\d{{1,2}})? ?(?P<all>\S.*)"
 )
 _ASKING = word_set(
     """
     list listed lists named given name mentioned described defined item items following main
-    different various document text there called exist
+    different various document text there called exist contain consist include comprise
+    information detail least supported available
     """
 )
 _ASKING_STEMS = frozenset(map(stem, _ASKING))
@@ -87,7 +95,7 @@ def asked_list(question: str) -> AskedList | None:
     if counted := _HOW_MANY.fullmatch(question):
         what, count = f"{counted['what']} {counted['rest']}", None
     elif listed := _ALL.fullmatch(question):
-        what = listed["what"] or listed["all"]
+        what = listed["what"] or listed["holder"] or listed["all"]
         number = (listed["count"] or listed["all_count"] or "").lower()
         count = NUMBERS.get(number) or (int(number) if number else None)
     else:
@@ -113,15 +121,52 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
             for part in (text[slice(*block.lead)], block.heading)
         ]
         # Of a lead that says more, the list is of something else.
-        is_of_it = any(len(asked.stems & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads)
+        is_of_it = any(
+            len(asked.stems & lead) >= _LEAST_OF_LEAD * len(lead) > 0 for lead in leads
+        ) or _counts(asked, text[slice(*block.lead)])
         if asked.stems <= leads[0] | leads[1] | names and is_of_it:
             hits.append(block)
+    if not hits and not asked.asks_count:
+        return _inline_list(asked, text)
     if len(hits) != 1 or (asked.count is not None and hits[0].count != asked.count):
         return None
     start, end = hits[0].lead[0], hits[0].end
     if end - start > _LONGEST:
         return None
     return LedList(start, end, hits[0].count, asked.asks_count)
+
+
+def _counts(asked: AskedList, lead: str) -> bool:
+    """Return whether a lead ends with the number and the name of what is asked for."""
+    if asked.count is None or not lead.rstrip().endswith(":"):
+        return False
+    said = [word.lower() for word in _WORD.findall(lead)]
+    places = [n for n, word in enumerate(said) if NUMBERS.get(word) == asked.count]
+    return bool(places) and {stem(w) for w in said[places[-1] + 1 :]} == asked.stems
+
+
+def _inline_list(asked: AskedList, text: str) -> LedList | None:
+    """Return the one list within a sentence that the words asked for lead to, with a colon.
+
+    "one of the three layouts: even, main, or tiled."
+    """
+    hits = []
+    for match in _INLINE.finditer(text):
+        low = max(0, match.start() - _LONGEST_INLINE_LEAD)
+        low = max(low, text.rfind("\n\n", low, match.start()))
+        named = [
+            word
+            for word in _WORD.finditer(text, low, match.start())
+            if word[0].lower() not in STOP_WORDS
+        ][-len(asked.stems) :]
+        items = [item for item in _SEPARATOR.split(match["items"]) if item.strip()]
+        is_short = all(len(item.split()) <= _MOST_ITEM_WORDS for item in items)
+        is_named = {stem(word[0].lower()) for word in named} == asked.stems
+        if is_named and is_short and len(items) >= _FEWEST_INLINE:
+            start, end = named[0].start(), match.end("items")
+            hits.append(LedList(start, end, len(items), asks_count=False))
+    is_clear = len(hits) == 1 and asked.count in (None, hits[0].count)
+    return hits[0] if is_clear else None
 
 
 def list_behind(text: str, at: int) -> int | None:
@@ -246,6 +291,8 @@ def _is_next(item: _Line, line: _Line) -> bool:
     """Return whether a line has the mark that follows that of an item: b) is next to a)."""
     assert item.item is not None and line.item is not None
     marks = (item.item["mark"], line.item["mark"])
+    if marks[0] == marks[1] == "o":  # a bullet of RFCs
+        return True
     one, other = (mark.strip("().") for mark in marks)
     if not one.isalnum() or not other.isalnum():
         return marks[0] == marks[1]

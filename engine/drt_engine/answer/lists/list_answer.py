@@ -17,7 +17,7 @@ from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.key_lists import keyed_cell, keyed_names
 from drt_engine.answer.lists.led_lists import asked_list, led_list, list_behind
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
-from drt_engine.answer.lists.option_lists import option_above, option_text
+from drt_engine.answer.lists.option_lists import key_doing, option_above, option_text
 from drt_engine.answer.lists.outputs import asks_output, named_output
 from drt_engine.answer.lists.release_lists import (
     asks_release,
@@ -129,6 +129,8 @@ def _entry(question: str, text: str, context: Collection[str]) -> _Entry | None:
         return _Entry(span[0], span)
     if option := option_text(question, text, context):
         return _Entry(*option)
+    if key := key_doing(question, text):
+        return _Entry(*key)
     if output := named_output(question, text):
         return _Entry(output[0], output)
     block = led_list(question, text, context)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from drt_engine.answer.tables.wording import table_words
+from drt_engine.answer.tables.wording import content_stems, stem, table_words
 from drt_engine.text.sentences import Span
 from drt_engine.text.words import STOP_WORDS, word_set
 
@@ -25,6 +25,16 @@ _TERM = re.compile(
 _NEXT = re.compile(r"\n+[ \t]*(?P<text>[^\s-].*)")
 _DOES = re.compile(r"(?i)\W*(?:what(?:'s| (?:does|do|is|are|will))|meaning of|explain)\b")
 _WHICH = re.compile(r"(?i)\W*(?:which|what)\s+(?:\w+\s+)?(?:option|flag|switch)s?\b")
+_WHICH_KEY = re.compile(
+    r"(?i)\W*(?:which|what) (?:is the )?(?:key(?: ?binding| combination|stroke|s)?"
+    r"|(?:keyboard )?shortcut)\b"
+)
+_FEWEST_STEMS = 3
+# Behind an empty line, a key or a command, and a sentence of what it does.
+_DESCRIBED = re.compile(
+    r"(?:\A|\n[ \t]*\n)[ \t]*(?P<key>[^\s][^\n]{0,30}?)(?:\n[ \t]*|\t+| {2,})"
+    r"(?P<text>[A-Z][^\n]{5,300}(?:\n[ \t]*[^\s][^\n]{0,300}){0,2})"
+)
 _ASKING = word_set(
     """
     what does do is mean means meaning option options flag flags switch argument command explain
@@ -62,6 +72,31 @@ def option_above(question: str, text: str) -> Span | None:
             return end - len(line) + match.start("options"), end - len(line) + match.end("options")
         end -= len(line) + 1
     return None
+
+
+def key_doing(question: str, text: str) -> tuple[int, Span] | None:
+    """Return the key or command whose description has all that a question asks for, and where.
+
+    "Which key splits the pane left and right?": a short line by itself, and what it does below it
+    or behind it. None where no description, or more than one, has all of it.
+    """
+    match = _WHICH_KEY.match(question)
+    if match is None:
+        return None
+    asked = content_stems(question[match.end() :])
+    if len(asked) < _FEWEST_STEMS:
+        return None
+    hits = [
+        term
+        for term in _DESCRIBED.finditer(text)
+        if asked <= content_stems(term["text"])
+        and stem(term["text"].split()[0].lower()) in asked  # what it does comes first
+        and not _ASKED.match(term["key"])
+    ]
+    if len(hits) != 1:
+        return None
+    (hit,) = hits
+    return hit.start("key"), hit.span("key")
 
 
 def _texts(option: str, text: str) -> Iterator[tuple[int, Span]]:
