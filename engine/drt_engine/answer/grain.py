@@ -32,7 +32,7 @@ _FEWEST_LEADING = 5  # words of a sentence without a stop that leads to a list; 
 _FARTHEST_ITEM = 40_000  # characters from the span; what follows is not counted
 _BULLETS = r"-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6"
 _ITEM = re.compile(
-    rf"\s*(?:[{_BULLETS}]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivx]{{2,5}})[.)]|o(?=\s\s))\s+\S"
+    rf"\s*(?:[{_BULLETS}]|\(?(?:\d{{1,3}}|[A-Za-z]|[ivx]{{2,5}})[.)]|#\.|o(?=\s\s))\s+\S"
 )
 # "Which values can ..", "What are the ..", "Which two ..", but not "Which status is ..".
 _AUXILIARY = (
@@ -56,7 +56,7 @@ _CAUSE = re.compile(
 _CLAUSE = re.compile(r"\s*(?P<numbers>(?:\d{1,3}\.){1,4})\d{1,3}\.?\s+\S")
 _QUESTION_END = re.compile(r"\?[\"'\u201d\u2019*_)\]]*\Z")
 _LONGEST_REPLY = 600  # characters below a question
-_STEP = re.compile(r"\s*\(?\d{1,3}[.)]\s+\S")
+_STEP = re.compile(r"\s*(?:\(?\d{1,3}[.)]|#\.)\s+\S")
 _AMOUNT_ASKED = re.compile(
     r"(?i)\b(?:how (?:many|much|long|old|big|large|high|tall|far|often|fast)|number of)\b"
 )

@@ -162,6 +162,11 @@ def test_the_list_that_goes_on_with_a_quote(quote: str, text: str, expected: str
             "o  Name:\n   of the lamp\no  Oil:\n   its kind",
         ),
         (
+            "What are the installation steps?",
+            "Installation\n------------\n\n#. Clone it.\n#. Run it::\n\n      run\n\nMore.\n",
+            "Installation\n------------\n\n#. Clone it.\n#. Run it::\n\n      run",
+        ),
+        (
             "What are the two registries?",
             "This memo establishes two registries:\n\n* lamps\n* keepers\n",
             "This memo establishes two registries:\n\n* lamps\n* keepers",

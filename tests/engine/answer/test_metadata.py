@@ -180,6 +180,7 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("peel.man", "Who wrote core?", None),
         ("peel.man", "When was peel updated?", None),
         ("rfc9999.txt", "Who are the authors of this RFC?", "A. Quist; T. Lind"),
+        ("rfc9999.txt", "When was the RFC published?", "May 2020"),
         ("rfc9999.txt", "Who wrote the lamp?", None),
         ("rules.adoc", "Which version of the rules is this?", "1.3"),
         ("rules.adoc", "Who wrote this document?", "Ada Quist"),

@@ -44,6 +44,7 @@ PACKAGE = """\
   "version": "3.2.1",
   "author": {"name": "Ann Lee", "url": "https://lee.example"},
   "scripts": {"build": "rollup -c"},
+  "browserslist": ["Firefox ESR"],
   "devDependencies": {"rollup": "^4.4", "typescript": "^6.0"}
 }
 """
@@ -90,6 +91,7 @@ jobs:
         (PACKAGE, ".json", "Which version of lamp-data is this?", "3.2.1"),
         (PACKAGE, ".json", "Which version of rope is required?", None),
         (PACKAGE, ".json", "What is the author's address?", None),
+        (PACKAGE, ".json", "Which browsers are supported?", '["Firefox ESR"]'),
         (SERVICES, ".yaml", "What port does the web service use?", "80"),
         (SERVICES, ".yaml", "How many replicas does web have?", "3"),
         (SERVICES, ".yaml", "How many replicas does db have?", None),

@@ -203,3 +203,20 @@ def test_what_measures_is_no_text() -> None:
     assert look_up("What is the area of Brazil?", rows, similarity) is None
     answer = look_up("Which area is Brazil in?", rows, similarity)
     assert answer is not None and answer.cell.text == "america"
+
+
+def test_a_whole_name_is_meant_and_not_a_longer_one() -> None:
+    rows = table_rows(
+        "".join(
+            f"Name: {name} | Weight: {n}\n"
+            for n, name in enumerate(
+                ("rebel", "rebel sst", "rebel sst (sw)", "torino", "satellite custom"), 3000
+            )
+        )
+    )
+    for question, expected in (
+        ("weight of the rebel sst", "3001"),
+        ("weight of the rebel sst (sw)", "3002"),
+    ):
+        answer = look_up(question, rows, lambda *_: 0.0)
+        assert answer is not None and answer.cell.text == expected

@@ -332,3 +332,9 @@ def test_a_column_that_groups_rows_and_years_of_extremes(
 ) -> None:
     result = total(question, table(DISASTERS), never)
     assert (result and result.text) == expected
+
+
+def test_what_a_table_is_called_may_be_a_short_word() -> None:
+    cars = table("".join(f"Name: {name} | Weight: {n}\n" for n, name in enumerate("abcd", 9)))
+    result = total("Which car is the heaviest?", cars, never, context={"cars", "json"})
+    assert result is not None and result.text == "d"

@@ -119,6 +119,12 @@ def test_what_is_no_heading(tmp_path: Path, text: str) -> None:
     assert {block.section for block in blocks} == {None}
 
 
+def test_a_sign_above_a_paragraph_begins_no_section(tmp_path: Path) -> None:
+    text = "LAMPS\n\nBurn.\n\nNOTE:\n\nThey are hot.\n\nWARNING\n\nDo not touch.\n"
+    _, blocks = read(tmp_path / "a.txt", text)
+    assert {block.section for block in blocks} == {"LAMPS"}
+
+
 def test_other_files_than_prose_have_no_headings(tmp_path: Path) -> None:
     for name in ("a.log", "a.yaml"):
         document, blocks = read(tmp_path / name, BOOK)

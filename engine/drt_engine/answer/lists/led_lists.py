@@ -28,7 +28,7 @@ _LEAST_OF_LEAD = 0.6  # of the content words of a lead, or of a heading, that th
 _MOST_BETWEEN = 2  # paragraphs between a heading and its list, the last of which ends in a colon
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
-    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)]|o(?= {2}))[ \t]+\S.*"
+    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)]|#\.|o(?= {2}))[ \t]+\S.*"
 )
 # Tried at the begins of lines alone: from each of many spaces, it would read all that follow.
 _LINE = re.compile(r"(?m)^[^\n]*\S[^\n]*")
@@ -53,7 +53,7 @@ _ASKING = word_set(
     """
     list listed lists named given name mentioned described defined item items following main
     different various document text there called exist contain consist include comprise
-    information detail least supported available
+    information detail least supported available step steps
     """
 )
 _ASKING_STEMS = frozenset(map(stem, _ASKING))

@@ -102,6 +102,8 @@ _FILLERS = word_set(
 # Words that alone ask for a document's own: "publication date", but not "release date".
 _OWN = word_set("publication author authors publisher title subject sender recipient recipients")
 _CHAPTER = re.compile(r"(?im)^\W*chapter [ivxlc\d]+\b|\bebook\b")
+_MEMO = re.compile(r"(?im)^(?:request for comments:|internet[- ]draft)")
+_MEMO_WORDS = word_set("rfc draft memo specification standard")
 _CONTENTS = re.compile(r"\b(?:why|how|mean|means|contain|contains|say|says|about)\b")
 
 
@@ -205,6 +207,8 @@ def _first_words(head: str) -> frozenset[str]:
 def _kind_words(media_type: str, head: str) -> frozenset[str]:
     if media_type.startswith("message/"):
         return _MAIL
+    if _MEMO.search(head):
+        return _MEMO_WORDS
     if "epub" in media_type or _CHAPTER.search(head):
         return _BOOK
     if "ipynb" in media_type or "source" in media_type:

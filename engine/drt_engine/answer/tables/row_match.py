@@ -32,12 +32,16 @@ _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 
 @dataclass(frozen=True)
 class RowMatch:
-    """A row with the weight of the question's words in it; ``words`` of the question it has."""
+    """A row with the weight of the question's words in it; ``words`` of the question it has.
+
+    ``is_whole`` says that all words of a cell are among them.
+    """
 
     score: float
     row: TableRow
     words: frozenset[str]
     cells: tuple[Cell, ...]
+    is_whole: bool = False
 
 
 def named_row(
@@ -56,8 +60,12 @@ def named_row(
     matches = _match_rows(asked_words, rows)
     if matches[0].score <= _LEAST_ROW * math.log1p(len(rows)):
         return None  # the question names no row
-    if len(matches) > 1 and matches[1].score >= matches[0].score:
-        return None  # two rows fit equally well
+    if (
+        len(matches) > 1
+        and matches[1].score >= matches[0].score
+        and (matches[1].is_whole or not matches[0].is_whole)
+    ):
+        return None  # two rows fit equally well; "Torino" alone is not "Torino (estate)"
     match = matches[0]
     remaining = [word for word in asked_words if word not in match.words]
     is_another = (
@@ -87,7 +95,7 @@ def _match_rows(question_words: Sequence[str], rows: Sequence[TableRow]) -> list
         _match_row(row, cells, asked_words, asked_stems, weights, len(rows))
         for row, cells in zip(rows, cell_words, strict=True)
     ]
-    return sorted(matches, key=lambda match: -match.score)
+    return sorted(matches, key=lambda match: (-match.score, not match.is_whole))
 
 
 def _match_row(
@@ -102,6 +110,7 @@ def _match_row(
     matched_words: set[str] = set()
     matched_cells: list[Cell] = []
     named: set[str] = set()  # words of the row's name that the question has
+    is_whole = False
     for cell, words in zip(row.cells, cell_words, strict=True):
         words = words - STOP_WORDS or words
         hits = {
@@ -127,9 +136,10 @@ def _match_row(
         stems = {stem(word) for word in hits}
         matched_words |= {word for word in asked_words if word in hits or stem(word) in stems}
         matched_cells.append(cell)
+        is_whole = is_whole or (len(hits) > 1 and hits == words)
         if cell is row.cells[0]:
             named = hits
-    return RowMatch(score, row, frozenset(matched_words), tuple(matched_cells))
+    return RowMatch(score, row, frozenset(matched_words), tuple(matched_cells), is_whole)
 
 
 def _names_another_row(

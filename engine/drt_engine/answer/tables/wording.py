@@ -62,7 +62,7 @@ def name_words(column: str) -> list[str]:
 
 def same_word(word: str, other_word: str) -> bool:
     """Return whether two lower-case words are the same, whatever their endings."""
-    if word == other_word:
+    if word == other_word or f"{min(word, other_word)}s" == max(word, other_word):
         return True
     return (
         len(word) > 3 and len(other_word) > 3 and word.isalpha() and stem(word) == stem(other_word)

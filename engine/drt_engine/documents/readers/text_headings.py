@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
-from drt_engine.documents.base import Block, Notes, PassedOver, SectionPath, one_line
+from drt_engine.documents.base import Block, Notes, PassedOver, SectionPath, one_line, words
 from drt_engine.documents.readers.paged_text import without_page_breaks
 from drt_engine.documents.structure.contents import CONTENTS_LINE, has_leader
 
@@ -31,6 +31,7 @@ _ENTRY = re.compile(r"\s+\d{1,3}(?:\.\d{1,3})*\.\s+\S")
 _ROMAN = re.compile(r"\s*(?P<number>[IVXL]{1,6})\.\s+(?=[A-Z\"\u201c`'])")
 _CODE = re.compile(r"[_=<>{}\\$]")  # no words in capitals but names of constants
 _MARKED = re.compile(r"(?P<mark>\*{1,6}|={1,6})[ \t]+(?P<name>\S.*)")  # Org and AsciiDoc
+_SIGNS = words("note notes warning warnings important caution attention tip")
 # Levels, outermost first.
 _PART, _CHAPTERS, _UNDERLINED, _ROMANS, _NUMBERS = 1, 2, 10, 19, 20
 _MOST_SKIPPED = 2  # Roman numbers that a heading may be ahead of the last
@@ -121,7 +122,7 @@ class TextSections:
             return _NUMBERS + number[1].rstrip(".").count("."), bare
         if not ends and self._counts_on(_ROMAN.match(line)):
             return _ROMANS, bare
-        if is_capitals(bare) and not line[:1].isspace() and not _CODE.search(bare):
+        if is_capitals(bare) and not (line[:1].isspace() or _CODE.search(bare) or _is_sign(bare)):
             return _NUMBERS, bare.rstrip(".:")
         return None
 
@@ -148,6 +149,11 @@ def _roman(text: str) -> int:
     signed = [-v if v < after else v for v, after in pairwise([*values, 0])]
     is_one = re.fullmatch(r"(?:XL|L?X{0,3})(?:IX|IV|V?I{0,3})", text)
     return sum(signed) if is_one else 0
+
+
+def _is_sign(text: str) -> bool:
+    """Return whether a line says what the paragraph below it is, and begins no section."""
+    return text.rstrip(":!.").lower() in _SIGNS
 
 
 def is_capitals(text: str) -> bool:
