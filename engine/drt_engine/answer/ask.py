@@ -47,7 +47,7 @@ from drt_engine.answer.quote_answer import quote_answer
 from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
-from drt_engine.answer.settings.setting_answer import setting_answer
+from drt_engine.answer.settings.setting_answer import setting_answer, without_other_settings
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.write import written_answer
@@ -350,7 +350,7 @@ class _Asking:
             draft = replace(draft, text="", found=False, verdict=None)
         extensions = [with_option, with_footnote, with_output, with_setting, with_items]
         if self.options.threshold is None:  # which it is surer of than the quote
-            extensions.append(with_release)
+            extensions += [with_release, without_other_settings]
         for extend in extensions:
             draft = extend(self.view, self.documents, question, draft)
         if self.options.threshold is not None:

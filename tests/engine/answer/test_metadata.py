@@ -255,6 +255,11 @@ def test_a_version_in_the_title_of_the_file_alone_is_cited_as_such(tmp_path: Pat
             "Ann Lee, ann@a.example\nTom Day, tom@a.example",
         ),
         ("Field Guide\nMay 2020\n", "author", None),
+        (
+            "The Project Gutenberg eBook\n\nRelease Date: May 1, 2006\n\nLAMPS\n\n  1890\n",
+            "date",
+            "1890",
+        ),
         ("The standard. Publication date March 19, 2015", "date", "March 19, 2015"),
         ("Dated this 1st day of May, 2020 in Hull", "date", "1st day of May, 2020"),
         ("Improved since v2.27. See v2.28", "version", "v2.28"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.settings.setting_question import named_setting
+from drt_engine.answer.settings.setting_question import named_setting, shares_words
 from drt_engine.documents.structure.setting_tree import settings_of
 from tests.model_folder import library, read_text, runtime
 
@@ -120,3 +120,9 @@ def test_a_setting_is_cited_at_its_place(tmp_path: Path) -> None:
         assert (result.found, result.text) == (True, "oil.build")
         assert PROJECT[citation.start : citation.end] == citation.quote == "oil.build"
         assert citation.section == "build-system"
+
+
+def test_a_quote_of_other_settings_shares_no_word() -> None:
+    assert shares_words("Which rollup plugins are used?", '"rollup": "^4.4"')
+    assert shares_words("What is the value of it?", '"rollup": "^4.4"')  # words of asking
+    assert not shares_words("Which version of rope is used?", '"name": "lamp", "version": "3"')

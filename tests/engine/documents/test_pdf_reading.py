@@ -109,6 +109,25 @@ def test_headings_are_sections_where_there_are_no_bookmarks(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.parametrize(
+    ("large", "below"),
+    [
+        ("Identifies a control that must be included in", "Every plan."),
+        ("Identifies the mechanisms", "that secure it."),
+    ],
+)
+def test_a_part_of_a_sentence_in_large_print_is_no_heading(
+    tmp_path: Path, large: str, below: str
+) -> None:
+    page = [
+        *column(72, 720, BODY),
+        Text(72, 640, large, 14),
+        Text(72, 626, below),
+        *column(72, 560, BODY),
+    ]
+    assert {block.section for block in blocks_of(tmp_path, [page])} == {None}
+
+
 def test_the_title_is_what_is_printed_largest(tmp_path: Path) -> None:
     page = [
         Text(72, 700, "De-risking custom", 30),

@@ -57,6 +57,7 @@ _ASKING = word_set(
     """
 )
 _ASKING_STEMS = frozenset(map(stem, _ASKING))
+_STEPS = re.compile(r"(?i)\bsteps?\b")
 _INCLUDING = re.compile(
     r"(?P<lead>[,;]?\s+(?:including|such as|namely|as follows|in particular|for example)"
     r"[^.:\n]{0,60}:)[ \t]*\n"
@@ -112,7 +113,7 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
     """
     asked = asked_list(question)
     names = {stem(word) for word in context}
-    if asked is None or asked.stems <= names:
+    if asked is None or (asked.stems <= names and not _STEPS.search(question)):
         return None
     hits = []
     for block in _lists(text):

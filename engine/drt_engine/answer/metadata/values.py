@@ -63,6 +63,7 @@ _PUBLISHED = re.compile(
     rf"\b(?:[Pp]ublished|[Pp]rinted|[Rr]eprinted|[Ii]ssued|[Rr]eleased|[Pp]ublication date)\b"
     rf"[^.\n]{{0,60}}?\b(?P<date>{DATE.pattern}|{_YEAR})\b"
 )
+_YEAR_LINE = re.compile(rf"^[ \t]{{0,40}}(?P<year>{_YEAR})[ \t]*$", re.MULTILINE)
 _UPDATED_ON = re.compile(
     rf"\b[Ll]ast (?:updated|modified|revised|changed)(?: on|:)? (?P<date>{DATE.pattern})"
 )
@@ -291,6 +292,8 @@ def _dates(head: str, stored: Stored) -> Iterator[Value]:
     # The release of an electronic edition is not when its book was published.
     if "Project Gutenberg" in head:
         yield from published
+        for match in _YEAR_LINE.finditer(head):
+            yield Value(match["year"], *match.span("year"))
     yield from _keyed_dates(head)
     yield from published
     for match in _bylines(head):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.list_answer import names_of
 from drt_engine.answer.result import Draft
-from drt_engine.answer.settings.setting_question import named_setting
+from drt_engine.answer.settings.setting_question import named_setting, shares_words
 from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
 from drt_engine.documents.structure.setting_tree import SUFFIXES, settings_of
 from drt_engine.retrieval.filters import Scope
@@ -19,6 +20,7 @@ from drt_engine.store.view import LibraryView
 # An estimate: on the few files that were looked at no value was wrong.
 PRECISION = 0.9
 _LONGEST_DOCUMENT = 500_000  # characters
+_AROUND = 200  # characters on each side of a quote of settings
 
 
 def setting_answer(
@@ -44,3 +46,26 @@ def setting_answer(
         value = cite(view, document, *span, max(passage.probability for passage in near))
         return Draft(value.quote, True, PRECISION, (value,))
     return None
+
+
+def without_other_settings(
+    view: LibraryView,
+    documents: DocumentRows,
+    question: str,
+    draft: Draft,
+) -> Draft:
+    """Return a draft that has no answer where no word asked for is around a quote of settings.
+
+    "Which version of the rope is used?" is not answered by the version of something else.
+    """
+    if not draft.found or not draft.citations:
+        return draft
+    first = draft.citations[0]
+    document = documents.row(first.document)
+    if PurePath(document.source).suffix.lower() not in SUFFIXES:
+        return draft
+    low, high = max(0, first.start - _AROUND), min(document.characters, first.end + _AROUND)
+    around = view.text(document.id, low, high)
+    if shares_words(question, f"{document.title} {first.section or ''} {around}"):
+        return draft
+    return replace(draft, text="", found=False, verdict=None)

@@ -81,6 +81,13 @@ def named_setting(
     return spans[0]
 
 
+def shares_words(question: str, text: str) -> bool:
+    """Return whether a text has a word of a question, or the question has none but of asking."""
+    asked = [w for w in table_words(question) if w not in STOP_WORDS and w not in _ASKING]
+    said = set(table_words(text))
+    return not asked or any(_is_same(word, other) for word in asked for other in said)
+
+
 def _name_of_file(text: str, settings: Sequence[Setting], asked: Sequence[str]) -> list[str]:
     """Return the words of what a file is of, if it says so and a question has all of them."""
     for setting in settings:

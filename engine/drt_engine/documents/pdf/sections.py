@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Protocol
 
-from drt_engine.documents.base import SectionPath, one_line
+from drt_engine.documents.base import SectionPath, one_line, words
 from drt_engine.documents.pdf.lines import HYPHENS, Line
 from drt_engine.documents.pdf.margins import Page
 from drt_engine.documents.pdf.text import PageText
@@ -27,6 +27,7 @@ _LABEL = re.compile(
     r"(?:(?:chapter|part|appendix|section|book|kapitel|teil)\s+)?(?:\d{1,3}|[ivxlc]{1,7}|[A-Z])\.?",
     re.IGNORECASE,
 )
+_NEVER_LAST = words("a an the of in to and or for with by that which is are from")
 _CHAPTER = re.compile(r"(?:chapter|part|appendix|book|kapitel|teil)\b", re.IGNORECASE)
 
 
@@ -216,7 +217,21 @@ def _heading_lines(page: PageText, at: int, usual: float) -> int:
         and at + count < len(page.starts)
         and (page.text[page.starts[at + count][0] - 2 : page.starts[at + count][0]] != "\n\n")
     )
-    return 0 if long or ends_sentence or runs_on else count
+    return 0 if long or ends_sentence or runs_on or _is_cut(page, at + count, text) else count
+
+
+def _is_cut(page: PageText, after: int, text: str) -> bool:
+    """Return whether a line in large print is the part of a sentence, as in cells of tables.
+
+    It ends with a word that nothing ends with, or the line right below begins in lower case.
+    """
+    if text.rpartition(" ")[2].lower() in _NEVER_LAST:
+        return True
+    if after >= len(page.starts):
+        return False
+    offset, following = page.starts[after]
+    is_below = page.text[max(0, offset - 2) : offset] != "\n\n"
+    return is_below and following.text[:1].islower()
 
 
 def _joined(lines: Sequence[Line]) -> str:
