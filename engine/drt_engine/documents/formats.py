@@ -93,6 +93,7 @@ def _format(name: str, label: str, suffixes: str, reader: str, **more: object) -
 BUILT_IN: tuple[Format, ...] = (
     _format("pdf", "PDF", ".pdf", "pdf.reader:PdfReader", package="pypdfium2", extra="pdf"),
     _format("docx", "Word", ".docx .docm .dotx", "docx.reader:DocxReader"),
+    _format("odt", "OpenDocument text", ".odt .ott", "odt.reader:OdtReader"),
     _format(
         "xlsx",
         "spreadsheet",

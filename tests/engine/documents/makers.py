@@ -140,6 +140,34 @@ def make_docx(body: str, parts: Mapping[str, str] | None = None, *, title: str =
     return make_zip(members)
 
 
+def make_odt(
+    body: str, parts: Mapping[str, str] | None = None, *, title: str = "", styles: str = ""
+) -> bytes:
+    """An OpenDocument text around the XML of its body; ``styles`` are its own, ``parts`` others."""
+    oasis = "urn:oasis:names:tc:opendocument:xmlns"
+    names = ("office", "text", "table", "style", "meta")
+    space = " ".join(f'xmlns:{name}="{oasis}:{name}:1.0"' for name in names)
+    space += f' xmlns:draw="{oasis}:drawing:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+    meta = f"<dc:title>{title}</dc:title><meta:initial-creator>Ann Lee</meta:initial-creator>"
+    members = {
+        "mimetype": "application/vnd.oasis.opendocument.text",
+        "content.xml": f"<office:document-content {space}><office:automatic-styles>{styles}"
+        f"</office:automatic-styles><office:body><office:text>{body}</office:text></office:body>"
+        "</office:document-content>",
+        "styles.xml": f"<office:document-styles {space}>{OUTLINE}</office:document-styles>",
+        "meta.xml": f"<office:document-meta {space}><office:meta>{meta}</office:meta>"
+        "</office:document-meta>",
+        **(parts or {}),
+    }
+    return make_zip(members, stored=["mimetype"])
+
+
+OUTLINE = """<text:outline-style style:name="Outline">
+<text:outline-level-style text:level="1" style:num-format="1"/>
+<text:outline-level-style text:level="2" style:num-format="1" text:display-levels="2"/>
+<text:outline-level-style text:level="3" style:num-format=""/>
+</text:outline-style>
+<style:style style:name="Heading" style:display-name="Title" style:family="paragraph"/>"""
 STYLES = """<w:styles SPACE>
 <w:style w:styleId="Title"><w:name w:val="Title"/></w:style>
 <w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>

@@ -7,6 +7,7 @@ from tests.engine.documents.makers import (
     column,
     make_docx,
     make_epub,
+    make_odt,
     make_page_pdf,
     make_xlsx,
     paragraph,
@@ -127,6 +128,46 @@ DOCXS = {
         "</w:r></w:p></w:txbxContent></mc:Choice><mc:Fallback><w:txbxContent><w:p><w:r>"
         "<w:t>In a box.</w:t></w:r></w:p></w:txbxContent></mc:Fallback></mc:AlternateContent>"
         "<w:t>Around it.</w:t></w:r></w:p>"
+    ),
+}
+
+LISTS = """<text:list-style style:name="L1">
+<text:list-level-style-number text:level="1" style:num-format="a" style:num-prefix="("
+ style:num-suffix=")"/><text:list-level-style-bullet text:level="2"/></text:list-style>
+<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Heading"/>"""
+
+ODTS = {
+    "lease.odt": make_odt(
+        '<text:p text:style-name="P1">Lease of a Hut</text:p>'
+        '<text:h text:outline-level="1">Parties</text:h><text:p>The Owner lets the hut.</text:p>'
+        '<text:h text:outline-level="2">Members</text:h><text:p>All who sleep there.</text:p>'
+        '<text:h text:outline-level="1">Notice</text:h><text:p>Notice is given<text:note>'
+        "<text:note-citation>*</text:note-citation><text:note-body><text:p>By the Owner.</text:p>"
+        "<text:p>Or for him.</text:p></text:note-body></text:note> as follows:</text:p>"
+        '<text:list text:style-name="L1"><text:list-item><text:p>in writing,</text:p>'
+        "<text:list><text:list-item><text:p>by hand</text:p></text:list-item></text:list>"
+        "</text:list-item><text:list-item><text:p>by radio.</text:p><text:p>Twice.</text:p>"
+        "</text:list-item></text:list>",
+        styles=LISTS,
+        title="An old name",
+    ),
+    "stores.odt": make_odt(
+        '<text:h text:outline-level="3">Stores</text:h><table:table><table:table-row>'
+        "<table:table-cell><text:p>Item</text:p></table:table-cell><table:table-cell><text:p>Left"
+        "</text:p></table:table-cell></table:table-row><table:table-row><table:table-cell>"
+        "<text:p>Lamp<text:s text:c='2'/>oil</text:p></table:table-cell><table:table-cell "
+        "table:number-columns-repeated='2'><text:p>4<text:tab/>cans</text:p></table:table-cell>"
+        "<table:table-cell table:number-columns-repeated='1000'/></table:table-row></table:table>"
+        "<text:p><draw:frame><draw:image/></draw:frame></text:p>",
+        title="Stores of 1994",
+    ),
+    "revised.odt": make_odt(
+        "<text:tracked-changes><text:changed-region><text:deletion><text:p>It is gone.</text:p>"
+        "</text:deletion></text:changed-region></text:tracked-changes>"
+        "<text:table-of-content><text:index-body><text:p>Oil 3</text:p></text:index-body>"
+        "</text:table-of-content><text:p>The text<text:change-start/> stays<office:annotation>"
+        "<dc:creator>Tom</dc:creator><text:p>Really?</text:p></office:annotation><text:span> here"
+        "</text:span>.<text:line-break/>Second line.</text:p>"
     ),
 }
 

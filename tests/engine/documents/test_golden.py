@@ -16,7 +16,14 @@ from drt_engine.documents.formats import BUILT_IN, by_suffix
 from tests.engine.documents import samples
 
 FOLDER = Path(__file__).parent / "golden"
-MADE = {**samples.PDFS, **samples.DOCXS, **samples.EPUBS, **samples.PYTHONS, **samples.XLSXS}
+MADE = {
+    **samples.PDFS,
+    **samples.DOCXS,
+    **samples.ODTS,
+    **samples.EPUBS,
+    **samples.PYTHONS,
+    **samples.XLSXS,
+}
 NAMES = sorted([*MADE, *(path.stem for path in FOLDER.glob("*.sample"))])
 
 

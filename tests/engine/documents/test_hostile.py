@@ -14,7 +14,14 @@ from drt_engine.documents.formats import format_named
 from drt_engine.documents.sandbox.process import Limits, read_isolated
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 from tests.engine.documents.helpers import assemble_pdf, joined, read
-from tests.engine.documents.makers import WORD, make_docx, make_epub, make_zip, paragraph
+from tests.engine.documents.makers import (
+    WORD,
+    make_docx,
+    make_epub,
+    make_odt,
+    make_zip,
+    paragraph,
+)
 from tests.sampling import sampled
 
 LAUGHS = (
@@ -52,6 +59,12 @@ def bomb() -> bytes:
         ("a.docx", b"no zip at all", "is not a whole Word file (its directory is missing"),
         ("a.docx", make_docx(paragraph("Words."))[:-40], "so its end is cut off"),
         ("a.docx", make_zip({"word/document.xml": "<a/>"})[20:], "or its packed data is broken"),
+        ("a.odt", make_odt("", {"content.xml": LAUGHS}), "it declares entities"),
+        ("a.odt", make_odt("", {"content.xml": DEEP}), "nested more than 256 deep"),
+        ("a.odt", make_odt("", {"styles.xml": "<a"}), "broken XML"),
+        ("a.odt", make_zip({"other.xml": "x"}), "holds no OpenDocument text"),
+        ("a.odt", make_odt("", {"META-INF/manifest.xml": "encryption-data"}), "by a password"),
+        ("a.odt", b"no zip at all", "is not a whole OpenDocument file"),
         ("a.epub", make_zip({"mimetype": "application/epub+zip"}), "no META-INF/container.xml"),
         ("a.epub", make_epub(BOOK, extra={"META-INF/container.xml": "<a/>"}), "no package"),
         ("a.epub", make_epub(BOOK, extra={"META-INF/encryption.xml": LOCKED}), "locked by its"),
@@ -80,6 +93,7 @@ def test_a_sentence_for_each(
     ("name", "content"),
     [
         ("a.docx", make_docx(paragraph(" "))),
+        ("a.odt", make_odt("<text:p> </text:p>")),
         ("a.epub", make_epub({"a.xhtml": "<p> </p>"})),
         ("a.ipynb", json.dumps(CELLS)),
         ("a.tex", "\\documentclass{article}\n\\begin{document}\n% only this\n\\end{document}\n"),

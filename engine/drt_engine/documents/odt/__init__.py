@@ -1,0 +1,1 @@
+"""OpenDocument text files (.odt): the parts beside the text, and the text."""
