@@ -162,6 +162,12 @@ def test_the_list_that_goes_on_with_a_quote(quote: str, text: str, expected: str
             "o  Name:\n   of the lamp\no  Oil:\n   its kind",
         ),
         (
+            "Who were the official participants?",
+            "It was held in Hull, by Ann.  The following were the official participants.\n\n"
+            "- Tom\n- Eve\n\nMore participants came.\n\n- Bo\n- Al\n",
+            "The following were the official participants.\n\n- Tom\n- Eve",
+        ),
+        (
             "What are the installation steps?",
             "Installation\n------------\n\n#. Clone it.\n#. Run it::\n\n      run\n\nMore.\n",
             "Installation\n------------\n\n#. Clone it.\n#. Run it::\n\n      run",

@@ -177,6 +177,7 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("hive.md", "Is there a license?", None),
         ("salt.txt", "What is the license?", None),
         ("peel.man", "Who wrote peel?", "Written by Ada Quist and Tom Lind."),
+        ("peel.man", "Who wrote this man page?", "Written by Ada Quist and Tom Lind."),
         ("peel.man", "Who wrote core?", None),
         ("peel.man", "When was peel updated?", None),
         ("rfc9999.txt", "Who are the authors of this RFC?", "A. Quist; T. Lind"),

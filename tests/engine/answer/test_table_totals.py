@@ -338,3 +338,26 @@ def test_what_a_table_is_called_may_be_a_short_word() -> None:
     cars = table("".join(f"Name: {name} | Weight: {n}\n" for n, name in enumerate("abcd", 9)))
     result = total("Which car is the heaviest?", cars, never, context={"cars", "json"})
     assert result is not None and result.text == "d"
+
+
+DAYS = "".join(
+    f"date: 2012-01-{n:02} | temp_max: {high} | temp_min: {low} | weather: {weather}\n"
+    for n, (high, low, weather) in enumerate(
+        ((12, 5, "rain"), (9, -3, "snow"), (15, 2, "sun"), (11, 6, "snow"), (8, 1, "rain")), 1
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("On which day was it hottest?", "2012-01-03"),
+        ("Which day was the coldest?", "2012-01-02"),
+        ("How many days had snow?", "2"),
+        ("How many kinds of weather are there?", "3"),
+        ("How many kinds of wind are there?", None),
+    ],
+)
+def test_days_and_kinds(question: str, expected: str | None) -> None:
+    result = total(question, table(DAYS), never)
+    assert (result and result.text) == expected

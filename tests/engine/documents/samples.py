@@ -147,7 +147,11 @@ ODTS = {
         '<text:list text:style-name="L1"><text:list-item><text:p>in writing,</text:p>'
         "<text:list><text:list-item><text:p>by hand</text:p></text:list-item></text:list>"
         "</text:list-item><text:list-item><text:p>by radio.</text:p><text:p>Twice.</text:p>"
-        "</text:list-item></text:list>",
+        "</text:list-item></text:list><text:p>Or:</text:p>"
+        '<text:list text:style-name="L1" text:continue-numbering="false"><text:list-item>'
+        '<text:p>never.</text:p></text:list-item></text:list><text:list text:style-name="L1" '
+        'text:continue-numbering="true"><text:list-item><text:p>Soon.</text:p></text:list-item>'
+        "</text:list>",
         styles=LISTS,
         title="An old name",
     ),

@@ -226,3 +226,8 @@ def test_names_quantities_and_tables(tmp_path: Path, body: str, text: str) -> No
 )
 def test_units(source: str, text: str) -> None:
     assert unit_text(source) == text
+
+
+def test_an_empty_label_is_no_label(tmp_path: Path) -> None:
+    text = "\\begin{itemize}\n\\item[] Ann\n\\item[$x$] Tom\n\\item[B] Eve\n\\end{itemize}\n"
+    assert "- Ann\n" in joined(read(tmp_path / "a.tex", text)[1])

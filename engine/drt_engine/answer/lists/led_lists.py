@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 from drt_engine.answer.tables.table_question import NUMBERS
 from drt_engine.answer.tables.wording import content_stems, stem
-from drt_engine.text.sentences import Span
+from drt_engine.text.sentences import Span, sentence_spans
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _FEWEST = 2  # items
@@ -28,7 +29,7 @@ _LEAST_OF_LEAD = 0.6  # of the content words of a lead, or of a heading, that th
 _MOST_BETWEEN = 2  # paragraphs between a heading and its list, the last of which ends in a colon
 _ITEM = re.compile(
     r"(?P<indent>[ \t]*)(?P<mark>[-*+\u2022\u2023\u25a0\u25aa\u25cf\u25e6\u25a1]"
-    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)]|#\.|o(?= {2}))[ \t]+\S.*"
+    r"|\(?(?:\d{1,3}|[a-z]|[ivx]{2,5})[.)]|[A-Z]\)|#\.|o(?= {2}))[ \t]+\S.*"
 )
 # Tried at the begins of lines alone: from each of many spaces, it would read all that follow.
 _LINE = re.compile(r"(?m)^[^\n]*\S[^\n]*")
@@ -116,7 +117,7 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
     if asked is None or (asked.stems <= names and not _STEPS.search(question)):
         return None
     hits = []
-    for block in _lists(text):
+    for block in map(partial(_with_last_sentence, text), _lists(text)):
         leads = [
             content_stems(part) - _ASKING_STEMS
             for part in (text[slice(*block.lead)], block.heading)
@@ -135,6 +136,13 @@ def led_list(question: str, text: str, context: Collection[str] = ()) -> LedList
     if end - start > _LONGEST:
         return None
     return LedList(start, end, hits[0].count, asked.asks_count)
+
+
+def _with_last_sentence(text: str, block: _List) -> _List:
+    """Return a list whose lead is the last sentence of the paragraph above it."""
+    start, end = block.lead
+    *_, (last, _) = [(0, 0), *sentence_spans(text[start:end])]
+    return replace(block, lead=(start + last, end))
 
 
 def _counts(asked: AskedList, lead: str) -> bool:

@@ -75,7 +75,7 @@ _TITLED = word_set(
     recipe post notebook readme minutes meeting essay thesis dissertation press statement whitepaper
     agreement contract proposal memorandum newsletter presentation slides study review
     vignette documentation book survey proposal announcement chapter blog catalogue brochure draft
-    memo rfc
+    memo rfc dictionary encyclopedia encyclopaedia glossary diary memoir biography
     """
 )
 # Said of what stories and reports tell of, too: only a title, or the first lines, make them the
@@ -102,6 +102,7 @@ _FILLERS = word_set(
 # Words that alone ask for a document's own: "publication date", but not "release date".
 _OWN = word_set("publication author authors publisher title subject sender recipient recipients")
 _CHAPTER = re.compile(r"(?im)^\W*chapter [ivxlc\d]+\b|\bebook\b")
+_MANUAL = re.compile(r"\bman(?:ual)? ?page\b")
 _MEMO = re.compile(r"(?im)^(?:request for comments:|internet[- ]draft)")
 _MEMO_WORDS = word_set("rfc draft memo specification standard")
 _CONTENTS = re.compile(r"\b(?:why|how|mean|means|contain|contains|say|says|about)\b")
@@ -134,6 +135,7 @@ class MetadataQuestion:
 def metadata_question(question: str) -> MetadataQuestion | None:
     """Return what a question asks of a document itself; None where it is about something else."""
     text = " ".join(question.lower().replace("\u2019", "'").split())
+    text = _MANUAL.sub("page", text)
     if _CONTENTS.search(text):
         return None
     positions = [(m.start(), field) for field, pattern in _FIELDS if (m := pattern.search(text))]

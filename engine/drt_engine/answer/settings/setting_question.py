@@ -44,6 +44,7 @@ _ASKING = word_set(
     library version versions default defaults required require requires need needs needed name names
     called number many much kind type field fields key keys have has entry entries item items rule
     rules command commands run runs running give show tell support supports supported policy
+    path paths
     """
 )
 _OPTIONAL = word_set("requires require required default use uses using current")  # of a key

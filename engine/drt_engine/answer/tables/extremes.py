@@ -26,7 +26,7 @@ from drt_engine.answer.tables.table_question import (
 )
 from drt_engine.answer.tables.values import Table, is_amount, is_price
 from drt_engine.answer.tables.wording import (
-    SAME_WORD,
+    SYNONYM,
     Similarity,
     best_column_name,
     column_score,
@@ -40,6 +40,7 @@ from drt_engine.text.table_rows import TableRow
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _MOST_ROWS = 10  # "the three highest": more than that is the table itself
+_HIGH, _LOW = word_set("max maximum high highest"), word_set("min minimum low lowest")
 _MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
 _RANK_NAMES = word_set("rank ranking place position placing standing pos")
@@ -111,7 +112,7 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     words = [
         word
         for word in asked.words
-        if not (wanted and name_similarity(word, wanted, asked.similarity) >= SAME_WORD)
+        if not (wanted and name_similarity(word, wanted, asked.similarity) >= SYNONYM)
         if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
@@ -181,6 +182,10 @@ def _column_of(
             if all(is_price(cell.text) for cell, _ in table.columns[name])
         ]
         candidates = dict.fromkeys(prices, degrees[0].is_much)
+    if len(candidates) > 1:  # the hottest is of the column of what was highest
+        ends = _HIGH if degrees[0].is_much else _LOW
+        fitting = {name for name in candidates if ends & set(name_words(name))}
+        candidates = {n: m for n, m in candidates.items() if n in fitting or len(fitting) != 1}
     if len(candidates) != 1 or words:
         return None
     return next(iter(candidates.items()))

@@ -55,6 +55,7 @@ _GROUPS = tuple(
         "start begin begins starts beginning started opens opening",
         "end ends ended finish closes closing expiry expires leave leaves left departure resigned",
         "due deadline until",
+        "day days date dates",
         "sector industry branch field",
         "won wins win victories",
         "lost losses loss defeats",

@@ -14,7 +14,7 @@ from drt_engine.answer.tables.conditions import DATES, Scope, Token, scope_of, t
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import (
-    SAME_WORD,
+    SYNONYM,
     Similarity,
     name_similarity,
     name_words,
@@ -48,6 +48,7 @@ ASKING = word_set(
     gets give gives work works working come comes came take takes took go goes going run runs serve
     serves cost costs make makes made use used leave leaves fall fell year whole according based
     belong belongs exist currently ones one live lives lived both need needs
+    kind kinds type types sort sorts
     """
 )
 _BEFORE_COUNTS = word_set("which what the top first last name list show give")
@@ -128,9 +129,14 @@ class TableQuestion:
         match = _WHICH.match(self.question)
         asked = table_words(match["nouns"]) if match else []
         ordered = self.table.ordered
-        names = [n for n in ordered if len(asked) == 1 and self._is_of(asked[0], n, SAME_WORD)]
+        names = [n for n in ordered if len(asked) == 1 and self._is_of(asked[0], n, SYNONYM)]
         rest = [word for word in self.words if word not in asked]
-        is_other = any(self._is_of(w, n, LEAST) for w in rest for n in ordered if n not in names)
+        measured = frozenset().union(*(degree.columns for degree in self.degrees))
+        is_other = any(
+            measured & set(name_words(n)) or any(self._is_of(w, n, LEAST) for w in rest)
+            for n in ordered
+            if n not in names
+        )
         return names[0] if len(names) == 1 and is_other else None
 
     def _is_of(self, word: str, name: str, least: float) -> bool:

@@ -306,7 +306,7 @@ class Converter:
             self._add(self._bullet())
             label = _LABEL.match(line, end)
             if label:
-                self._add(f"{label[1]}: ")
+                self._add(f"{label[1]}: " if label[1].strip() else "")
                 return label.end()
         elif name in SIGNS:
             self._add(SIGNS[name])

@@ -132,7 +132,7 @@ class _Body(Handler):
         style = attributes.get("style-name", "") or (outer.style if outer else "")
         if outer is not None:
             counter = outer.counter
-        elif "continue-numbering" in attributes or "continue-list" in attributes:
+        elif attributes.get("continue-numbering") == "true" or "continue-list" in attributes:
             counter = self._counters.setdefault(style, Counter())
         else:
             counter = self._counters[style] = Counter()
