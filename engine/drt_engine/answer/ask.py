@@ -49,7 +49,7 @@ from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.settings.setting_answer import setting_answer, without_other_settings
 from drt_engine.answer.tables.records import lacks_column
-from drt_engine.answer.tables.table_answer import table_answer
+from drt_engine.answer.tables.table_answer import quoted_row, table_answer
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
@@ -346,7 +346,9 @@ class _Asking:
         if placed is not None:
             return placed
         draft = self._quote(opened, question)
-        if draft.found and self.options.threshold is None and lacks_column(question, draft.text):
+        row = quoted_row(self.view, self.documents, draft)
+        is_free = self.options.threshold is None
+        if draft.found and is_free and lacks_column(question, draft.text, row):
             draft = replace(draft, text="", found=False, verdict=None)
         extensions = [with_option, with_footnote, with_output, with_setting, with_items]
         if self.options.threshold is None:  # which it is surer of than the quote

@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.citations import cite
+from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.result import Draft
 from drt_engine.answer.tables import table_answer
-from drt_engine.answer.tables.table_answer import PRECISION
+from drt_engine.answer.tables.records import lacks_column
+from drt_engine.answer.tables.table_answer import PRECISION, quoted_row
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.filters import Filters
 from drt_engine.store import Store
@@ -155,3 +159,36 @@ def test_a_folder_without_tables_is_never_searched(
     with library(tmp_path / "library") as plain:
         read_text(plain, tmp_path, name="a.txt", text="The keeper of the watch was founded.")
         ask(runtime(), plain, "When was the keeper founded?", AskOptions())
+
+
+HUTS = """\
+Huts are below.
+
+| Hut | Beds | Keeper |
+| --- | --- | --- |
+| Gamsalm | 24 | Rosa |
+| Eisgrat | 64 | Ida |
+| Murmelhof | 24 | Tom |
+"""
+
+
+@pytest.mark.parametrize(
+    ("quote", "question", "lacks"),
+    [
+        ("| Gamsalm | 24 | Rosa |", "What is the phone number of Gamsalm?", True),
+        ("| Gamsalm | 24 | Rosa |", "Who keeps Gamsalm?", False),
+        ("Huts are below.", "What is the phone number of the huts?", False),
+    ],
+)
+def test_a_row_that_is_drawn_has_the_columns_above_it(
+    tmp_path: Path, quote: str, question: str, lacks: bool
+) -> None:
+    with library(tmp_path / "library") as opened:
+        read_text(opened, tmp_path, name="huts.md", text=HUTS)
+        (document,) = opened.documents()
+        start = HUTS.index(quote)
+        citation = cite(opened, document, start, start + len(quote), 1.0)
+        draft = Draft(quote, True, 0.9, (citation,))
+        row = quoted_row(opened, DocumentRows(opened), draft)
+        assert (row is not None) == quote.startswith("|")
+        assert lacks_column(question, quote, row) is lacks

@@ -184,8 +184,8 @@ def _column_of(
         candidates = dict.fromkeys(prices, degrees[0].is_much)
     if len(candidates) > 1:  # the hottest is of the column of what was highest
         ends = _HIGH if degrees[0].is_much else _LOW
-        fitting = {name for name in candidates if ends & set(name_words(name))}
-        candidates = {n: m for n, m in candidates.items() if n in fitting or len(fitting) != 1}
+        named = {name for name in candidates if ends & set(name_words(name))}
+        candidates = {n: m for n, m in candidates.items() if n in named or len(named) != 1}
     if len(candidates) != 1 or words:
         return None
     return next(iter(candidates.items()))

@@ -15,7 +15,7 @@ from drt_engine.answer.tables.wording import (
     stem,
     table_words,
 )
-from drt_engine.text.table_rows import table_rows
+from drt_engine.text.table_rows import TableRow, table_rows
 from drt_engine.text.words import STOP_WORDS
 
 _FEWEST_CELLS = 3
@@ -23,12 +23,13 @@ _PERSONAL = re.compile(r"(?i)\W*(?:who|whom|whose|where)\b")
 _NAMES = 2  # cells at the beginning of a row that may name it by one word
 
 
-def lacks_column(question: str, quote: str) -> bool:
+def lacks_column(question: str, quote: str, row: TableRow | None = None) -> bool:
     """Return whether a quote is a row that the question names, and has nothing else of it.
 
     "Who is chief executive of 3M?" is not answered by the row of 3M, whose columns are others.
+    ``row`` is the one that is quoted, where the names of its columns are not in the quote.
     """
-    rows = table_rows(quote.strip())
+    rows = [row] if row is not None else table_rows(quote.strip())
     if len(rows) != 1 or "\n" in quote.strip() or len(rows[0].cells) < _FEWEST_CELLS:
         return False
     cells = rows[0].cells

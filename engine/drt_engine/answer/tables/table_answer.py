@@ -27,7 +27,7 @@ from drt_engine.retrieval.passages import Passage
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.table_rows import Cell, table_rows
+from drt_engine.text.table_rows import Cell, TableRow, table_rows
 
 # The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
@@ -35,6 +35,7 @@ PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
 MARGIN = 2_000  # characters around a retrieved chunk
 MOST_DOCUMENTS = 2
+_FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 # Two lines that spaces align; after a sentence's end they part sentences.
@@ -170,6 +171,20 @@ def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
         if _FIELDS.search(p.row.text) or "|" in p.text or _ALIGNED.search(p.text)
     ]
     return list(dict.fromkeys(ids))[:MOST_DOCUMENTS]
+
+
+def quoted_row(view: LibraryView, documents: DocumentRows, draft: Draft) -> TableRow | None:
+    """Return the row of a table that an answer quotes as it is drawn, with its columns' names."""
+    citation = draft.citations[0] if draft.found and draft.citations else None
+    if citation is None or citation.quote.count("|") < _FEWEST_BARS or "\n" in citation.quote:
+        return None
+    document = documents.row(citation.document)
+    if document.characters > _LONGEST_DOCUMENT:
+        return None
+    text = view.text(document.id, 0, document.characters)
+    rows = (row for row in table_rows(text) if citation.start <= row.start)
+    row = next(rows, None)
+    return row if row is not None and row.end <= citation.end + 1 else None
 
 
 def texts_around(
