@@ -84,7 +84,8 @@ jobs:
         (PROJECT, ".toml", "Which rules are not ignored?", None),
         (PROJECT, ".toml", "Which ruff plugins are ignored?", None),
         (PROJECT, ".toml", "What is in the group nothing?", None),
-        (PROJECT, ".toml", "How many dependencies are there?", None),
+        (PROJECT, ".toml", "How many dependencies are there?", '[\n    "oil>=2",\n]'),
+        (PROJECT, ".toml", "How many Python versions are there?", None),
         (PACKAGE, ".json", "What version is it?", "3.2.1"),
         (PACKAGE, ".json", "Who is the author?", "Ann Lee"),
         (PACKAGE, ".json", "Which version of typescript is required?", "^6.0"),
@@ -126,3 +127,11 @@ def test_a_quote_of_other_settings_shares_no_word() -> None:
     assert shares_words("Which rollup plugins are used?", '"rollup": "^4.4"')
     assert shares_words("What is the value of it?", '"rollup": "^4.4"')  # words of asking
     assert not shares_words("Which version of rope is used?", '"name": "lamp", "version": "3"')
+
+
+def test_items_of_a_setting_are_counted(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="lamp.toml", text=PROJECT)
+        result = ask(runtime(), store, "How many maintainers are there?", AskOptions())
+        assert (result.found, result.text) == (True, "2")
+        assert result.citations[0].quote.startswith('[\n    {name = "Tom Lind"}')

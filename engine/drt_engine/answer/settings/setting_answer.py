@@ -10,9 +10,9 @@ from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.list_answer import names_of
 from drt_engine.answer.result import Draft
-from drt_engine.answer.settings.setting_question import named_setting, shares_words
+from drt_engine.answer.settings.setting_question import asks_count, named_setting, shares_words
 from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
-from drt_engine.documents.structure.setting_tree import SUFFIXES, settings_of
+from drt_engine.documents.structure.setting_tree import SUFFIXES, count_items, settings_of
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
@@ -44,7 +44,8 @@ def setting_answer(
             continue
         near = [passage for passage in passages if passage.row.document_id == document_id]
         value = cite(view, document, *span, max(passage.probability for passage in near))
-        return Draft(value.quote, True, PRECISION, (value,))
+        count = count_items(text, *span) if asks_count(question) else 0
+        return Draft(str(count) if count else value.quote, True, PRECISION, (value,))
     return None
 
 

@@ -13,7 +13,7 @@ from functools import cache
 from drt_engine.answer.tables.conditions import negations, tokens_of
 from drt_engine.answer.tables.table_question import UNITS
 from drt_engine.answer.tables.wording import SYNONYM, same_word, similar, table_words
-from drt_engine.documents.structure.setting_tree import MOST_SETTINGS, Setting
+from drt_engine.documents.structure.setting_tree import MOST_SETTINGS, Setting, count_items
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _LONGEST_VALUE = 1_500  # characters
@@ -25,6 +25,11 @@ _NO_VALUE = re.compile(
 )
 _SEVERAL = re.compile(
     r"(?i)\W*(?:(?:which|what) (?:are\b|(?!has\b|is\b|was\b|does\b)\w+s\b)|(?:list|name)\b)"
+)
+_AMOUNT = re.compile(r"\d[\d.,_]*")
+_HOW = re.compile(r"(?i)\W*how\b")
+_COUNT = re.compile(
+    r"(?i)\W*how many [\w -]{2,60}? (?:are|does|do|has|have|is)\b|\W*(?:the )?number of\b"
 )
 _NOTHING = re.compile(r"(?i)(?:null|none|~|\[\s*\]|\{\s*\})?")
 _AT_LEAST = re.compile(r">=|\^|~")
@@ -80,6 +85,11 @@ def named_setting(
     if len({text[start:end] for start, end in spans}) > 1:
         return None
     return spans[0]
+
+
+def asks_count(question: str) -> bool:
+    """Return whether a question asks how many there are of something."""
+    return _COUNT.match(question) is not None
 
 
 def shares_words(question: str, text: str) -> bool:
@@ -162,12 +172,14 @@ def _may_answer(question: str, text: str, setting: Setting) -> bool:
     value = text[start:end]
     if _NOTHING.fullmatch(value) or end - start > _LONGEST_VALUE:
         return False
-    if setting.block and value[0] not in "[-":
+    if setting.block and value[0] not in "[-" and not asks_count(question):
         holds_one = value[0] == "{" and value.count(":") + value.count("=") == 1
         if not (holds_one or _SEVERAL.match(question)):
             return False
-    if setting.block and question.lower().lstrip().startswith("how"):
-        return False  # which is of a number
+    if setting.block and _HOW.match(question):  # which is of a number, or counts
+        return asks_count(question) and count_items(text, start, end) > 0
+    if asks_count(question):
+        return _AMOUNT.fullmatch(value) is not None
     return all(kind.search(value) for asks, kind in _KINDS if asks.match(question))
 
 
