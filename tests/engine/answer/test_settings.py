@@ -135,3 +135,12 @@ def test_items_of_a_setting_are_counted(tmp_path: Path) -> None:
         result = ask(runtime(), store, "How many maintainers are there?", AskOptions())
         assert (result.found, result.text) == (True, "2")
         assert result.citations[0].quote.startswith('[\n    {name = "Tom Lind"}')
+
+
+def test_many_items_are_counted_and_their_key_is_cited(tmp_path: Path) -> None:
+    text = "name: lamp\njobs:\n" + "".join(f"  job{n}:\n    run: {'x' * 300}\n" for n in range(9))
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="lamp.yaml", text=text)
+        result = ask(runtime(), store, "How many jobs are there?", AskOptions())
+        assert (result.found, result.text) == (True, "9")
+        assert result.citations[0].quote == "job0:"

@@ -220,3 +220,18 @@ def test_a_whole_name_is_meant_and_not_a_longer_one() -> None:
     ):
         answer = look_up(question, rows, lambda *_: 0.0)
         assert answer is not None and answer.cell.text == expected
+
+
+def test_what_is_counted_is_what_a_column_is_called() -> None:
+    rows = table_rows(
+        "".join(
+            f"state: {name} | hurricanes: {n}\n" for n, name in enumerate(("Ohio", "Maine"), 21)
+        )
+    )
+
+    def similarity(word: str, other_word: str) -> float:
+        return 0.9 if {word, other_word} == {"tornadoes", "hurricanes"} else 0.0
+
+    assert look_up("How many tornadoes has Ohio had?", rows, similarity) is None
+    answer = look_up("How many hurricanes has Ohio had?", rows, similarity)
+    assert answer is not None and answer.cell.text == "21"

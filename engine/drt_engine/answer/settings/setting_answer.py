@@ -10,7 +10,12 @@ from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.lists.list_answer import names_of
 from drt_engine.answer.result import Draft
-from drt_engine.answer.settings.setting_question import asks_count, named_setting, shares_words
+from drt_engine.answer.settings.setting_question import (
+    LONGEST_VALUE,
+    asks_count,
+    named_setting,
+    shares_words,
+)
 from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
 from drt_engine.documents.structure.setting_tree import SUFFIXES, count_items, settings_of
 from drt_engine.retrieval.filters import Scope
@@ -43,7 +48,10 @@ def setting_answer(
         if span is None or not scope.holds(document_id, *span):
             continue
         near = [passage for passage in passages if passage.row.document_id == document_id]
-        value = cite(view, document, *span, max(passage.probability for passage in near))
+        start, end = span
+        if end - start > LONGEST_VALUE:  # whose items are only counted
+            end = start + len(text[start:end].partition("\n")[0])
+        value = cite(view, document, start, end, max(passage.probability for passage in near))
         count = count_items(text, *span) if asks_count(question) else 0
         return Draft(str(count) if count else value.quote, True, PRECISION, (value,))
     return None

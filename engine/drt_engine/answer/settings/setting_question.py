@@ -16,7 +16,7 @@ from drt_engine.answer.tables.wording import SYNONYM, same_word, similar, table_
 from drt_engine.documents.structure.setting_tree import MOST_SETTINGS, Setting, count_items
 from drt_engine.text.words import STOP_WORDS, word_set
 
-_LONGEST_VALUE = 1_500  # characters
+LONGEST_VALUE, _LONGEST_COUNTED = 1_500, 100_000  # characters
 _LONG = 6  # letters that a word and another have at the beginning, to be the same
 _SHORTEST_PART = 3  # letters of a word that a key shortens: "minversion"
 _NO_VALUE = re.compile(
@@ -49,7 +49,7 @@ _ASKING = word_set(
     library version versions default defaults required require requires need needs needed name names
     called number many much kind type field fields key keys have has entry entries item items rule
     rules command commands run runs running give show tell support supports supported policy
-    path paths
+    path paths data dataset
     """
 )
 _OPTIONAL = word_set("requires require required default use uses using current")  # of a key
@@ -170,7 +170,8 @@ def _may_answer(question: str, text: str, setting: Setting) -> bool:
     """Return whether a value is of the kind asked for: settings below a key are no one value."""
     start, end = _trimmed(text, setting)
     value = text[start:end]
-    if _NOTHING.fullmatch(value) or end - start > _LONGEST_VALUE:
+    longest = _LONGEST_COUNTED if asks_count(question) else LONGEST_VALUE
+    if _NOTHING.fullmatch(value) or end - start > longest:
         return False
     if setting.block and value[0] not in "[-" and not asks_count(question):
         holds_one = value[0] == "{" and value.count(":") + value.count("=") == 1

@@ -55,6 +55,7 @@ _MEASURE_OF = re.compile(
     r"(?i)\b(area|size|height|length|width|depth|weight|mass|age|speed|distance|duration|volume"
     r"|temperature|population) of\b"
 )
+_HOW_MANY = re.compile(r"(?i)\W*how many\b")
 _HOW_MUCH = re.compile(r"(?i)\bhow much (?:is|are|was|were|do|does|did)\b|\b(?:price|costs?)\b")
 _LIGHT = word_set("much take takes")  # of asking
 _PRICES = word_set("price prices cost costs fee fare rent charge")
@@ -147,6 +148,8 @@ def look_up(
     )
     if cell is not None and (not _may_answer(question, cell) or _is_date_of(question, cell)):
         return None
+    if cell is not None and not _is_counted(question, cell):
+        return None
     if cell is None and _asks_for_row(question, match, matched_columns, similarity):
         cell = match.row.cells[0]
     if cell is None and is_named:
@@ -206,6 +209,18 @@ def _is_date_of(question: str, cell: Cell) -> bool:
         and stem(nouns[0]) in map(stem, name_words(cell.column))
         and bool(_DATE.search(cell.text) and nouns[0] not in ("year", "date", "day"))
     )
+
+
+def _is_counted(question: str, cell: Cell) -> bool:
+    """Return whether a column is called what a question counts: tornadoes are no hurricanes."""
+    if not _HOW_MANY.match(question):
+        return True
+    words = [word for word in table_words(question) if word not in STOP_WORDS]
+    return any(name_similarity(word, cell.column, _unlike) >= SYNONYM for word in words)
+
+
+def _unlike(_: str, __: str) -> float:
+    return 0.0
 
 
 def _is_number_alone(cell: Cell) -> bool:
