@@ -190,3 +190,9 @@ def test_hostile_settings_take_no_time(text: str, suffix: str) -> None:
 def test_items_are_counted(text: str, value: str, count: int) -> None:
     start = text.index(value)
     assert count_items(text, start, start + len(value)) == count
+
+
+def test_too_many_settings_have_no_sections(tmp_path: Path) -> None:
+    text = "a:\n" + "".join(f"  key{n}: {n}\n" for n in range(10_000)) + "b:\n  c: 1\n"
+    _, blocks = read(tmp_path / "a.yaml", text)
+    assert joined(blocks) == text and {block.section for block in blocks} == {None}

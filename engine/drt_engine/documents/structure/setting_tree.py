@@ -270,9 +270,12 @@ def _frame(above: _Frame | None, bracket: str, start: int, behind_colon: bool) -
 def setting_sections(text: str, settings: Sequence[Setting]) -> list[tuple[int, str | None]]:
     """Return where sections of a text begin, in order, with the keys that they are below.
 
-    These are the keys of the first two levels that have several lines.
+    These are the keys of the first two levels that have several lines; none where there are more
+    settings than are known.
     """
     places: list[tuple[int, str | None]] = [(0, None)]
+    if len(settings) >= MOST_SETTINGS:
+        return places
     for setting in settings:
         is_long = setting.block and (
             setting.start == setting.end or "\n" in text[setting.start : setting.end]
