@@ -54,7 +54,9 @@ class ReaderConfig:
     ``margin``: tokens of each neighbouring chunk that a passage holds besides its own chunk;
     ``longest_question``: tokens of a question that are read, the last ones where it is longer;
     ``prior``: what the logarithm of a passage's retrieval probability counts beside its logits;
-    ``context``: tokens of its document's title and section path in front of a passage (0: none).
+    ``context``: tokens of its document's title and section path in front of a passage (0: none);
+    ``width``: of a reader with word embeddings of its own (0: the model's width and embeddings);
+    ``buckets``: of distances between tokens, with a bias for each head, as MPNet has (0: none).
     """
 
     layers: int = 6
@@ -65,6 +67,8 @@ class ReaderConfig:
     longest_question: int = 64
     prior: float = 0.0
     context: int = 0
+    width: int = 0
+    buckets: int = 0
     begin_id: int = 101
     separator_id: int = 102
 
@@ -77,8 +81,13 @@ class ReaderConfig:
             positions=self.positions,
             longest_question=self.longest_question,
         )
-        if min(self.margin, self.context, self.begin_id, self.separator_id) < 0:
-            raise ConfigError("reader.margin, context, begin_id and separator_id must be 0 or more")
+        values = (self.margin, self.context, self.width, self.begin_id, self.separator_id)
+        if min(values) < 0:
+            raise ConfigError(
+                "reader.margin, context, width, begin_id and separator_id must be 0 or more"
+            )
+        if self.buckets and self.buckets < 8:
+            raise ConfigError(f"reader.buckets is {self.buckets}, expected 0, or 8 or more")
 
 
 @dataclass(frozen=True)
@@ -215,8 +224,9 @@ class ModelConfig:
             )
 
     def _check_reader(self, reader: ReaderConfig) -> None:
-        if self.width % reader.heads:
-            raise ConfigError(f"width {self.width} must be a multiple of reader.heads")
+        width = reader.width or self.width
+        if width % reader.heads:
+            raise ConfigError(f"the reader's width {width} must be a multiple of reader.heads")
         pair = reader.longest_question + self.chunk + 2 * reader.margin + 3
         if pair > reader.positions:
             raise ConfigError(

@@ -13,10 +13,11 @@ from drt_engine.errors import ConfigError
 class StartConfig:
     """Where the parameters come from: a BERT-like folder, a model folder (over it), or nothing.
 
-    ``reset_scorer`` starts the maps that score chunks anew. ``reader`` is a BERT-like folder that
-    the reader starts from; ``without`` names parts of ``model`` that are left out, by how their
-    names begin. ``repeat_upper``: upper layers that ``model`` had not start as copies of its last;
-    ``repeat_reader``: a deeper reader starts with each of its layers repeated in place.
+    ``reset_scorer`` starts the maps that score chunks anew. ``reader`` is a folder of a BERT or
+    MPNet, or of a model of this project, that the reader starts from; ``without`` names parts of
+    ``model`` that are left out, by how their names begin. ``repeat_upper``: upper layers that
+    ``model`` had not start as copies of its last; ``repeat_reader``: a deeper reader starts with
+    each of its layers repeated in place.
     """
 
     warm_start: Path | None = None

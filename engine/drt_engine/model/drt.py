@@ -187,7 +187,7 @@ class DRT(LanguageModel):
             self.question_map = linear(config.width, config.width, scale=0.3)
         if config.quote_head:
             self.quote_head = QuoteHead(config)
-        self.span_reader = SpanReader(config.reader, config.width) if config.reader else None
+        self.span_reader = SpanReader(config.reader, config) if config.reader else None
         # The encoder of the fixed retriever: frozen, and no part of this model's weights.
         self.chunk_vectors: ChunkVectors | None = None
 

@@ -9,6 +9,7 @@ Knows nothing of text or libraries.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -16,11 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
+from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
 from drt_engine.model.chunk_encoder import BertBlock
 
 _PAIRS = 16  # encoded at a time: their activations stay in the processor's cache
 _PAIRS_ON_GPU = 512  # enough to fill it
+_FARTHEST = 128  # tokens: distances beyond share a bucket
 
 
 @dataclass(frozen=True)
@@ -72,12 +74,47 @@ class LogitMap(nn.Linear):
             return F.linear(x.float(), self.weight, self.bias)
 
 
-class SpanReader(nn.Module):
-    """Encoder and output maps of the reader; word embeddings are the model's own."""
+class DistanceBias(nn.Module):
+    """Biases of attention by the distance of tokens, as in MPNet and T5 (arXiv 1910.10683, 2.1).
 
-    def __init__(self, config: ReaderConfig, width: int) -> None:
+    Half of the buckets are for tokens behind, half for those before; of each half again the first
+    half are single distances, and the others grow with the distance, up to 128 tokens. Nothing is
+    learnt here: the gradient of such a bias needs as much memory as all attention weights.
+    """
+
+    def __init__(self, buckets: int, heads: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.zeros(buckets, heads), requires_grad=False)
+
+    def forward(self, length: int) -> Tensor:
+        """Return what is added to attention scores of ``length`` tokens, [1, heads, T, T]."""
+        table = self.table.detach()
+        places = torch.arange(length, device=table.device)
+        ahead = places[None, :] - places[:, None]  # [T, T], from query to key
+        half = len(table) // 2
+        single = half // 2
+        distance = ahead.abs().clamp(min=1).float()
+        grown = (distance / single).log() / math.log(_FARTHEST / single) * (half - single)
+        bucket = torch.where(ahead.abs() < single, ahead.abs(), single + grown.long())
+        bucket = bucket.clamp(max=half - 1) + (ahead > 0) * half
+        return table[bucket].permute(2, 0, 1)[None]
+
+
+class SpanReader(nn.Module):
+    """Encoder and output maps of the reader.
+
+    Word embeddings are the model's, or with ``config.width`` its own.
+    """
+
+    def __init__(self, config: ReaderConfig, model: ModelConfig) -> None:
         super().__init__()
         self.config = config
+        width = config.width or model.width
+        self.words: nn.Embedding | None = None
+        if config.width:
+            self.words = nn.Embedding(model.vocab, width)
+            nn.init.normal_(self.words.weight, std=0.02)
+        self.distances = DistanceBias(config.buckets, config.heads) if config.buckets else None
         self.positions = nn.Embedding(config.positions, width)
         self.segments = nn.Embedding(2, width)
         for table in (self.positions, self.segments):
@@ -93,7 +130,8 @@ class SpanReader(nn.Module):
     def forward(
         self, words: nn.Embedding, pairs: PairTokens, *, dropout: float = 0.0
     ) -> PairLogits:
-        """Read P pairs with the word embeddings ``words`` [V, E]; ``dropout`` is for training."""
+        """Read P pairs with the model's word embeddings ``words``; ``dropout`` is for training."""
+        words = words if self.words is None else self.words
         # Pairs of like length are encoded together, so that little of the work is padding.
         lengths = pairs.valid.sum(dim=1)
         order = lengths.argsort(stable=True)
@@ -134,6 +172,8 @@ class SpanReader(nn.Module):
             x = x.to(torch.get_autocast_dtype(x.device.type))
         bias = torch.zeros(valid.shape, dtype=x.dtype, device=x.device)
         bias = bias.masked_fill(~valid, torch.finfo(x.dtype).min / 2)[:, None, None, :]
+        if self.distances is not None:
+            bias = bias + self.distances(ids.shape[1]).to(x.dtype)  # [N, heads, T, T]
         for block in self.blocks:
             x = block(x, bias, dropout=dropout)
         return x

@@ -90,6 +90,10 @@ class Tokenizer:
         """Return the content of ``tokenizer.json``."""
         return str(self._inner.to_str())
 
+    def vocabulary(self) -> dict[str, int]:
+        """Return the ids of all tokens."""
+        return dict(self._inner.get_vocab())
+
     def encode(self, text: str) -> Encoding:
         """Return ids and character offsets of all tokens of ``text``."""
         with _panics():

@@ -93,7 +93,7 @@ def start(config: TrainConfig) -> tuple[LanguageModel, Tokenizer]:
     tokenizer = tokenizer_of(config)
     model = make_model(model_config(config, tokenizer))
     if isinstance(model, DRT):
-        _start_drt(model, config.start)
+        _start_drt(model, config.start, tokenizer)
     else:
         _start_other(model, config.start)
     add_retriever(model, tokenizer, cache=config.stream.tokens or config.run.out / "tokens")
@@ -130,7 +130,7 @@ def start_in_shards(
     return model, tokenizer
 
 
-def _start_drt(model: DRT, config: StartConfig) -> None:
+def _start_drt(model: DRT, config: StartConfig, tokenizer: Tokenizer) -> None:
     if config.warm_start is not None:
         warm_start(model, config.warm_start)
         _start_reader(model)
@@ -144,7 +144,7 @@ def _start_drt(model: DRT, config: StartConfig) -> None:
         if isinstance(earlier, DRT) and earlier.reader is None:
             _start_reader(model)
     if config.reader is not None:
-        warm_start_reader(model, config.reader)
+        warm_start_reader(model, config.reader, tokenizer)
     if config.reset_scorer:
         model.scorer = LandmarkScorer(model.config)
 

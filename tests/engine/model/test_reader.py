@@ -10,7 +10,7 @@ import torch
 from drt_engine.config.model import ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.layers import cast_weights
-from drt_engine.model.reader import context_ids, pack_pairs
+from drt_engine.model.reader import DistanceBias, context_ids, pack_pairs
 from tests.engine.model.factories import make_model, small_like
 
 READER = ReaderConfig(layers=2, heads=4, mlp=48, positions=128, margin=4, longest_question=20)
@@ -82,10 +82,33 @@ def test_logits_are_fp32_in_bf16_and_near() -> None:
     assert torch.allclose(exact.null, low.null, atol=0.1)
 
 
+def test_a_reader_of_its_own_width_has_its_own_words() -> None:
+    reader = replace(READER, width=24, heads=3, buckets=16)
+    model = make_model(replace(CONFIG, reader=reader))
+    assert model.span_reader is not None and model.span_reader.words is not None
+    pairs, _ = pack_pairs(reader, [QUESTION] * 2, PASSAGES[:2], pad_id=0)
+    with torch.inference_mode():
+        logits = model.span_reader(model.embedding, pairs)
+        other = model.span_reader(torch.nn.Embedding(2, 3), pairs)  # which is not looked at
+    assert logits.start.shape == pairs.ids.shape
+    assert torch.equal(logits.null, other.null)
+
+
+def test_tokens_are_told_apart_by_how_far_and_on_which_side_they_are() -> None:
+    distances = DistanceBias(16, 2)
+    distances.table.data = torch.arange(32.0).view(16, 2)
+    bias = distances(140)[0, 0] / 2  # the number of the bucket, [from, to]
+    assert bias[0, :6].tolist() == [0, 9, 10, 11, 12, 12]
+    assert bias[5, :6].tolist() == [4, 4, 3, 2, 1, 0]
+    assert bias[139, 0] == 7 and bias[0, 139] == 15  # the farthest
+    assert (bias.diff(dim=1)[0, 1:] >= 0).all()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"heads": 5}, "multiple of reader.heads"),
+        ({"width": 30}, "the reader's width 30 must be a multiple of reader.heads"),
         ({"positions": 20}, "reader.positions is 20, expected at least"),
         ({"begin_id": 4000}, "reader.begin_id"),
     ],
@@ -98,6 +121,8 @@ def test_a_reader_that_does_not_fit_is_refused(changes: dict[str, int], message:
         )
     with pytest.raises(ConfigError, match=r"reader\.layers is 0"):
         ReaderConfig(layers=0)
+    with pytest.raises(ConfigError, match=r"reader\.buckets is 4, expected 0, or 8 or more"):
+        ReaderConfig(buckets=4)
 
 
 def test_a_context_stands_before_its_passage_and_holds_no_answer() -> None:
