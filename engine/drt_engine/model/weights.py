@@ -24,11 +24,14 @@ from torch.overrides import TorchFunctionMode
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
+from drt_engine.model.packed import packed, unpacked
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 
 Model = TypeVar("Model", bound=LanguageModel)
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
+PACKED = "packed.safetensors"  # what a model may have in few bits besides
+_READER = "span_reader."
 
 
 def model_folder(model: str | Path) -> Path:
@@ -98,10 +101,25 @@ def save_model(
     tokenizer.save(folder / TOKENIZER)
 
 
+def pack_reader(folder: Path, bits: int) -> None:
+    """Move the reader of a model folder into a file of its own, with matrices in ``bits`` bits.
+
+    Its words have a bit less: they are many, and each is read seldom. Raises ``WeightsError`` for a
+    folder without a reader.
+    """
+    tensors = load_file(folder / WEIGHTS)
+    reader = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_READER)}
+    if not reader:
+        raise WeightsError(f"{folder / WEIGHTS} holds no reader, which could be packed")
+    parts = packed(reader, {_READER: bits, f"{_READER}words.": bits - 1})
+    _write_file(folder / PACKED, parts, {"format": "pt"})
+    _write_file(folder / WEIGHTS, tensors, {"format": "pt"})
+
+
 def write_tensors(
     path: Path, tensors: Mapping[str, Tensor], *, dtype: torch.dtype, names: str | None = None
 ) -> None:
-    """Write a safetensors file in ``dtype`` under a new name, and rename it.
+    """Write tensors in ``dtype`` as a safetensors file.
 
     ``names`` goes into its metadata: the scheme of the tensors' names.
     """
@@ -111,13 +129,18 @@ def write_tensors(
         for name, tensor in tensors.items()
     }
     metadata = {"format": "pt"} if names is None else {"format": "pt", "names": names}
+    _write_file(path, stored, metadata)
+
+
+def _write_file(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write a safetensors file under a new name, and rename it."""
     part = path.with_name(path.name + ".part")
     # safetensors makes its file readable for its owner only; one of our own follows the umask,
     # which cannot be read without setting it for the whole process.
     part.unlink(missing_ok=True)
     part.touch()
     mode = stat.S_IMODE(part.stat().st_mode)
-    save_file(stored, part, metadata=metadata)
+    save_file(tensors, part, metadata=metadata)
     part.chmod(mode)
     part.replace(path)
 
@@ -163,6 +186,7 @@ def load_as(
         raise WeightsError(f"{folder} has no {WEIGHTS}; expected a model folder") from None
     except (SafetensorError, OSError) as error:
         raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
+    tensors |= _packed_tensors(folder, dtype)
     _check_reader(folder, config, tensors)
     try:
         model.load_state_dict(
@@ -175,6 +199,17 @@ def load_as(
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
 
 
+def _packed_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return what a folder has in few bits, unpacked; nothing where it has no such file."""
+    path = folder / PACKED
+    if not path.exists():
+        return {}
+    try:
+        return unpacked(load_file(path), dtype)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(f"{path} is broken: {error}; get the model again") from error
+
+
 def empty_model(make: Callable[[ModelConfig], Model], config: ModelConfig) -> Model:
     """Return what ``make`` returns, with parameters and buffers without memory."""
     with torch.device("meta"), _WithoutInit():
@@ -183,7 +218,7 @@ def empty_model(make: Callable[[ModelConfig], Model], config: ModelConfig) -> Mo
 
 def _check_reader(folder: Path, config: ModelConfig, tensors: Iterable[str]) -> None:
     """Refuse a configuration and tensors of which only one has a reader."""
-    stored = any(name.startswith("span_reader.") for name in tensors)
+    stored = any(name.startswith(_READER) for name in tensors)
     if stored and config.reader is None:
         raise WeightsError(
             f"{folder / WEIGHTS} holds a reader (span_reader tensors), but {CONFIG} says "

@@ -214,7 +214,7 @@ def mpnet_tensors(vocabulary: int) -> Tensors:
 
 def test_a_reader_starts_as_an_mpnet_with_its_words(tmp_path: Path, tokenizer: Tokenizer) -> None:
     ours = tokenizer.vocabulary()
-    theirs = ["<s>", "</s>", *reversed(sorted(t for t in ours if ours[t] > 5)), "unheard"]
+    theirs = ["<s>", "</s>", *sorted((t for t in ours if ours[t] > 5), reverse=True), "unheard"]
     tensors = mpnet_tensors(len(theirs))
     folder(tmp_path, tensors)
     (tmp_path / "vocab.txt").write_text("\n".join(theirs), encoding="utf-8")

@@ -1,0 +1,90 @@
+"""Matrices in four bits or fewer: integer codes, and a scale for each group of a row.
+
+A large reader is small on disk in this way and computes with the matrices unpacked, so that its
+answers are the same on every processor. Scales are chosen for the least squared error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+GROUP = 64  # numbers of a row that share a scale
+_CLIPPED = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)  # what the largest number is cut to, in parts of it
+_LEAST = 1 << 16  # numbers of a matrix from which on it is packed
+_ZERO = 8  # the code of 0
+_CODES, _SCALES = ".codes", ".scales"
+
+
+def pack(matrix: Tensor, bits: int) -> tuple[Tensor, Tensor]:
+    """Return the codes of [N, K], two to a byte, [N, K / 2], and scales [N, K / GROUP] in fp16.
+
+    K is a multiple of ``GROUP``; ``bits``, at most 4, says how many codes are used. Fewer take as
+    much space, but less of it in an archive.
+    """
+    rows, columns = matrix.shape
+    groups = matrix.detach().float().cpu().view(rows, columns // GROUP, GROUP)
+    largest = groups.abs().amax(dim=-1, keepdim=True)
+    high = 2 ** (bits - 1) - 1
+    codes = torch.zeros_like(groups)
+    scales, errors = torch.zeros_like(largest), torch.full_like(largest, float("inf"))
+    for part in _CLIPPED:
+        scale = (part * largest / high).half().float()
+        tried = (groups / scale.clamp(min=1e-8)).round_().clamp_(-high, high)
+        error = (tried * scale - groups).square().sum(dim=-1, keepdim=True)
+        better = error < errors
+        codes = torch.where(better, tried, codes)
+        scales, errors = torch.where(better, scale, scales), torch.where(better, error, errors)
+    numbers = (codes + _ZERO).to(torch.uint8).view(rows, columns)
+    return numbers[:, 0::2] | numbers[:, 1::2] << 4, scales[..., 0].half()
+
+
+def unpack(codes: Tensor, scales: Tensor) -> Tensor:
+    """Return the matrix [N, K] of what ``pack`` returned, in fp32.
+
+    Raises ``ValueError`` for types and shapes that do not belong together.
+    """
+    if codes.dtype != torch.uint8 or codes.dim() != 2 or scales.dim() != 2:
+        raise ValueError(f"codes are {codes.dtype} {list(codes.shape)}, expected two to a byte")
+    if (len(scales), scales.shape[1] * GROUP) != (len(codes), codes.shape[1] * 2):
+        raise ValueError(f"codes {list(codes.shape)} do not belong to scales {list(scales.shape)}")
+    numbers = torch.stack([codes & 15, codes >> 4], dim=-1).view(len(scales), -1, GROUP)
+    return ((numbers.float() - _ZERO) * scales[..., None].float()).view(len(scales), -1)
+
+
+def packed(tensors: Mapping[str, Tensor], bits: Mapping[str, int]) -> dict[str, Tensor]:
+    """Return tensors with large matrices packed, under their names and an ending; others in fp16.
+
+    ``bits``: by how a name begins, the last that fits.
+    """
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        fitting = [number for start, number in bits.items() if name.startswith(start)]
+        is_large = tensor.dim() == 2 and tensor.numel() >= _LEAST and tensor.shape[1] % GROUP == 0
+        if fitting and is_large:
+            out[name + _CODES], out[name + _SCALES] = pack(tensor, fitting[-1])
+        else:
+            out[name] = tensor.detach().cpu().half()
+    return out
+
+
+def unpacked(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return the tensors of ``packed`` in ``dtype``; ``ValueError`` names one that is broken."""
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith(_SCALES):
+            continue
+        if not name.endswith(_CODES):
+            out[name] = tensor.to(dtype)
+            continue
+        whole = name.removesuffix(_CODES)
+        scales = tensors.get(whole + _SCALES)
+        if scales is None:
+            raise ValueError(f"{whole} has codes and no scales")
+        try:
+            out[whole] = unpack(tensor, scales).to(dtype)
+        except ValueError as error:
+            raise ValueError(f"{whole}: {error}") from error
+    return out
