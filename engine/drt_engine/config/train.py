@@ -312,8 +312,9 @@ class RunConfig:
     ``recompute``: what the backward pass computes again, to save memory: the weights of window
     attention, or all of every layer. After ``limit_minutes`` the run stops with a checkpoint; the
     schedule still counts steps. ``workers`` processes make batches ahead, for a device that would
-    wait for them. ``bf16``: matrix products in bf16, except on processors that are slower at it.
-    ``parallel``: what the processes of ``torchrun`` hold of the model, all of it
+    wait for them. ``reader_bits``: of each number of the finished model's reader, which is then in
+    a file of its own (0: as all else). ``bf16``: matrix products in bf16, except on processors that
+    are slower at it. ``parallel``: what the processes of ``torchrun`` hold of the model, all of it
     (``ddp``) or a share of every parameter, gradient and moment (``fsdp``). Which settings a
     resumed run may change is in ``train/resume.py``.
     """
@@ -329,11 +330,14 @@ class RunConfig:
     gumbel: bool = True
     recompute: Literal["nothing", "attention", "layers"] = "nothing"
     workers: int = 0
+    reader_bits: int = 0
     parallel: Literal["ddp", "fsdp"] = "ddp"
 
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ConfigError(f"run.workers is {self.workers}, expected 0 or more")
+        if self.reader_bits not in (0, 3, 4):
+            raise ConfigError(f"run.reader_bits is {self.reader_bits}, expected 0, 3 or 4")
         if self.limit_minutes is not None and self.limit_minutes <= 0:
             raise ConfigError(f"run.limit_minutes is {self.limit_minutes}, expected above 0")
 

@@ -100,7 +100,7 @@ def _load(state: dict[str, Any]) -> None:
         _model(state), device=state["device"], threads=state["threads"], dtype=state["dtype"]
     )
     seconds = time.perf_counter() - began
-    size = (runtime.folder / "model.safetensors").stat().st_size / 1e6
+    size = sum(file.stat().st_size for file in runtime.folder.glob("*.safetensors")) / 1e6
     value = f"{runtime.name}, {size:.1f} MB, {runtime.fingerprint[:12]}, loaded in {seconds:.1f} s"
     _print(check="model", value=value)
     state["runtime"] = runtime

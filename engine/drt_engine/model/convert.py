@@ -107,7 +107,7 @@ _NAMES = (
     (r"^reader\.", "reader.layers."),
     (r"^span_reader\.blocks\.", "cross_encoder.layers."),
     (r"^span_reader\.input_norm\.", "cross_encoder.norm."),
-    (r"^span_reader\.(positions|segments)\.weight$", r"cross_encoder.\1"),
+    (r"^span_reader\.(words|positions|segments)\.weight$", r"cross_encoder.\1"),
     (r"^span_reader\.", "cross_encoder."),
     (r"(\.layers\.\d+)\.attention\.qkv\.", r"\1.self_attn.in_proj_"),
     (r"(\.layers\.\d+)\.attention\.out\.", r"\1.self_attn.out_proj."),

@@ -1,7 +1,9 @@
-"""Matrices in four bits or fewer: integer codes, and a scale for each group of a row.
+"""Matrices that take less space in a file than in memory, where they are unpacked.
 
-A large reader is small on disk in this way and computes with the matrices unpacked, so that its
-answers are the same on every processor. Scales are chosen for the least squared error.
+A large reader has matrices of four bits or fewer: integer codes, and a scale for each group of a
+row, chosen for the least squared error. It computes with them unpacked, so that its answers are the
+same on every processor. Everything else is exact: matrices in bf16 may have their first and their
+last bytes apart, since those are alike and an archive stores them in a quarter less.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ _CLIPPED = (1.0, 0.95, 0.9, 0.85, 0.8, 0.75)  # what the largest number is cut t
 _LEAST = 1 << 16  # numbers of a matrix from which on it is packed
 _ZERO = 8  # the code of 0
 _CODES, _SCALES = ".codes", ".scales"
+HIGH, LOW = ".high", ".low"
+_BYTES = {torch.uint8}
 
 
 def pack(matrix: Tensor, bits: int) -> tuple[Tensor, Tensor]:
@@ -67,6 +71,33 @@ def packed(tensors: Mapping[str, Tensor], bits: Mapping[str, int]) -> dict[str, 
             out[name + _CODES], out[name + _SCALES] = pack(tensor, fitting[-1])
         else:
             out[name] = tensor.detach().cpu().half()
+    return out
+
+
+def split(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors with the bytes of large bf16 matrices apart, under two endings."""
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if tensor.dtype == torch.bfloat16 and tensor.dim() == 2 and tensor.numel() >= _LEAST:
+            low, high = tensor.contiguous().view(torch.uint8).unflatten(1, (-1, 2)).unbind(dim=-1)
+            out[name + HIGH], out[name + LOW] = high.contiguous(), low.contiguous()
+        else:
+            out[name] = tensor
+    return out
+
+
+def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return what ``split`` was given; ``ValueError`` names a matrix of which a part is missing."""
+    out: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if name.endswith(HIGH):
+            whole = name.removesuffix(HIGH)
+            low = tensors.get(whole + LOW)
+            if low is None or low.shape != tensor.shape or {low.dtype, tensor.dtype} != _BYTES:
+                raise ValueError(f"{whole} lacks its low bytes")
+            out[whole] = torch.stack([low, tensor], dim=-1).view(torch.bfloat16)[..., 0]
+        elif not (name.endswith(LOW) and name.removesuffix(LOW) + HIGH in tensors):
+            out[name] = tensor
     return out
 
 

@@ -15,6 +15,7 @@ from drt_engine.config.model import ModelConfig, ReaderConfig
 from drt_engine.errors import WeightsError
 from drt_engine.model.chunk_encoder import BertBlock
 from drt_engine.model.drt import DRT
+from drt_engine.model.weights import packed_tensors
 from drt_engine.text.tokenizer import Tokenizer
 
 # Our special tokens start as the tokens that played the nearest part.
@@ -51,7 +52,7 @@ def warm_start_reader(model: DRT, folder: Path, tokenizer: Tokenizer) -> None:
     reader = model.span_reader
     if reader is None:
         raise WeightsError("start.reader needs a model with a reader, expected [model.reader]")
-    tensors = read_tensors(folder)
+    tensors = read_tensors(folder) | packed_tensors(folder, torch.float32)
     prefix = "span_reader."
     own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
     try:

@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
 from drt_engine.model.drt import DRT
-from drt_engine.model.packed import packed, unpacked
+from drt_engine.model.packed import HIGH, LOW, joined, packed, split, unpacked
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.text.tokenizer import Tokenizer
 
@@ -94,6 +94,7 @@ def save_model(
 ) -> None:
     """Write a model folder, each file under a new name and then renamed."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / PACKED).unlink(missing_ok=True)  # of an earlier model
     write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
     (folder / CONFIG).write_text(
         json.dumps(asdict(model.config), indent=1) + "\n", encoding="utf-8"
@@ -104,8 +105,8 @@ def save_model(
 def pack_reader(folder: Path, bits: int) -> None:
     """Move the reader of a model folder into a file of its own, with matrices in ``bits`` bits.
 
-    Its words have a bit less: they are many, and each is read seldom. Raises ``WeightsError`` for a
-    folder without a reader.
+    Its words have a bit less: they are many, and each is read seldom. What stays has its bytes
+    apart. Raises ``WeightsError`` for a folder without a reader.
     """
     tensors = load_file(folder / WEIGHTS)
     reader = {name: tensors.pop(name) for name in list(tensors) if name.startswith(_READER)}
@@ -113,7 +114,7 @@ def pack_reader(folder: Path, bits: int) -> None:
         raise WeightsError(f"{folder / WEIGHTS} holds no reader, which could be packed")
     parts = packed(reader, {_READER: bits, f"{_READER}words.": bits - 1})
     _write_file(folder / PACKED, parts, {"format": "pt"})
-    _write_file(folder / WEIGHTS, tensors, {"format": "pt"})
+    _write_file(folder / WEIGHTS, split(tensors), {"format": "pt"})
 
 
 def write_tensors(
@@ -181,12 +182,12 @@ def load_as(
     config = load_config(folder)
     model = empty_model(make, config)
     try:
-        tensors = load_file(folder / WEIGHTS)
+        tensors = joined(load_file(folder / WEIGHTS))
     except FileNotFoundError:
         raise WeightsError(f"{folder} has no {WEIGHTS}; expected a model folder") from None
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} is broken: {error}; get the model again") from error
-    tensors |= _packed_tensors(folder, dtype)
+    tensors |= packed_tensors(folder, dtype)
     _check_reader(folder, config, tensors)
     try:
         model.load_state_dict(
@@ -199,7 +200,7 @@ def load_as(
     return model.eval(), Tokenizer.load(folder / TOKENIZER)
 
 
-def _packed_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
+def packed_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     """Return what a folder has in few bits, unpacked; nothing where it has no such file."""
     path = folder / PACKED
     if not path.exists():
@@ -294,15 +295,30 @@ class _WithoutInit(TorchFunctionMode):
 
 
 def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield names and bytes of a safetensors file in order of names, without decoding them."""
+    """Yield names and bytes of a safetensors file in order of names, without decoding them.
+
+    Bytes that were stored apart are as if they had not been.
+    """
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         header: dict[str, Any] = json.loads(file.read(size))
         header.pop("__metadata__", None)
-        for name in sorted(header):
+
+        def raw(name: str) -> bytes:
             start, stop = header[name]["data_offsets"]
             file.seek(8 + size + start)
-            yield name, file.read(stop - start)
+            return file.read(stop - start)
+
+        apart = {name.removesuffix(HIGH) for name in header if name.endswith(HIGH)}
+        apart = {name for name in apart if name + LOW in header}
+        parts = {name + ending for name in apart for ending in (HIGH, LOW)}
+        for name in sorted(apart | header.keys() - parts):
+            if name in apart:
+                whole = bytearray(2 * (len(high := raw(name + HIGH))))
+                whole[0::2], whole[1::2] = raw(name + LOW), high
+                yield name, bytes(whole)
+            else:
+                yield name, raw(name)
 
 
 def restore_buffers(model: LanguageModel) -> None:

@@ -19,7 +19,7 @@ from drt_engine.config.load import dump
 from drt_engine.config.train import TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.protocol import LanguageModel
-from drt_engine.model.weights import save_model
+from drt_engine.model.weights import pack_reader, save_model
 from drt_engine.progress import report
 from drt_engine.runtime import fast_bf16
 from drt_engine.text.tokenizer import Tokenizer
@@ -129,6 +129,8 @@ class Loop:
         if self.config.optim.average and self.step >= self.config.optim.steps:
             model = averaged(model, self.config.optim.average)
         save_model(model, self.tokenizer, self.folder / "model")
+        if self.config.run.reader_bits and self.step >= self.config.optim.steps:
+            pack_reader(self.folder / "model", self.config.run.reader_bits)
 
     def _out_of_time(self) -> bool:
         """Return whether the limit in minutes is over, by the clock of rank 0.

@@ -27,6 +27,7 @@ CHANGEABLE = frozenset(
         "run.limit_minutes",
         "run.log_every",
         "run.workers",
+        "run.reader_bits",
         "run.recompute",
         "run.parallel",
         "start.warm_start",

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from drt_engine.config.model import ANSWER_TYPES, ModelConfig, ReaderConfig
 from drt_engine.config.train import OptimConfig, PassagesConfig, RunConfig, StartConfig, TrainConfig
@@ -18,7 +19,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.ingest.temporary import library_of
 from drt_engine.model.drt import DRT
 from drt_engine.model.reader import PairLogits
-from drt_engine.model.weights import save_model
+from drt_engine.model.weights import load_model, save_model
 from drt_engine.runtime import Runtime
 from drt_engine.search.search import SearchRequest, search
 from drt_engine.train.answering.contexts import section_starts
@@ -250,6 +251,22 @@ def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
     settings = train_config(other, steps=6)
     first = Loop(settings, fresh_model(MODEL), TOKENIZER).run(until=3)
     assert first + Loop(settings, fresh_model(MODEL), TOKENIZER).run() == whole
+
+
+def test_the_reader_of_a_finished_model_is_packed(tmp_path: Path) -> None:
+    settings = train_config(tmp_path, steps=2)
+    settings = replace(settings, run=replace(settings.run, reader_bits=4))
+    model, folder = fresh_model(MODEL), tmp_path / "run" / "model"
+    Loop(settings, model, TOKENIZER).run(until=1)
+    assert not (folder / "packed.safetensors").exists()
+    Loop(settings, model, TOKENIZER).run()
+    packed = load_file(folder / "packed.safetensors")
+    assert packed and all(name.startswith("span_reader.") for name in packed)
+    again = load_model(folder)[0].state_dict()
+    for name, tensor in model.state_dict().items():
+        torch.testing.assert_close(again[name], tensor, rtol=0.01, atol=1e-3)
+    with pytest.raises(ConfigError, match="run.reader_bits is 5, expected 0, 3 or 4"):
+        RunConfig(reader_bits=5)
 
 
 @pytest.mark.thorough
