@@ -42,6 +42,7 @@ NEEDED = (
 )
 # What the source archive has besides the packages.
 SOURCES = ("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml", "docs", "examples", "tests")
+LARGEST = 100_000_000  # bytes of a wheel: package indexes take no larger file
 JUNK = re.compile(
     r"(^|/)(__pycache__|\.git|\.venv)/|^(runs|data|build|dist)/|\.py[cod]$|\.(tmp|part)$"
 )
@@ -112,6 +113,9 @@ def wheel_problems(wheel: Path, names: Iterable[str], *, version: str) -> list[s
     problems += [f"the wheel should not hold {name}" for name in sorted(content - expected)]
     if not any(name.endswith(".dist-info/licenses/LICENSE") for name in records):
         problems.append("the wheel lacks the licence")
+    size = wheel.stat().st_size
+    if size > LARGEST:
+        problems.append(f"the wheel has {size:,} bytes, expected at most {LARGEST:,}")
     for key, value in (("Version", version), ("License-Expression", "Apache-2.0")):
         if about[key] != value:
             problems.append(f"the wheel's {key} is {about[key]}, expected {value}")
@@ -168,7 +172,8 @@ def main() -> None:
         problems.append("the wheel of the source archive and that of the tree are not the same")
     if problems:
         sys.exit("\n".join(f"archives: {problem}" for problem in problems))
-    print(f"archives: {wheel.name}, sha256 {digests[0]}, the same bytes twice")
+    size = wheel.stat().st_size / 1e6
+    print(f"archives: {wheel.name}, {size:.1f} MB, sha256 {digests[0]}, the same bytes twice")
 
 
 if __name__ == "__main__":

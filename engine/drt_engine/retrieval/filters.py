@@ -29,6 +29,7 @@ _FORMATS = {
     "application/epub+zip": "epub",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
     "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.oasis.opendocument.text": "odt",
     "text/html": "html",
     "message/rfc822": "email",
     "application/mbox": "email",

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any
 
 import pytest
 
@@ -53,10 +53,10 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *refused: Path) -> None:
     """Take away the right to read; tests may run as root, who always has it."""
     opens, lists = Path.open, os.listdir
 
-    def open_path(self: Path, mode: str = "r") -> BinaryIO:
+    def open_path(self: Path, *args: Any, **options: Any) -> Any:
         if self in refused:
             raise PermissionError(13, "Permission denied")
-        return opens(self, mode)  # type: ignore[return-value]
+        return opens(self, *args, **options)
 
     def list_path(path: Path) -> list[str]:
         if path in refused:
