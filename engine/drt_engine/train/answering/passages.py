@@ -17,6 +17,7 @@ from torch import Tensor
 
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
 from drt_engine.config.train import PassagesConfig
+from drt_engine.data.encoded_documents import encoded_documents
 from drt_engine.data.schema import Question, read_questions
 from drt_engine.errors import ConfigError
 from drt_engine.model.reader import PairTokens
@@ -24,7 +25,6 @@ from drt_engine.text.lexical import LexicalIndex
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.answering.batch import chunk_texts, token_spans
 from drt_engine.train.answering.contexts import chunk_contexts
-from drt_engine.train.answering.encoded import encoded_documents
 
 IGNORED = -100  # a label that is not known
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from drt_engine.data.encoded_documents import encoded_documents
 from drt_engine.data.schema import Question, read_questions
 from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
@@ -23,7 +24,6 @@ from drt_engine.train.answering.batch import (
     token_spans,
 )
 from drt_engine.train.answering.builder import BatchBuilder
-from drt_engine.train.answering.encoded import encoded_documents
 from drt_engine.train.tasks.base import Task, TaskSetup
 
 # A document is drawn by the number of its questions up to this many, so that a few long articles
