@@ -95,7 +95,12 @@ def _copy_words(
         (config.begin_id, ("<s>", "[CLS]")),
         (config.separator_id, ("</s>", "[SEP]")),
     ):
-        table[number] = words[next(theirs[name] for name in names if name in theirs)]
+        found = [theirs[name] for name in names if name in theirs]
+        if not found:
+            raise WeightsError(
+                f"{folder / 'vocab.txt'} lacks {names[0]!r}, expected a BERT's tokens"
+            )
+        table[number] = words[found[0]]
 
 
 def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -245,6 +245,9 @@ def test_an_mpnet_without_its_words_is_named(tmp_path: Path, tokenizer: Tokenize
     folder(tmp_path, mpnet_tensors(20))
     with pytest.raises(WeightsError, match=r"vocab\.txt cannot be read"):
         warm_start_reader(reading(width=WIDTH, buckets=8), tmp_path, tokenizer)
+    (tmp_path / "vocab.txt").write_text("a\nb\n</s>", encoding="utf-8")
+    with pytest.raises(WeightsError, match=r"vocab\.txt lacks '<s>'"):
+        warm_start_reader(reading(width=WIDTH, buckets=8), tmp_path, tokenizer)
 
 
 def test_a_reader_starts_as_that_of_another_model(tmp_path: Path, tokenizer: Tokenizer) -> None:
