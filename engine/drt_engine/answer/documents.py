@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from drt_engine.errors import NotFound, QuestionError, StoreError
+from drt_engine.retrieval.passages import Passage
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
+
+_MOST_DOCUMENTS = 2  # that an answer is looked up in
 
 
 class DocumentRows:
@@ -25,6 +28,12 @@ class DocumentRows:
             )
         self._rows[document_id] = row
         return row
+
+
+def first_documents(passages: Iterable[Passage]) -> list[str]:
+    """Return the ids of the documents of the best passages, in which an answer is looked up."""
+    ids = dict.fromkeys(passage.row.document_id for passage in passages)
+    return list(ids)[:_MOST_DOCUMENTS]
 
 
 def documents_to_ask(store: LibraryView, document_ids: Sequence[str] | None) -> DocumentRows:

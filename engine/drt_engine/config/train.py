@@ -336,8 +336,8 @@ class RunConfig:
     def __post_init__(self) -> None:
         if self.workers < 0:
             raise ConfigError(f"run.workers is {self.workers}, expected 0 or more")
-        if self.reader_bits not in (0, 3, 4):
-            raise ConfigError(f"run.reader_bits is {self.reader_bits}, expected 0, 3 or 4")
+        if self.reader_bits not in (0, 4):
+            raise ConfigError(f"run.reader_bits is {self.reader_bits}, expected 0 or 4")
         if self.limit_minutes is not None and self.limit_minutes <= 0:
             raise ConfigError(f"run.limit_minutes is {self.limit_minutes}, expected above 0")
 

@@ -13,7 +13,7 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.lists.key_lists import keyed_cell, keyed_names
 from drt_engine.answer.lists.led_lists import asked_list, led_list, list_behind
 from drt_engine.answer.lists.numbered_lists import numbered_item, numbered_section
@@ -27,7 +27,7 @@ from drt_engine.answer.lists.release_lists import (
     release_of,
 )
 from drt_engine.answer.result import Draft
-from drt_engine.answer.tables.table_answer import MARGIN, MOST_DOCUMENTS, texts_around
+from drt_engine.answer.tables.table_answer import MARGIN, texts_around
 from drt_engine.answer.tables.table_question import joined
 from drt_engine.answer.tables.wording import table_words
 from drt_engine.retrieval.filters import Scope
@@ -152,8 +152,7 @@ def texts_with(
 
     With each its document, where it begins, and the probability of its best passage.
     """
-    ids = [p.row.document_id for p in passages if pattern.search(p.text)]
-    for document_id in list(dict.fromkeys(ids))[:MOST_DOCUMENTS]:
+    for document_id in first_documents(p for p in passages if pattern.search(p.text)):
         document = documents.row(document_id)
         for text, offset, probability in texts_around(view, document, passages):
             for start, end in scope.parts(document_id, offset, offset + len(text)):

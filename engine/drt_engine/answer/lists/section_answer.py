@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.lists.led_lists import asked_list
 from drt_engine.answer.lists.list_answer import KEY_PRECISION
 from drt_engine.answer.lists.numbered_lists import paragraph_number
@@ -20,7 +20,6 @@ from drt_engine.answer.lists.section_questions import (
     heading_about,
 )
 from drt_engine.answer.result import Draft
-from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
 from drt_engine.results import Citation
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
@@ -49,8 +48,7 @@ def heading_answer(
     scope: Scope,
 ) -> Draft | None:
     """Return the one heading that names what is asked for, in a document of the ``passages``."""
-    ids = list(dict.fromkeys(passage.row.document_id for passage in passages))[:MOST_DOCUMENTS]
-    for document_id in ids:
+    for document_id in first_documents(passages):
         document = documents.row(document_id)
         if not asked.topic or document.media_type.startswith(_CODE):
             continue
@@ -85,8 +83,7 @@ def subsections_answer(
     not, since some may be of another kind.
     """
     asked = asked_list(question)
-    ids = list(dict.fromkeys(passage.row.document_id for passage in passages))[:MOST_DOCUMENTS]
-    for document_id in ids:
+    for document_id in first_documents(passages):
         if asked is None or asked.asks_count:
             break
         document = documents.row(document_id)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.lists.list_answer import names_of
 from drt_engine.answer.result import Draft
 from drt_engine.answer.settings.setting_question import (
@@ -16,7 +16,6 @@ from drt_engine.answer.settings.setting_question import (
     named_setting,
     shares_words,
 )
-from drt_engine.answer.tables.table_answer import MOST_DOCUMENTS
 from drt_engine.documents.structure.setting_tree import SUFFIXES, count_items, settings_of
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
@@ -37,8 +36,7 @@ def setting_answer(
     scope: Scope,
 ) -> Draft | None:
     """Return the value of the key that ``question`` names; None where there is no clear one."""
-    ids = list(dict.fromkeys(passage.row.document_id for passage in passages))[:MOST_DOCUMENTS]
-    for document_id in ids:
+    for document_id in first_documents(passages):
         document = documents.row(document_id)
         suffix = PurePath(document.source).suffix.lower()
         if suffix not in SUFFIXES or document.characters > _LONGEST_DOCUMENT:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.column_names import asks_for_columns, names_of_columns
 from drt_engine.answer.tables.extremes import compare
@@ -34,7 +34,6 @@ from drt_engine.text.table_rows import Cell, TableRow, table_rows
 PRECISION = 0.97
 _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
 MARGIN = 2_000  # characters around a retrieved chunk
-MOST_DOCUMENTS = 2
 _FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
@@ -165,12 +164,11 @@ def _answer(
 
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
     """Return the documents of the best passages that hold a line of fields, or aligned ones."""
-    ids = [
-        p.row.document_id
+    return first_documents(
+        p
         for p in passages
         if _FIELDS.search(p.row.text) or "|" in p.text or _ALIGNED.search(p.text)
-    ]
-    return list(dict.fromkeys(ids))[:MOST_DOCUMENTS]
+    )
 
 
 def quoted_row(view: LibraryView, documents: DocumentRows, draft: Draft) -> TableRow | None:

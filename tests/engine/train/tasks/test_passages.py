@@ -265,7 +265,7 @@ def test_the_reader_of_a_finished_model_is_packed(tmp_path: Path) -> None:
     again = load_model(folder)[0].state_dict()
     for name, tensor in model.state_dict().items():
         torch.testing.assert_close(again[name], tensor, rtol=0.01, atol=1e-3)
-    with pytest.raises(ConfigError, match="run.reader_bits is 5, expected 0, 3 or 4"):
+    with pytest.raises(ConfigError, match="run.reader_bits is 5, expected 0 or 4"):
         RunConfig(reader_bits=5)
 
 
