@@ -104,7 +104,7 @@ def _evaluate(drt: CommandLine) -> None:
     drt(f"eval qa {shared} --limit 1 --no-reread")
     report = drt.json(f"eval retrieval {shared} --limit 2 --source A --records int8")
     expect(report["metrics"], f"eval retrieval: {report}")
-    drt(f"eval retrieval {shared} --retriever landmark --keep kept")
+    drt(f"eval retrieval {shared} --retriever landmark --judged --keep kept")
     needle = "eval needle --corpus corpus.jsonl --lengths 512 --needles 1"
     expect(drt.json(f"{needle} --seed 3 --hops 1 --reread")["n"] == 1, "eval needle")
     drt(f"{needle} --no-reread --records bf16")

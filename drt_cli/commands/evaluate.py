@@ -121,6 +121,9 @@ def qa(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @with_global_options()
 @command.command("retrieval")
 @_questions
+@click.option(
+    "--judged", is_flag=True, default=None, help="Also order the best 8 as the reader judges them."
+)
 @_records
 @_keep
 @json_option

@@ -2,7 +2,7 @@
 
 Every question is asked of a library that holds just its document. ``landmark`` and ``hybrid`` are
 the model's own scores, as asking uses them, without and with BM25; ``lexical`` is BM25 alone, which
-is the baseline too.
+is the baseline too. ``judged`` are the best of ``hybrid`` in the reader's order.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+import torch
 
 from drt_engine.data.schema import Question, load_qa
 from drt_engine.errors import ConfigError
@@ -34,13 +36,15 @@ from drt_engine.store import Store
 
 RETRIEVERS: tuple[RetrieverName, ...] = ("landmark", "lexical", "hybrid")
 BEST = 8
+JUDGED = "judged"
 
 
 @dataclass(frozen=True)
 class RetrievalOptions:
     """Questions with evidence, at most ``limit`` of each source; one ``retriever`` or all three.
 
-    ``keep`` is a folder for the libraries of the documents, which are not read again.
+    ``judged`` adds the best chunks of hybrid retrieval in the reader's order. ``keep`` is a folder
+    for the libraries of the documents, which are not read again.
     """
 
     qa: tuple[Path, ...]
@@ -48,6 +52,7 @@ class RetrievalOptions:
     limit: int | None = None
     source: str | None = None
     retriever: RetrieverName | None = None
+    judged: bool = False
     keep: Path | None = None
 
     def __post_init__(self) -> None:
@@ -64,8 +69,13 @@ class _Case:
 
 
 def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalReport:
-    """Ask every question that has evidence; raises ConfigError for files without any."""
+    """Ask every question that has evidence.
+
+    Raises ConfigError for files without any, and for a model without a reader that is to judge.
+    """
     started = time.monotonic()
+    if options.judged and runtime.config.reader is None:
+        raise ConfigError(f"the model {runtime.name} has no reader, expected one that judges")
     questions, documents = load_qa(options.qa, options.docs)
     selected_questions = select_cases(
         [q for q in questions if q.evidence],
@@ -73,7 +83,8 @@ def evaluate_retrieval(runtime: Runtime, options: RetrievalOptions) -> EvalRepor
         source=options.source,
         limit=options.limit,
     )
-    names = RETRIEVERS if options.retriever is None else (options.retriever,)
+    names: list[str] = list(RETRIEVERS if options.retriever is None else (options.retriever,))
+    names += [JUDGED] * options.judged
     cases: list[_Case] = []
     for doc_id, document_questions in progress(
         list(by_document(selected_questions).items()), "documents"
@@ -99,12 +110,15 @@ def _case(
     runtime: Runtime,
     store: Store,
     question: Question,
-    names: Sequence[RetrieverName],
+    names: Sequence[str],
     right: set[int],
 ) -> _Case:
     ranks: dict[str, int | None] = {}
     for name in dict.fromkeys((*names, "lexical")):
-        order = ranked(runtime, store, question.question, name)
+        text = question.question
+        order = (
+            judged(runtime, store, text) if name == JUDGED else ranked(runtime, store, text, name)
+        )
         ranks[name] = next((at for at, chunk in enumerate(order) if chunk in right), None)
     return _Case(question.source, ranks)
 
@@ -125,6 +139,22 @@ def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> lis
     with runtime.computing():
         run = open_prompt(runtime, store, question, options)
     return [passage.row.id for passage in run.question_passages]
+
+
+def judged(runtime: Runtime, store: Store, question: str) -> list[int]:
+    """Return the ids of the best chunks of hybrid retrieval in the reader's order, best first.
+
+    Its evidence counts with the retrieval probability, as where it chooses a quote.
+    """
+    reader = runtime.config.reader
+    with runtime.computing():
+        retrieval = open_prompt(runtime, store, question, SearchOptions(top_k=BEST)).retrieval
+    if retrieval is None or retrieval.passage_logits is None or reader is None:
+        return []
+    passages = retrieval.passages
+    log_probability = torch.tensor([passage.probability for passage in passages]).log()
+    worth = retrieval.passage_logits.evidence() + reader.prior * log_probability
+    return [passages[place].row.id for place in worth.argsort(descending=True).tolist()]
 
 
 def _groups(cases: Sequence[_Case], names: Sequence[str]) -> dict[str, Metrics]:

@@ -22,8 +22,10 @@ from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import library_of, open_library
 from drt_engine.model.calibration import Calibration, Signals
 from drt_engine.results import Citation, Trace
+from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from tests.engine.answer.test_reading import reading_runtime
 from tests.engine.evaluate_runs.conftest import LAKE, MINE, WriteLines, question
 from tests.sampling import sampled
 
@@ -164,6 +166,30 @@ def test_retrieval_of_one_retriever_source_and_limit(
     result = evaluate(runtime, "retrieval", options)
     assert list(result["metrics"]) == ["B", "all"] and result["n"] == 1
     assert list(result["metrics"]["all"]) == ["n", "landmark"]
+
+
+def test_a_model_without_a_reader_judges_nothing(
+    runtime: Runtime, qa_files: dict[str, object]
+) -> None:
+    with pytest.raises(ConfigError, match="has no reader, expected one that judges"):
+        evaluate(runtime, "retrieval", qa_files | {"judged": True})
+
+
+def test_the_reader_orders_what_hybrid_retrieval_found(
+    qa_files: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The passage with the most evidence comes first, also where it was retrieved last."""
+
+    def last_has_most(self: PassageLogits) -> torch.Tensor:
+        return torch.arange(len(self.null), dtype=torch.float32) * 100
+
+    monkeypatch.setattr(PassageLogits, "evidence", last_has_most)
+    model = reading_runtime()
+    result = evaluate(model, "retrieval", qa_files | {"retriever": "hybrid", "judged": True})
+    every = result["metrics"]["all"]
+    assert list(every) == ["n", "hybrid", "judged"]
+    assert every["judged"]["hit@8"] == every["hybrid"]["hit@8"] == 1
+    assert every["judged"]["hit@1"] < every["hybrid"]["hit@1"]
 
 
 def test_answers_of_the_model_have_the_documented_shape(
