@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.documents import Block, Source, open_document
-from drt_engine.documents.pdf.lines import Line
+from drt_engine.documents.pdf.lines import Line, with_letters
 from drt_engine.documents.pdf.text import lay_out
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents import samples
@@ -223,6 +223,25 @@ def test_every_character_leads_back_to_the_page(name: str, tmp_path: Path) -> No
                 checked += 1
     document.close()
     assert checked > 50
+
+
+@pytest.mark.parametrize(
+    ("codes", "letters"),
+    [
+        (
+            "modi\x1ced o\x1eces sti\x1b to \x1ct the \x1ductuation",
+            "modi\ufb01ed o\ufb03ces sti\ufb00 to \ufb01t the \ufb02uctuation",
+        ),
+        ("e\x0ecient de\x0cne", "e\ufb03cient de\ufb01ne"),
+        ("know as \x10dating\x11, 61:821\x15856", "know as \u201cdating\u201d, 61:821\u2013856"),
+        ("where \x1c is \x0et, x\x1b2\r\nline", "where \x1c is \x0et, x\x1b2\r\nline"),
+    ],
+)
+def test_codes_of_fonts_without_names_are_letters_outside_formulas(
+    codes: str, letters: str
+) -> None:
+    assert with_letters(codes) == letters
+    assert len(with_letters(codes)) == len(codes)
 
 
 def test_ligatures_are_spelt_out_and_strays_dropped() -> None:

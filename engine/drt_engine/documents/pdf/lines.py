@@ -15,6 +15,20 @@ from typing import Any
 HYPHENS = "\ufffe\x02\u00ad"
 _LINE = re.compile(f"[^\r\n{HYPHENS}]*(?:[{HYPHENS}]|\r\n?|\n|$)")
 _BLANK = " \t\r\n\0"
+# Codes of TeX's fonts that do not tell what their characters are, where they are no formula's. One
+# character takes the place of one, so that all others keep their index.
+_CODES = dict(
+    zip(
+        "\x0b\x0c\x0e\x0f\x1b\x1c\x1d\x1e\x1f\x10\x11\x15",
+        "\ufb00\ufb01\ufb03\ufb04\ufb00\ufb01\ufb02\ufb03\ufb04\u201c\u201d\u2013",
+        strict=True,
+    )
+)
+_CODE = re.compile(
+    r"[\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-z]{2})|\x1c(?=[tx]\b)"
+    r"|(?<=[A-Za-z]{2})[\x0b\x0c\x0e\x0f\x1b-\x1f](?!\d)"
+    r"|(?<![^\s(])\x10(?=[A-Za-z])|(?<=[a-z.,!?])\x11|(?<=\d)\x15(?=\d)"
+)
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])[ ]?(\d{1,3})(?=[\s,.;:)]|\Z)")
@@ -54,6 +68,11 @@ def _is_raised(box: tuple[float, float, float, float], bottom: float, top: float
     return box[1] > bottom + _RAISED * height and box[3] - box[1] < height
 
 
+def with_letters(text: str) -> str:
+    """Return the text with the ligatures, quotation marks and dashes that TeX's codes are for."""
+    return _CODE.sub(lambda match: _CODES[match[0]], text)
+
+
 class PageText:
     """PDFium's text of an open page; ``lines`` measures only the characters it needs."""
 
@@ -72,7 +91,7 @@ class PageText:
         buffer = (ctypes.c_ushort * (2 * count + 2))()
         written = self._raw.FPDFText_GetText(self._page, 0, count, buffer)
         data = memoryview(buffer).cast("B")[: 2 * max(written - 1, 0)]
-        text = bytes(data).decode("utf-16-le", "surrogatepass")
+        text = with_letters(bytes(data).decode("utf-16-le", "surrogatepass"))
         if len(text) == len(data) // 2:
             # The text only ever leaves characters of the list out.
             self._same = len(text) == count
