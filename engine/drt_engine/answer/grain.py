@@ -54,6 +54,8 @@ _CAUSE = re.compile(
 )
 # "2.2.1 Keep ..": a clause of a numbered text; only those with the same numbers before its last
 _CLAUSE = re.compile(r"\s*(?P<numbers>(?:\d{1,3}\.){1,4})\d{1,3}\.?\s+\S")
+_WHO_DOES = re.compile(r"(?i)who (?P<verb>[a-z]{5,}) (?:the )?(?P<whom>[^?,]{3,60}?)\s*\??")
+_VERB_BEGIN = 4  # letters that the forms of a verb share
 _QUESTION_END = re.compile(r"\?[\"'\u201d\u2019*_)\]]*\Z")
 _LONGEST_REPLY = 600  # characters below a question
 _STEP = re.compile(r"\s*(?:\(?\d{1,3}[.)]|#\.)\s+\S")
@@ -61,6 +63,10 @@ _AMOUNT_ASKED = re.compile(
     r"(?i)\b(?:how (?:many|much|long|old|big|large|high|tall|far|often|fast)|number of)\b"
 )
 _WHICH_NOUN = re.compile(r"(?i)\W*(?:(?:in|on|at|of|under) )?(?:which|what) (?P<noun>[a-z]{3,})\b")
+_HOW_MUCH = re.compile(
+    r"(?i)\W*how (?:many|much|long|old|big|large|high|tall|far|often|fast|deep|wide|heavy)\b"
+)
+_HOW_MANY = re.compile(r"(?i)\W*how many (?P<noun>[a-z]{3,})\b")
 # "#1234", "bpo-1234", "gh-99", "CVE-2021-3"
 _REFERENCE = re.compile(
     r"(?i)(?:#|\b(?:bpo|gh|pr|issue|bug|cve|pep|rfc)[ -]#?)\d[\d-]*+|\bhttps?://[^\s<>()]++"
@@ -100,13 +106,30 @@ def answer_type(types: Mapping[str, float]) -> str:
 def expected_type(types: Mapping[str, float], question: str) -> str:
     """Return the type of the expected answer: a list, too, where the question asks for several."""
     expected = answer_type(types)
+    if expected == "how" and _HOW_MUCH.match(question):
+        return "number"  # "How fast is it?" wants no steps
     return "list" if expected not in OPEN_TYPES and _SEVERAL.match(question) else expected
 
 
 def may_answer(quote: str, expected: str, question: str) -> bool:
     """Return whether a quote can answer at all: a row of labelled values gives no reason."""
     asks_reason = expected in ("why", "how") or _CAUSE.match(question) is not None
-    return not asks_reason or _RECORD.match(quote) is None
+    is_record = asks_reason and _RECORD.match(quote) is not None
+    return not (is_record or _turns_around(quote, question))
+
+
+def _turns_around(quote: str, question: str) -> bool:
+    """Return whether a quote says whom somebody does something to, not who does it to them.
+
+    "Who oversees the Speaker?" has no answer in "The officer is overseen by the Speaker".
+    """
+    asked = _WHO_DOES.fullmatch(question.strip())
+    if asked is None:
+        return False
+    verb, whom = re.escape(asked["verb"][:_VERB_BEGIN].lower()), re.escape(asked["whom"].lower())
+    said = " ".join(quote.lower().split())
+    passive = re.search(rf"\b{verb}\w* by (?:the )?{whom}\b", said)
+    return passive is not None and said.count(asked["whom"].lower()) == 1
 
 
 def gives_no_amount(quote: str, question: str) -> bool:
@@ -120,6 +143,12 @@ def is_of_noun(question: str, heading: str) -> bool:
     """Return whether a heading has the noun that a question asks for: "Which menu ..?"."""
     match = _WHICH_NOUN.match(question)
     return match is not None and match["noun"].lower() in words(heading)
+
+
+def has_count(question: str, heading: str) -> bool:
+    """Return whether a heading says how many there are: "How many games ..?" of "(18 games)"."""
+    match = _HOW_MANY.match(question)
+    return match is not None and bool(re.search(rf"(?i)\b\d[\d,.]* {match['noun']}\b", heading))
 
 
 def grown_span(

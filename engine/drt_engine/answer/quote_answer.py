@@ -17,6 +17,7 @@ from drt_engine.answer.grain import (
     expected_type,
     gives_no_amount,
     grown_span,
+    has_count,
     is_of_noun,
     may_answer,
 )
@@ -200,7 +201,8 @@ def _may_be_quoted(
     citation = quote.citation
     document = documents.row(citation.document)
     kind = block_kind(store, document, citation.start, citation.end)
-    return kind not in NEVER_QUOTED or is_of_noun(question, citation.quote)
+    is_asked = is_of_noun(question, citation.quote) or has_count(question, citation.sentence)
+    return kind not in NEVER_QUOTED or is_asked
 
 
 def _words_may_answer(

@@ -20,6 +20,10 @@ _PASSAGE_MARGIN = 300  # characters on each side that are read at a glance
 _SHORT_PASSAGE = 600
 _BLANK_LINE = re.compile(r"\n[^\S\n]*\n\s*")
 _LINE = re.compile(r"[^\n]+")
+# ":pr:`12`", "(#12)", "[12]": what only refers to something belongs to the sentence before it.
+_REFERENCES = re.compile(
+    r"(?:\(?(?::[a-z]{1,12}:`[^`\n]{1,80}`|(?:gh-|bpo-|#)\d{1,7}|\[\d{1,4}\]_?)\)?[\s,.;]*)+"
+)
 _BETWEEN_CELLS = re.compile(r"\S \| \S")  # a line with one is a table's; no sentence goes beyond it
 
 
@@ -83,9 +87,20 @@ def sentences_at(
     def touches(span: tuple[int, int]) -> bool:
         return low + span[0] < end and start < low + span[1]
 
-    sentences = [span for span in sentence_spans(text) if touches(span)]
+    spans = list(sentence_spans(text))
+    first = next((number for number, span in enumerate(spans) if touches(span)), len(spans))
+    sentences = [span for span in spans[first:] if touches(span)]
+    if sentences and first and _belongs_before(text, spans[first - 1][1], *sentences[0]):
+        sentences[0] = (spans[first - 1][0], sentences[0][1])
     parts = (part for span in sentences for part in _rows_apart(text, *span))
     return [(low + a, low + b) for a, b in filter(touches, parts)]
+
+
+def _belongs_before(text: str, last_end: int, start: int, end: int) -> bool:
+    """Return whether a sentence only refers to something, right behind the one before it."""
+    between = text[last_end:start]
+    is_behind = between.isspace() and not _BLANK_LINE.search(between)
+    return is_behind and _REFERENCES.fullmatch(text, start, end) is not None
 
 
 def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

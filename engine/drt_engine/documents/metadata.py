@@ -17,6 +17,17 @@ _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:[ \t]*)?(.*)")
 _NAME_KEY = re.compile(r"[ \t]+name[ \t]*:[ \t]*(.*)")
 _COMMENT = re.compile(r"[ \t]+#.*\Z")
 _BLOCK_SCALARS = frozenset(("|", "|-", "|+", ">", ">-", ">+"))
+_RELEASE = re.compile(
+    r"(?i)\W*(?:version |release |v)?\d+(?:\.\d+)+(?:[\s(),:\[\]\d./-]|unreleased)*"
+    r"|\W*unreleased\W*"
+)
+_SECTION = re.compile(
+    r"(?:(?i:[ivxlc]+)[.):]|[IVXLC]{2,}|\d+(?:\.\d+)*[.):]?)\s"
+    r"|(?i:overview|introduction|abstract|summary|about|description|background|contents"
+    r"|table of contents|usage|install(?:ation)?|notes?)\W*\Z"
+)
+_LONGEST_TITLE, _MOST_TITLE_LINES = 120, 4
+_GOES_ON = re.compile(r"(?i)\b(?:a|an|and|by|for|from|in|of|on|or|the|to|with)\Z|[:,\u2013-]\Z")
 _TITLES = ("title",)
 _AUTHORS = ("author", "authors", "by", "creator")
 _DATES = ("date", "created", "published", "publication date", "release date", "updated")
@@ -99,3 +110,23 @@ def header_fields(lines: Iterable[str]) -> dict[str, str]:
         key = match[1].lower()
         fields[key] = match[2] or ""
     return fields
+
+
+def names_release(heading: str) -> bool:
+    """Return whether a heading is that of a release, which is no title of a list of them."""
+    return _RELEASE.fullmatch(heading) is not None
+
+
+def names_section(heading: str) -> bool:
+    """Return whether a heading is numbered, or an "Overview": that of a section, and no title."""
+    return _SECTION.match(heading) is not None
+
+
+def opening_title(text: str) -> str:
+    """Return the title that a text without a style for it begins with; "" where that is prose."""
+    lines = [line.strip() for line in text.split("\n") if line.strip()][:_MOST_TITLE_LINES]
+    if not lines:
+        return ""
+    last = next((n for n, line in enumerate(lines) if not _GOES_ON.search(line)), 0)
+    title = one_line(" ".join(lines[: last + 1]))
+    return "" if len(title) > _LONGEST_TITLE or title.endswith((".", "!", "?", ";")) else title

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from drt_engine.answer.grain import (
     expected_type,
     gives_no_amount,
     grown_span,
+    has_count,
     is_of_noun,
     may_answer,
 )
@@ -361,6 +363,72 @@ def test_a_span_that_reaches_into_a_heading_ends_before_it() -> None:
 )
 def test_a_heading_with_the_noun_that_is_asked_for(question: str, expected: bool) -> None:
     assert is_of_noun(question, "Lights menu (all windows)") is expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How fast is it?", "number"),
+        ("How much oil is needed?", "number"),
+        ("How is the number of lamps set?", "how"),
+        ("How do I light it?", "how"),
+    ],
+)
+def test_an_amount_wants_no_steps(question: str, expected: str) -> None:
+    assert expected_type({"how": 0.9, "what": 0.1}, question) == expected
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many games does it have?", True),
+        ("How many rounds are there?", True),
+        ("How many courts are there?", False),
+        ("How many balls are there?", False),
+        ("Which games are there?", False),
+    ],
+)
+def test_a_heading_that_says_how_many(question: str, expected: bool) -> None:
+    assert has_count(question, "## Schedule (18 games, 9 rounds on Court 2)") is expected
+
+
+@pytest.mark.parametrize(
+    ("quote", "question", "expected"),
+    [
+        ("The officer shall be overseen by the Speaker.", "Who oversees the Speaker?", False),
+        ("The Speaker is overseen by the board.", "Who oversees the Speaker?", True),
+        ("Overseen by the Speaker, she oversees the Speaker.", "Who oversees the Speaker?", True),
+        ("It is chosen by the Speaker.", "Who oversees the Speaker?", True),
+        ("It is overseen by the Speaker.", "Who is overseen by the Speaker?", True),
+    ],
+)
+def test_whom_somebody_does_it_to_is_not_who_does_it(
+    quote: str, question: str, expected: bool
+) -> None:
+    assert may_answer(quote, "who", question) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "quote", "sentence"),
+    [
+        ("- Drop Python 3.6. :pr:`15`\n", ":pr:`15`", "Drop Python 3.6. :pr:`15`"),
+        ("It stays. (#12, gh-34)\n", "#12", "It stays. (#12, gh-34)"),
+        ("It stays.\n\n:pr:`15`\n", ":pr:`15`", ":pr:`15`"),
+        ("It stays. See :pr:`15`.\n", ":pr:`15`", "See :pr:`15`."),
+        ("It stays. :pr:`15`\n", "stays", "It stays."),
+    ],
+)
+def test_what_only_refers_belongs_to_the_sentence_before(
+    text: str, quote: str, sentence: str
+) -> None:
+    assert grown(quote, "what", text) == sentence
+
+
+def test_many_references_take_no_time() -> None:
+    text = "It stays. " + ":pr:`1`, [1]_ (#1) " * 2_000 + "x"
+    started = time.monotonic()
+    sentence_around(TextOnly(text), TextOnly(text), 12, 14)  # type: ignore[arg-type]  a stand-in
+    assert time.monotonic() - started < 1
 
 
 def test_a_numbered_heading_is_no_item_of_the_list_below_it() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.lookup import PRECISION, metadata_answer
-from drt_engine.answer.metadata.question import metadata_question
+from drt_engine.answer.metadata.question import is_about, metadata_question, names_title
 from drt_engine.answer.metadata.values import HEAD, Stored, find_value
 from drt_engine.retrieval.filters import Scope
 from drt_engine.store import Store
@@ -286,6 +287,82 @@ def test_values_in_the_first_lines(head: str, field: str, expected: str | None) 
     value = find_value(field, head, Stored("", "", ""))  # type: ignore[arg-type]  a parameter
     assert (value and value.text) == expected
     assert value is None or head[value.start : value.end] == value.text
+
+
+@pytest.mark.parametrize(
+    ("below", "expected"),
+    [
+        ("Ann Lee Tom B. Day\n\nAbstract", "Ann Lee Tom B. Day"),
+        (
+            "Ann Lee1, Tom Day2, and Kai de Seth*\n\n## Abstract",
+            "Ann Lee1, Tom Day2, and Kai de Seth",
+        ),
+        ("Ann Lee Tom Day\n\nThe lamps are lit.", None),
+        ("Lit at Night\n\nAbstract", None),
+        ("University Press\n\nAbstract", None),
+        ("Abstract\n\nThe lamps are lit.", None),
+    ],
+)
+def test_names_between_a_title_and_the_abstract(below: str, expected: str | None) -> None:
+    head = f"Lamps of the Quay: A\nSurvey\n\n{below}\n\nText.\n"
+    value = find_value("author", head, Stored("Lamps of the Quay: A Survey", "", ""))
+    assert (value and value.text) == expected
+
+
+def test_thousands_of_names_or_blank_lines_below_a_title_take_no_time() -> None:
+    for filler in ("Ann ", "\n", " \n", "Ann\n", "1,"):
+        started = time.monotonic()
+        find_value("author", "Lamps\n" + filler * 10_000 + "\n\nAbstract", Stored("Lamps", "", ""))
+        assert time.monotonic() - started < 1, filler
+
+
+def test_a_version_is_no_other_one_with_the_same_digits() -> None:
+    names = {"title": "Version 3.2.0 of lamps", "author": "", "head": "", "media_type": ""}
+    for version, expected in (("3.2.0", True), ("3.3.0", False), ("2.3.0", False)):
+        asked = metadata_question(f"When was version {version} released?")
+        assert asked is not None and is_about(asked, **names) is expected
+        assert names_title(asked, names["title"]) is expected
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        ("Ann Lee\n\nEditor\n\nTom Day\n\nEditor\n\nKai Seth\n", "Tom Day\n\nEditor\n\nKai Seth"),
+        ("Lamps, by Ann Lee\n\nEdited by Tom Day\n", "Tom Day"),
+        ("Author: Ann Lee\nEditors: Tom Day, Kai Seth\n", "Tom Day, Kai Seth"),
+        ("Author: Ann Lee\nThe editor was ill.\n", None),
+    ],
+)
+def test_who_edited_something_is_not_who_wrote_it(head: str, expected: str | None) -> None:
+    value = find_value("editor", head, Stored("", "Ann Lee", ""))
+    assert (value and value.text) == expected
+    asked = metadata_question("Who edited the book?")
+    assert asked is not None and asked.fields == ("editor",)
+
+
+def test_thousands_of_editors_or_blank_lines_take_no_time() -> None:
+    for filler in ("Editor\n", "Editor\n\nAnn Lee\n", "\n", " \n", "Edited by "):
+        started = time.monotonic()
+        find_value("editor", filler * 10_000, Stored("", "", ""))
+        assert time.monotonic() - started < 1, filler
+
+
+@pytest.mark.parametrize(
+    ("question", "subject", "expected"),
+    [
+        ("Who replied?", "Re: [PATCH] lamps", True),
+        ("Who wrote the reply?", "Re: [PATCH] lamps", True),
+        ("Who wrote the patch?", "Re: [PATCH] lamps", False),
+        ("Who wrote the patch?", "[PATCH] lamps", True),
+        ("Who replied?", "[PATCH] lamps", False),
+    ],
+)
+def test_a_reply_is_no_patch_that_it_quotes(question: str, subject: str, expected: bool) -> None:
+    asked = metadata_question(question)
+    head, kind = f"From: Ann Lee\nSubject: {subject}\n\nNo.", "message/rfc822"
+    assert asked is not None
+    assert is_about(asked, title=subject, author="Ann Lee", head=head, media_type=kind) is expected
+    assert not is_about(asked, title="A", author="", head="A story", media_type="text/plain")
 
 
 def test_questions_about_other_things() -> None:

@@ -46,6 +46,8 @@ MANUAL = """\
     [
         ("What does tide(3) return?", NOTEBOOK, "4.2"),
         ("What is the result of `print(x)`?", NOTEBOOK, "7.0"),
+        ("What does tide(3) return?", NOTEBOOK.replace("tide(3)", "tide(3)  # at 3"), "4.2"),
+        ("What does tide(3) return?", NOTEBOOK.replace("tide(3)", "tide('a # 3')"), None),
         ("What does the first cell print?", NOTEBOOK, "4.2"),
         ("What does the last cell print?", NOTEBOOK, None),  # nothing
         ("What does the ninth cell print?", NOTEBOOK, None),

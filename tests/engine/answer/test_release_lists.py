@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import documents_to_ask
 from drt_engine.answer.lists.list_answer import KEY_PRECISION, with_release
+from drt_engine.answer.lists.release_answer import with_release_of_notes
 from drt_engine.answer.lists.release_lists import (
     is_of_other_release,
     release_field,
@@ -81,6 +83,21 @@ def test_the_release_of_a_change(question: str, quote: str, answer: str | None) 
     at = NEWS.index(quote)
     span = release_of(question, (at, at + len(quote)), NEWS)
     assert (span and NEWS[slice(*span)]) == answer
+
+
+def test_a_likely_quote_with_all_words_is_of_the_release_above_it(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as opened:
+        row = read_text(opened, tmp_path, name="news.txt", text=NEWS)
+        with opened.snapshot() as view:
+            at = NEWS.index("Burns whale oil")
+            citation = cite(view, row, at, at + 5, 0.5)
+            draft = Draft("", False, 0.1, (citation,), likely=True)
+            documents = documents_to_ask(view, None)
+            named = partial(with_release_of_notes, view, documents)
+            surely = named("Which release burns whale oil?", draft)
+            hardly = named("Which release burns lamp oil?", draft)
+    assert surely is not None and (surely.text, surely.found) == ("2.1.0", True)
+    assert hardly is not None and (hardly.text, hardly.found) == ("", False)
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,15 @@ def test_a_document_too_long_to_be_searched_whole(
     assert counted.confidence != PRECISION  # of a part, some rows are missing
 
 
+def test_of_many_tables_the_heading_with_the_numbers_is_asked() -> None:
+    tables = [object(), object()]
+    contexts = [frozenset(("8", "players", "2", "courts")), frozenset(("9", "players", "2"))]
+    of_heading = table_answer._of_heading  # type: ignore[attr-defined]
+    assert of_heading("the schedule for 9 players on 2 courts", tables, contexts)[0] == tables[1:]
+    for question in ("the schedule for 9 players", "7 players on 2 courts", "in 2001 and 2002", ""):
+        assert of_heading(question, tables, contexts) == (tables, contexts)
+
+
 def test_the_model_is_left_to_what_no_cell_answers(store: Store) -> None:
     for question in ("When was Unheard founded?", "Why was Voss founded by the crown?"):
         result = ask(runtime(), store, question, AskOptions(threshold=0.0))

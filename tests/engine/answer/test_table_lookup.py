@@ -106,6 +106,15 @@ def test_nothing_where_it_is_not_clear(question: str) -> None:
     assert answer(question) is None
 
 
+def test_a_text_with_some_words_of_a_question_names_no_row() -> None:
+    table = (
+        "key | purpose\nlamp | Sets the lamps of the quay (lit ones only) by their colour or by the"
+        " type of oil that is burnt in them, whichever of these is named first\nwick | Trims it\n"
+    )
+    assert answer("oil type of lit lamps", table) is None
+    assert answer("Which key trims it?", table) == "wick"
+
+
 def test_a_range_is_no_amount() -> None:
     table = "ids | purpose | group\n5…99 | container slots | a\n200 | dynamic slots | b\n"
     assert answer("How many ids are dynamic slots?", table) == "200"
@@ -142,6 +151,8 @@ def test_numbers_and_stems() -> None:
     assert comparable("T001") != comparable("T001")
     assert stem("founded") == stem("founding") == "found"
     assert stem("is") == "is"
+    assert stem("dropped") == stem("dropping") == "drop"
+    assert (stem("added"), stem("called"), stem("odd")) == ("add", "call", "odd")
     for one, several in (("name", "names"), ("earthquake", "earthquakes"), ("price", "prices")):
         assert stem(one) == stem(several)
     assert stem("rate") != stem("rats")

@@ -47,6 +47,10 @@ def never(_: str, __: str) -> float:
         ("Which has more staff, Delta or Lumen?", ("Lumen Energy", "940", "85")),
         ("Which has fewer employees, Acorn Foods or Delta Media?", ("Delta Media", "85", "1,210")),
         ("Which joined later, Acorn or Lumen?", ("Lumen Energy", "2010-01-01", "1999-05-06")),
+        ("Does Delta Media or Lumen Energy have more staff?", ("Lumen Energy", "940", "85")),
+        ("Did Acorn or Lumen join later?", ("Lumen Energy", "2010-01-01", "1999-05-06")),
+        ("Does Delta or Unheard have more staff?", None),
+        ("Does Delta or Lumen have staff?", None),
         ("Which has more staff, Delta or Unheard?", None),
         ("Which has more charm, Delta or Lumen?", None),
         ("Which is it, Delta or Lumen?", None),
@@ -73,6 +77,8 @@ def test_which_of_two_rows(question: str, expected: tuple[str, ...] | None) -> N
         ("total staff in mining", "1295"),
         ("Which company has the most staff?", "Acorn Foods"),
         ("Which company in mining has the fewest employees?", "Delta Media"),
+        ("Which place has the most staff?", "Acorn Foods"),
+        ("Which boat has the most staff?", None),
         ("How many companies joined after 2000?", "2"),
         ("How many companies have at least 940 employees?", "2"),
         ("Which companies are in mining?", "Delta Media, Acorn Foods"),
@@ -135,6 +141,15 @@ def test_rows_behind_a_rank_are_named_by_their_text(question: str, expected: str
     result = total(question, table(RACE), never, context={"marathon"})
     assert (result and result.text) == expected
     assert compare("Who was faster, Lee or Orr?", table(RACE), never) is not None
+
+
+def test_a_number_of_the_heading_tells_no_rows() -> None:
+    games = "".join(f"round: {n} | court: {n % 2 + 1} | pair: {n},{n + 1}\n" for n in range(1, 9))
+    question = "How many games are on court 2?"
+    answer = total(question, table(games), never, context=frozenset(("games",)))
+    assert answer is not None and answer.text == "4"
+    heading = frozenset(("games", "9", "players", "on", "2", "courts"))
+    assert total(question, table(games), never, context=heading) is None
 
 
 def test_a_question_of_many_options_takes_no_time() -> None:

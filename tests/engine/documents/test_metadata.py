@@ -8,7 +8,7 @@ import pytest
 
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.base import Notes, date_of
-from drt_engine.documents.metadata import header_fields, yaml_fields
+from drt_engine.documents.metadata import header_fields, names_section, opening_title, yaml_fields
 from tests.engine.documents.helpers import joined, read
 from tests.engine.documents.makers import make_docx, make_epub, paragraph
 
@@ -54,6 +54,9 @@ LETTER = "From: Ann <a@b.org>\nTo: Jo\nSubject: Oil\nDate: Tue, 5 Mar 2024 10:00
         ),
         ("b.rst", RST_BELOW, ("The Book", "Ann Lee", "2024-03-01")),
         ("c.rst", "Note: this is\ntext.\n", ("c.rst", "", "")),
+        ("changes.rst", "Version 1.2.0\n-------------\n\nNew.\n", ("changes.rst", "", "")),
+        ("news.md", "# 1.2.0 (2024-03-05)\n\nNew.\n", ("news.md", "", "")),
+        ("guide.md", "# 3.0 Migration guide\n\nNew.\n", ("3.0 Migration guide", "", "")),
         ("a.md", FRONT, ("The: Book", "Ann Lee, Jo Hallbeck", "2021-03-05")),
         ("a.eml", LETTER, ("Oil", "Ann <a@b.org>", "2024-03-05")),
     ],
@@ -175,6 +178,32 @@ def test_only_comments_that_are_there_are_noted(
     parts = {"comments.xml": COMMENTS.format(inside), "header1.xml": "<w:hdr SPACE><w:p/></w:hdr>"}
     document, _ = read(tmp_path / "a.docx", make_docx(paragraph("Words."), parts))
     assert document.skipped == skipped
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("Manual for\n\nLamps and Oil\n\nversion 1\n", "Manual for Lamps and Oil"),
+        ("Manual of lamps\n\n1990\n", "Manual of lamps"),
+        ("It was dark. The lamps were out.\n", ""),
+        ("x" * 200, ""),
+        ("", ""),
+    ],
+)
+def test_a_title_without_a_style(text: str, title: str) -> None:
+    assert opening_title(text) == title
+
+
+@pytest.mark.parametrize(
+    ("heading", "expected"),
+    [
+        *(("1 Introduction", True), ("2.1. Lamps", True), ("II Lamps", True), ("iv) Oil", True)),
+        *(("Introduction", True), ("I have lamps", False), ("Civic lamps", False)),
+        *(("Introduction to lamps", False), ("1984", False)),
+    ],
+)
+def test_headings_of_sections(heading: str, expected: bool) -> None:
+    assert names_section(heading) is expected
 
 
 def test_a_title_of_several_paragraphs_is_one(tmp_path: Path) -> None:

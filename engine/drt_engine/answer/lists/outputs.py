@@ -28,6 +28,7 @@ _CELL = re.compile(
 _FENCE = re.compile(r"(?m)^(?P<ticks>`{3,})(?P<language>\w+)\n(?P<code>.*?)^(?P=ticks)$", re.DOTALL)
 _PROMPT = re.compile(r"(?m)^(?P<indent>[ \t]*)(?:>>>|\$|In \[\d+\]:) (?P<code>\S.*)$")
 _OUTPUT_LINE = re.compile(r"(?:\n(?P<indent>[ \t]*)(?!>>>|\$ |\.\.\. |In \[)(?P<text>\S.*))")
+_REMARK = re.compile(r"(?<=\S)[ \t]+#[ \t][^\"'\n]*\Z")
 _LONGEST = 600  # characters
 
 
@@ -55,8 +56,8 @@ def named_output(question: str, text: str) -> Span | None:
 
 
 def _bare(code: str) -> str:
-    """Return code without spaces, and without a ``print`` around it."""
-    bare = re.sub(r"\s+", "", code).rstrip(";")
+    """Return code without spaces and a remark behind it, and without a ``print`` around it."""
+    bare = re.sub(r"\s+", "", _REMARK.sub("", code)).rstrip(";")
     printed = re.fullmatch(r"print\((.*)\)", bare)
     return (printed[1] if printed else bare).replace('"', "'")
 

@@ -14,7 +14,7 @@ from drt_engine.answer.lists.list_answer import (
     names_of,
     texts_with,
 )
-from drt_engine.answer.lists.release_lists import releases
+from drt_engine.answer.lists.release_lists import releases, says_all
 from drt_engine.answer.lists.release_questions import (
     asks_for_release,
     asks_when,
@@ -76,6 +76,8 @@ def with_release_of_notes(
     if not draft.citations:
         return None
     first, *others = draft.citations
+    if not draft.found and says_all(question, first.sentence):
+        draft = replace(draft, found=True, text=first.quote, quote_probability=KEY_PRECISION)
     if not has_versions(question, f"{first.quote}\n{first.context}"):
         draft = replace(draft, found=False, likely=True)
     document = documents.row(first.document)

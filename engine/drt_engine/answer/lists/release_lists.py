@@ -230,12 +230,17 @@ def release_of(question: str, quote: Span, text: str, *, is_sure: bool = True) -
     """
     if not _VERSION_ASKED.match(question):
         return None
-    asked = {stem(word) for word in content_words(question)} - {"version", "release", "releas"}
-    said = {stem(word) for word in content_words(text[slice(*quote)])}
-    if len(asked) < _FEWEST_SHARED or len(asked & said) < (_SHARED if is_sure else 1) * len(asked):
+    if not says_all(question, text[slice(*quote)], share=_SHARED if is_sure else 1):
         return None
     release = release_at(text, quote[0])
     return release.version if release else None
+
+
+def says_all(question: str, text: str, *, share: float = 1) -> bool:
+    """Return whether a text has all words of a question for a release, or a ``share`` of them."""
+    asked = {stem(word) for word in content_words(question)} - {"version", "release", "releas"}
+    said = {stem(word) for word in content_words(text)}
+    return len(asked) >= _FEWEST_SHARED and len(asked & said) >= share * len(asked)
 
 
 def is_of_other_release(question: str, quote: Span, text: str) -> bool:

@@ -13,12 +13,10 @@ from typing import Literal
 
 from drt_engine.text.words import STOP_WORDS, word_set, words
 
-Field = Literal["title", "author", "date", "version", "publisher", "subject", "recipient"]
+Field = Literal["title", "author", "editor", "date", "version", "publisher", "subject", "recipient"]
 
-_WRITTEN = r"(?:written|authored|composed|compiled|drafted|prepared|edited)"
-_WROTE = (
-    r"(?:wrote|writes|written|authored|composed|compiled|drafted|prepared|edited|sent|made|created)"
-)
+_WRITTEN = r"(?:written|authored|composed|compiled|drafted|prepared)"
+_WROTE = r"(?:wrote|writes|written|authored|composed|compiled|drafted|prepared|sent|made|created)"
 _THING = r"(?:it|this|that|the \w+|this \w+)"
 _ISSUED = r"(?:published|publishes|issued|issues|released|releases|puts out|put out)"
 _FIELDS: tuple[tuple[Field, re.Pattern[str]], ...] = (
@@ -28,7 +26,12 @@ _FIELDS: tuple[tuple[Field, re.Pattern[str]], ...] = (
             rf"\bwho (?:all )?(?:has |have |had )?{_WROTE}\b|\bauthors?\b|\bsenders?\b"
             rf"|\bby whom\b|\bwho (?:was|is|were|are) {_THING} (?:{_WRITTEN} by|from)\b"
             rf"|\bwho (?:is|was) {_THING} from\b|\bfrom whom\b"
+            r"|\bwho (?:replied|answered|responded)\b"
         ),
+    ),
+    (
+        "editor",
+        re.compile(r"\bwho (?:all )?(?:has |have |had )?edited\b|\beditors?\b|\bedited by\b"),
     ),
     (
         "publisher",
@@ -67,6 +70,7 @@ _UPDATED = re.compile(r"\b(?:last|latest|recently|updated?|modified|revised|revi
 # Words for a document, by the documents that they are said of.
 _ANY = word_set("document doc file text pdf docx page pages it this that version copy")
 _MAIL = word_set("message mail email e reply letter note answer patch")
+_REPLIED = word_set("replied answered responded")  # of a mail that is an answer
 _BOOK = word_set("book ebook novel volume textbook story anthology collection")
 _CODE = word_set("header script module program code source library notebook package software")
 _TITLED = word_set(
@@ -103,8 +107,10 @@ _FILLERS = word_set(
 _OWN = word_set("publication author authors publisher title subject sender recipient recipients")
 _CHAPTER = re.compile(r"(?im)^\W*chapter [ivxlc\d]+\b|\bebook\b")
 _MANUAL = re.compile(r"\bman(?:ual)? ?page\b")
+_REPLY = re.compile(r"(?im)^subject:[ \t]*re:")
 _MEMO = re.compile(r"(?im)^(?:request for comments:|internet[- ]draft)")
 _MEMO_WORDS = word_set("rfc draft memo specification standard")
+_NUMBER = re.compile(r"\d+(?:\.\d+)+")
 _CONTENTS = re.compile(r"\b(?:why|how|mean|means|contain|contains|say|says|about)\b")
 
 
@@ -112,15 +118,16 @@ _CONTENTS = re.compile(r"\b(?:why|how|mean|means|contain|contains|say|says|about
 class MetadataQuestion:
     """The fields that a question asks for, in its order, and the words that name the document.
 
-    ``nouns`` are words for a document ("guide"), ``names`` all others; ``is_demonstrative``
-    tells that it says "this" or "it", ``is_bare`` that it has words of asking alone
-    ("publication date"), ``is_of_meeting`` that it asks when people met.
+    ``nouns`` are words for a document ("guide"), ``names`` all others, ``numbers`` those with
+    points; ``is_demonstrative`` tells that it says "this" or "it", ``is_bare`` that it has words of
+    asking alone ("publication date"), ``is_of_meeting`` that it asks when people met.
     ``updated`` asks for the date of the last change.
     """
 
     fields: tuple[Field, ...]
     nouns: frozenset[str]
     names: frozenset[str]
+    numbers: frozenset[str]
     is_demonstrative: bool
     is_bare: bool
     is_of_meeting: bool
@@ -143,7 +150,7 @@ def metadata_question(question: str) -> MetadataQuestion | None:
     if not fields or (fields == ("date",) and not _DATED.search(text)):
         return None
     question_words = frozenset(words(text))
-    nouns = question_words & (_ANY | _MAIL | _BOOK | _CODE | _TITLED | _TOLD)
+    nouns = question_words & (_ANY | _MAIL | _REPLIED | _BOOK | _CODE | _TITLED | _TOLD)
     pronoun_alone = not nouns - {"it", "this", "that"} and bool(nouns)
     if pronoun_alone and fields == ("date",) and not _OF_DOCUMENTS.search(text):
         return None  # "When was it?"
@@ -156,6 +163,7 @@ def metadata_question(question: str) -> MetadataQuestion | None:
         fields=fields,
         nouns=nouns - {"it", "this", "that"},
         names=names,
+        numbers=frozenset(_NUMBER.findall(text)),
         is_demonstrative=bool(question_words & {"it", "this"}) or "document" in nouns,
         is_bare=not nouns and not names and bool(question_words & _OWN),
         is_of_meeting=bool(question_words & {"meet", "met", "meeting", "held"}),
@@ -173,6 +181,10 @@ def is_about(
     title_words = frozenset(words(title))
     if not _are_among(question.names, title_words | frozenset(words(author))):
         return False
+    if not question.numbers <= set(_NUMBER.findall(title)):
+        return False  # "3.3.0" is not "3.2.0", though it has the same digits
+    if "patch" in question.nouns and media_type.startswith("message/") and _REPLY.search(head):
+        return False  # which an answer quotes, and somebody else wrote
     kinds = _ANY | _kind_words(media_type, head) | (_TOLD & _first_words(head))
     head_words, is_named = frozenset(words(head)), len(question.names & title_words) > 1
     for noun in question.nouns - kinds - title_words:
@@ -197,6 +209,7 @@ def names_title(question: MetadataQuestion, title: str) -> bool:
     """Return whether a question has words of a title, and no names that are not in it."""
     title_words = frozenset(words(title))
     named = bool((question.names | question.nouns) & title_words)
+    named = named and question.numbers <= set(_NUMBER.findall(title))
     return named and _are_among(question.names, title_words)
 
 
@@ -208,7 +221,7 @@ def _first_words(head: str) -> frozenset[str]:
 
 def _kind_words(media_type: str, head: str) -> frozenset[str]:
     if media_type.startswith("message/"):
-        return _MAIL
+        return _MAIL | _REPLIED if _REPLY.search(head) else _MAIL
     if _MEMO.search(head):
         return _MEMO_WORDS
     if "epub" in media_type or _CHAPTER.search(head):

@@ -24,6 +24,7 @@ _KEYS: dict[Field, tuple[str, ...]] = {
         *("sender", "prepared by", "compiled by", "edited by", "author-email", "maintainer"),
         *("maintainers", "maintainer-email", "contact"),
     ),
+    "editor": ("editor", "editors", "editor(s)", "edited by"),
     "date": (
         *("date", "publication date", "published", "release date", "released", "date published"),
         *("date sent", "sent", "created", "written", "issued", "date of issue", "effective date"),
@@ -89,6 +90,13 @@ _BY = re.compile(
     re.MULTILINE,
 )
 _BY_BELOW = re.compile(rf"^[ \t]*(?:by|BY|By)[ \t]*\n\s*(?P<value>{_NAME})[ \t]*$", re.MULTILINE)
+# "Edited by Ann Lee", or "Editor" on a line of its own above each name
+_LABEL_ABOVE = r"[ \t]*Editors?:?[ \t]*\n(?:[ \t]*\n){0,2}[ \t]*"
+_EDITOR = re.compile(
+    rf"^(?:[ \t]*[Ee]dited by[ \t]+|{_LABEL_ABOVE})"
+    rf"(?P<value>{_NAME}(?:[ \t]*\n(?:[ \t]*\n){{0,2}}{_LABEL_ABOVE}{_NAME}){{0,9}})[ \t]*$",
+    re.MULTILINE,
+)
 # "Authors:" or the heading "Original authors", and the list below.
 _LISTED = re.compile(
     r"^[ \t]*+#{0,6}[ \t]*+[*_]{0,2}(?:\w+ )?(?:authors?|AUTHORS?|Authors?)[*_]{0,2}:?[*_]{0,2}"
@@ -120,6 +128,10 @@ _BYLINE = re.compile(
 _REVISION_LINE = re.compile(
     rf"^v?(?P<version>\d+(?:\.\d+)+),? +{DATE.pattern}[^\n]*$", re.MULTILINE
 )
+# What is below a title, and the abstract below that.
+_PARAGRAPH = re.compile(r"[ \t]*\n\s*(?P<text>\S[^\n]*(?:\n[^\n]+){0,2})(?=\n\s*\n)")
+_ABSTRACT = re.compile(r"\s*#{0,3}\s*abstract\b", re.IGNORECASE)
+_NAME_MARKS = "0123456789,*\u2020\u2021\u00a7\u00b9\u00b2\u00b3"
 _BYLINE_END = 600  # characters from the start in which those lines are
 
 
@@ -166,6 +178,7 @@ def find_value(
     finders: dict[Field, Callable[[str, Stored], Iterator[Value]]] = {
         "title": _titles,
         "author": _authors,
+        "editor": lambda text, _: _editors(text),
         "date": _dates,
         "version": _versions,
         "publisher": _publishers,
@@ -222,9 +235,32 @@ def _authors(head: str, stored: Stored) -> Iterator[Value]:
         yield Value(match["name"], *match.span("name"))
     if stored.author:
         return  # the file knows better than a guess
+    yield from _named_below(page, stored.title)
     yield from _people(page, stored.title)
     for match in _COPYRIGHT.finditer(page):
         yield _trimmed(head, *match.span("value"))
+
+
+def _editors(head: str) -> Iterator[Value]:
+    yield from _keyed(head, _KEYS["editor"])
+    for match in _EDITOR.finditer(head):
+        yield _trimmed(head, *match.span("value"))
+
+
+def _named_below(page: str, title: str) -> Iterator[Value]:
+    """Yield the names between the title and the abstract of a paper, where nothing else is."""
+    heading = locate(page, title)
+    paragraph = _PARAGRAPH.match(page, heading.end) if heading else None
+    if paragraph is None or not _ABSTRACT.match(page, paragraph.end()):
+        return
+    names = [word.strip(_NAME_MARKS) for word in paragraph["text"].split()]
+    proper = [name for name in names if re.fullmatch(_PROPER, name)]
+    others = {name for name in names if name and name not in proper}
+    is_named = all(
+        re.fullmatch(r"(?:[A-Z]\.-?)+|and|&|de|van|von|der|la|del|di", n) for n in others
+    )
+    if len(proper) > 1 and is_named and not _NO_PERSON & frozenset(words(paragraph["text"])):
+        yield _trimmed(page, *paragraph.span("text"))
 
 
 def _people(page: str, title: str) -> Iterator[Value]:

@@ -43,6 +43,8 @@ _MOST_ROWS = 10  # "the three highest": more than that is the table itself
 _HIGH, _LOW = word_set("max maximum high highest"), word_set("min minimum low lowest")
 _MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
+_WHETHER = re.compile(r"(?i)\W*(?:does|do|did|has|have|had|is|are|was|were) (?P<options>.+)")
+_LONGEST_OPTION = 5  # words
 _RANK_NAMES = word_set("rank ranking place position placing standing pos")
 
 
@@ -100,6 +102,11 @@ def _two_options(question: str) -> Iterator[tuple[str, str, str]]:
         before, first, second = text[:first_at], text[first_at : last.start()], text[last.end() :]
         if before and first and second:
             yield before, first, second
+    # "Does Maine or Vermont have higher premiums?": where the second ends, only the rows tell.
+    if match := _WHETHER.match(text, 0, last.start()):
+        behind = text[last.end() :].split()
+        for count in range(1, min(_LONGEST_OPTION, len(behind) - 1) + 1):
+            yield " ".join(behind[count:]), match["options"], " ".join(behind[:count])
 
 
 def extreme(asked: TableQuestion) -> TableTotal | None:

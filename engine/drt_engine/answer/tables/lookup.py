@@ -33,6 +33,7 @@ from drt_engine.text.table_rows import Cell, TableRow
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _LEAST_TEXT = 4  # words of a cell of text
+_LONGEST_VALUE, _LEAST_OF_VALUE = 12, 0.25  # words of a cell, and the part of them that names it
 # "Did Lumen pay in 2010?" and "Why did it?" want a judgement or a reason, not a cell.
 _NO_CELL = re.compile(
     r"(?i)\W*(?:did|do|does|is|are|was|were|has|have|had|can|may|must|should|why"
@@ -125,6 +126,8 @@ def look_up(
             )
         ]
         if not remaining:
+            if _is_prose(match):
+                return None
             return TableAnswer(match.row.cells[0], match.row, len(match.words))
     candidates = [cell for cell in match.row.cells if cell.column not in matched_columns]
     # What a question calls the row names no other column: "line 14".
@@ -155,6 +158,12 @@ def look_up(
     if cell is None and is_named:
         cell = _text_about(remaining, match.row, asked_words)
     return None if cell is None else TableAnswer(cell, match.row, len(match.words))
+
+
+def _is_prose(match: RowMatch) -> bool:
+    """Return whether the words that name a row are few of those of its cell, a text."""
+    longest = max(len(table_words(cell.text)) for cell in match.cells)
+    return longest > _LONGEST_VALUE and len(match.words) < _LEAST_OF_VALUE * longest
 
 
 def _text_about(remaining: Sequence[str], row: TableRow, question_words: list[str]) -> Cell | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import compress
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
@@ -36,6 +37,7 @@ _LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer o
 MARGIN = 2_000  # characters around a retrieved chunk
 _FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
+_FEWEST_NUMBERS, _YEAR_DIGITS = 2, 4  # that a question names a heading by, and that a year has
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 # Two lines that spaces align; after a sentence's end they part sentences.
 _ALIGNED = re.compile(r"[^\s.!?:\"'\u201d\u2019)] {2,}\S.*\n.*[^\s.!?:\"'\u201d\u2019)] {2,}\S")
@@ -73,6 +75,7 @@ def table_answer(
             tables = [table for table in tables_of(rows) if len(table.rows) > 1]
             sections = [view.place(document.id, offset + t.rows[0].start)[1] for t in tables]
             contexts = [context | frozenset(table_words(section or "")) for section in sections]
+            tables, contexts = _of_heading(question, tables, contexts)
             if asks_for_columns(question, context) and len(tables) == 1:
                 start, end = names_of_columns(text, tables[0])
                 if scope.holds(document.id, offset + start, offset + end):
@@ -92,6 +95,21 @@ def table_answer(
                 answer = text_of_answer or citations[0].quote
                 return Draft(answer, True, PRECISION, tuple(citations))
     return None
+
+
+def _of_heading(
+    question: str, tables: list[Table], contexts: list[frozenset[str]]
+) -> tuple[list[Table], list[frozenset[str]]]:
+    """Return the tables whose heading has all numbers of a question, where some have; else all.
+
+    "The schedule for 9 players on 2 courts" is one of many. Years are of rows.
+    """
+    words = table_words(question)
+    numbers = {word for word in words if word.isdigit() and len(word) < _YEAR_DIGITS}
+    named = [numbers <= context for context in contexts]
+    if len(numbers) < _FEWEST_NUMBERS or not any(named):
+        return tables, contexts
+    return list(compress(tables, named)), list(compress(contexts, named))
 
 
 def _verdict(

@@ -31,6 +31,7 @@ _WHICH = re.compile(
     r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
+_ANYTHING = re.compile(r"(?i)\W*(?:which|what) (place|one|thing|item|option)\b")
 _AT_WHICH = re.compile(r"(?i)\W*(?:in|at|on|for) (?:which|what)\b")
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RANKS = (
@@ -176,6 +177,7 @@ def parse(
     content = [word for word in free if word not in STOP_WORDS]
     ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
     counts = _row_counts(tokens, scope, degree_words)
+    anything = _ANYTHING.match(question) if degrees else None  # what the rows are, whatever it is
     words: list[str] = []
     for word in content:
         is_column = any(name_similarity(word, n, similarity) >= LEAST for n in table.columns)
@@ -186,6 +188,7 @@ def parse(
             or word in UNITS
             or word in ranks
             or word in counts
+            or (anything and word == anything[1].lower())
             or any(is_in_context(word, known) for known in context)
         ):
             return None

@@ -36,6 +36,7 @@ from drt_engine.text.table_rows import Cell
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _LONGEST_LIST = 25  # names; a longer list is the table itself
+_YEAR_DIGITS = 4
 _ROWS = word_set("row rows entry entries record records line lines")
 _COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
 _MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
@@ -57,7 +58,7 @@ def total(
     if len(table.rows) < 2:
         return None
     asked = parse(question, table, similarity, context)
-    if asked is None:
+    if asked is None or _names_heading(asked):
         return None
     steps: list[Callable[[TableQuestion], TableTotal | None]] = [
         *([difference] if _MORE_BY.search(question) else []),
@@ -68,6 +69,15 @@ def total(
         *([_listed] if _LIST.match(question) and not asked.degrees else []),
     ]
     return next(filter(None, (step(asked) for step in steps)), None)
+
+
+def _names_heading(asked: TableQuestion) -> bool:
+    """Return whether a number that rows are told by is one of what the table is called.
+
+    "The schedule for 9 players" is the table, and no row of it. Years are of rows.
+    """
+    words = (asked.tokens[number].word for number in asked.scope.taken)
+    return any(w.isdigit() and len(w) < _YEAR_DIGITS and w in asked.context for w in words)
 
 
 def _counted(asked: TableQuestion) -> TableTotal | None:

@@ -24,6 +24,7 @@ _CAMEL = re.compile(r"([a-z])([A-Z])")
 _UNIT = re.compile(r"[(\[][^)\]]*[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z")
 _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
 _SHORT_PLURAL = re.compile(r"[a-z]{2}[^sxzh]es")  # "names", which is no "nam"
+_DOUBLED = re.compile(r"[a-z]{2}([bdgmnprt])\1\Z")  # "dropped" is of "drop", but "added" of "add"
 _LONG_ENOUGH = 4  # letters before an "e" that may be an ending: "state", but not "rate"
 _AGENT = re.compile(r"(?:er|or|eur|ent)\Z")
 
@@ -46,7 +47,8 @@ def stem(word: str) -> str:
     for ending in ("ing", "ies", "es", "s", "ed", "y", "e"):
         least = _LONG_ENOUGH if ending == "e" else 3
         if word.endswith(ending) and len(word) - len(ending) >= least:
-            return word[: -len(ending)]
+            bare = word[: -len(ending)]
+            return bare[:-1] if ending in ("ing", "ed") and _DOUBLED.search(bare) else bare
     return word
 
 

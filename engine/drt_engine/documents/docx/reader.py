@@ -13,6 +13,7 @@ from itertools import islice
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.docx.parts import Parts, number, symbol
+from drt_engine.documents.metadata import names_section, opening_title
 from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.documents.writer import BlockWriter, tidy
 from drt_engine.documents.xml import Handler, parse
@@ -299,12 +300,16 @@ def _title(source: Source, core: str) -> str:
     if core := one_line(core):
         return core
     body: _Body | None = None
-    for body, _ in islice(_read(source, Notes()), _TITLE_BLOCKS):
+    opening = ""
+    for body, blocks in islice(_read(source, Notes()), _TITLE_BLOCKS):
         if body.title and not body.in_title:
             break
+        opening += "".join(block.text for block in blocks if block.section is None)
     if body is not None and body.title:
         return one_line(body.title)
     heading = body.writer.path.first_title if body is not None else None
+    if heading and names_section(heading):
+        heading = opening_title(opening)
     return heading or one_line(source.file_name)
 
 

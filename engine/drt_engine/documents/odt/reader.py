@@ -12,6 +12,7 @@ from itertools import islice
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.docx.parts import number
+from drt_engine.documents.metadata import names_section, opening_title
 from drt_engine.documents.odt.parts import Counter, Parts
 from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.documents.writer import BlockWriter, tidy
@@ -255,11 +256,15 @@ def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
 
 def _title(source: Source, stated: str) -> str:
     """Return the title in the text, which people see, else that of the metadata, or a heading."""
-    body: _Body | None = None
-    for body, _ in islice(_read(source, Notes()), _TITLE_BLOCKS):
+    heading: str | None = None
+    opening = ""
+    for body, blocks in islice(_read(source, Notes()), _TITLE_BLOCKS):
         if body.title:
             return one_line(body.title)
-    heading = body.writer.path.first_title if body is not None else None
+        heading = body.writer.path.first_title
+        opening += "".join(block.text for block in blocks if block.section is None)
+    if heading and names_section(heading):
+        heading = opening_title(opening)
     return stated or heading or one_line(source.file_name)
 
 

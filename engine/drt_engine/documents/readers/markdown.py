@@ -23,7 +23,13 @@ from drt_engine.documents.base import (
     regroup,
 )
 from drt_engine.documents.encodings import characters, find_encoding, split_lines
-from drt_engine.documents.metadata import Metadata, metadata_of, yaml_fields
+from drt_engine.documents.metadata import (
+    Metadata,
+    metadata_of,
+    names_release,
+    names_section,
+    yaml_fields,
+)
 
 # A first heading further down is not the title of the whole.
 _TITLE_PIECES = 16
@@ -35,10 +41,6 @@ _KEY = re.compile(r"^[\w-]+[ \t]*:", re.MULTILINE)
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
 _CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
-_SECTION = re.compile(
-    r"(?i)(?:[ivxlc]+|\d+(?:\.\d+)*)[.):]?\s|(?:overview|introduction|abstract|summary|about"
-    r"|description|background|contents|table of contents|usage|install(?:ation)?|notes?)\W*\Z"
-)
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _DIRECTIVE = re.compile(r" {0,3}:{3,}[ \t]*(?:\{?[\w-]+\}?.*)?$")
 _NOT_PARAGRAPH = re.compile(r"[ \t]*$|(?: {0,3}(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]|<))")
@@ -199,7 +201,7 @@ def _front_matter(source: Source, encoding: str) -> tuple[int, Metadata]:
 def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
     """Return the first heading of level 1, else the one that the text begins with.
 
-    A numbered one, or an "Overview", is a section of a text without a title.
+    A numbered one, an "Overview" or a release is a section of a text without a title.
     """
     path, opening, begins = SectionPath(), "", True
     pieces = islice(characters(source, encoding), _TITLE_PIECES)
@@ -208,7 +210,8 @@ def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
             break
         if begins and block.text.strip() and not isinstance(block, PassedOver):
             opening, begins = path.text or "", False
-    return path.first_title or ("" if _SECTION.match(opening) else opening)
+    title = path.first_title or ("" if names_section(opening) else opening)
+    return "" if names_release(title) else title
 
 
 def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> Iterator[Block]:

@@ -20,7 +20,7 @@ from drt_engine.documents.base import (
     regroup,
 )
 from drt_engine.documents.encodings import characters, find_encoding, split_lines
-from drt_engine.documents.metadata import Metadata, header_fields, metadata_of
+from drt_engine.documents.metadata import Metadata, header_fields, metadata_of, names_release
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*\n?")
 _ROLE = re.compile(r":[\w:.+-]+:`([^`]*)`|``([^`]*)``|`([^`<]*?)\s*<[^>]*>`_{1,2}|`([^`]*)`_{0,2}")
@@ -102,7 +102,8 @@ def _title(source: Source, encoding: str) -> str:
     for number, _ in enumerate(titles.places(split_lines(characters(source, encoding)))):
         if titles.path.text or number > _TITLE_LINES:
             break
-    return titles.path.text or ""
+    title = titles.path.text or ""
+    return "" if names_release(title) else title
 
 
 def _metadata(source: Source, encoding: str) -> Metadata:

@@ -43,7 +43,10 @@ _NEIGHBOURS = (-4, -3, -2, -1, 1, 2, 3, 4)
 _FEWEST_REPEATS = 2  # of these pages
 _LONGEST_HEAD = 100
 _FIELDS_END = 2_000  # characters from the start in which "Key: value" lines are the document's own
-_VALUE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d\.\d")
+_VALUE = re.compile(
+    r"\b(?:1[5-9]|20)\d\d\b|\d\.\d|\b(?:January|February|March|April|May|June|July|August|September"
+    r"|October|November|December) \d{1,2}\b"
+)
 _PAGE_NUMBER = re.compile(r"\d+|\b[ivxlc]+\b", re.IGNORECASE)
 
 
