@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from drt_engine.documents import Block, Source, open_document
-from drt_engine.documents.pdf.lines import Line, with_letters
+from drt_engine.documents.pdf.layout import separators
+from drt_engine.documents.pdf.lines import _MARK, Line, with_letters
 from drt_engine.documents.pdf.text import lay_out
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents import samples
@@ -242,6 +243,19 @@ def test_codes_of_fonts_without_names_are_letters_outside_formulas(
 ) -> None:
     assert with_letters(codes) == letters
     assert len(with_letters(codes)) == len(codes)
+
+
+def test_a_label_is_in_the_row_whose_foot_it_shares() -> None:
+    low = Line("a.", 0, 136, 143, 449.0, 454.0)
+    text = Line("This is the first", 2, 163, 518, 449.1, 457.4)
+    below = Line("b.", 20, 136, 143, 430.0, 438.4)
+    assert separators([low, text, below])[0] == " "
+    assert "\n" in separators([text, below])[0]
+
+
+def test_numbers_of_sections_are_no_marks_of_footnotes() -> None:
+    marks = [match[1] for match in _MARK.finditer("in section 0.2.1, of lamps.3 The oil4 burns5.")]
+    assert marks == ["3", "4", "5"]
 
 
 def test_ligatures_are_spelt_out_and_strays_dropped() -> None:

@@ -23,6 +23,7 @@ _FEW_GAPS = 4
 _LEADING = 1.5
 _LARGER = 1.12  # in heights of the usual line: a heading
 _SAME_SIZE = 0.06
+_BASE = 0.05  # of a line's height, between the feet of lines in one row
 _HEADING_LEADING = 1.5  # in heights of a line: within a heading
 _MOST_LINES = 5000  # beyond, a page is a drawing made of letters
 
@@ -174,7 +175,10 @@ def _same_row(left: Line, right: Line) -> bool:
     """Return whether ``right`` is beside ``left`` in the same row, as cells of a table are."""
     if not (left.upright and right.upright and right.x0 >= left.x1):
         return False
-    return abs(left.middle - right.middle) < 0.3 * min(left.height, right.height)
+    if abs(left.middle - right.middle) < 0.3 * min(left.height, right.height):
+        return True
+    # Of fonts whose boxes are those of their letters, "a." is lower than "b", on the same base.
+    return abs(left.y0 - right.y0) < _BASE * max(left.height, right.height)
 
 
 def _gap(upper: Line, lower: Line) -> float:

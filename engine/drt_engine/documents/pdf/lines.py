@@ -31,7 +31,7 @@ _CODE = re.compile(
 )
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
-_MARK = re.compile(r"(?<=[^\s\d])[ ]?(\d{1,3})(?=[\s,.;:)]|\Z)")
+_MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
 _LONGEST_MARKED = 1000  # characters; more is no line
 _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
