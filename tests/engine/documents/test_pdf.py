@@ -253,6 +253,15 @@ def test_a_label_is_in_the_row_whose_foot_it_shares() -> None:
     assert "\n" in separators([text, below])[0]
 
 
+def test_heights_that_are_those_of_letters_part_no_sentence() -> None:
+    tall = [Line("Lamps of the quay", n, 90, 400, 700 - 15 * n, 708 - 15 * n) for n in range(12)]
+    larger = Line("Oil", 99, 90, 140, 700 - 15 * 12, 711 - 15 * 12)
+    assert separators([*tall, larger])[-1] == "\n\n"
+    for number, line in enumerate(tall):
+        line.height = 7.4 + number / 10
+    assert set(separators([*tall, larger])) == {"\n"}
+
+
 def test_numbers_of_sections_are_no_marks_of_footnotes() -> None:
     marks = [match[1] for match in _MARK.finditer("in section 0.2.1, of lamps.3 The oil4 burns5.")]
     assert marks == ["3", "4", "5"]

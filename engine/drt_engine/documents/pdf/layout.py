@@ -23,6 +23,7 @@ _FEW_GAPS = 4
 _LEADING = 1.5
 _LARGER = 1.12  # in heights of the usual line: a heading
 _SAME_SIZE = 0.06
+_UNEVEN = 10  # heights of lines in a column: more than any print has that is set in few sizes
 _BASE = 0.05  # of a line's height, between the feet of lines in one row
 _HEADING_LEADING = 1.5  # in heights of a line: within a heading
 _MOST_LINES = 5000  # beyond, a page is a drawing made of letters
@@ -129,17 +130,28 @@ def separators(region: Region) -> list[str]:
     gaps = [_gap(line, following) for line, following in pairwise(region)]
     usual = _usual_gap([gap for gap in gaps if gap > 0], region)  # negative: back up the page
     height = median(line.height for line in region) if region else 0.0
+    # The boxes of some fonts are those of their letters, so that heights say nothing of the print.
+    is_even = len({round(line.height, 1) for line in region}) < _UNEVEN
     marks = []
     for index, (line, following) in enumerate(pairwise(region)):
         if _same_row(line, following):
             marks.append(" ")
         else:
-            marks.append("\n\n" if _parted(region, gaps, index, usual, height) else "\n")
+            parted = _parted(region, gaps, index, usual, height)
+            larger = is_even and _prints_change(line, following, gaps[index], usual, height)
+            marks.append("\n\n" if parted or larger else "\n")
     return marks
 
 
+def _prints_change(line: Line, following: Line, gap: float, usual: float, height: float) -> bool:
+    """Return whether one of two lines is in larger print, as a heading is."""
+    if gap <= _LARGER * min(usual, height) or _one_heading(line, following, gap, height):
+        return False
+    return (line.height > _LARGER * height) != (following.height > _LARGER * height)
+
+
 def _parted(region: Region, gaps: list[float], index: int, usual: float, height: float) -> bool:
-    """Return whether a paragraph begins after a line: a wide gap follows, or the print changes.
+    """Return whether a paragraph begins after a line, since a wide gap follows.
 
     A gap is wide beside the usual line of the region, and beside those before and after it, as
     where a table of wider pitch fills most of a page.
@@ -150,9 +162,7 @@ def _parted(region: Region, gaps: list[float], index: int, usual: float, height:
     if gap > _PARAGRAPH_GAP * usual:
         return True
     beside = min((g for g in gaps[max(0, index - 1) : index + 2] if g > 0), default=gap)
-    if gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height:
-        return True
-    return (line.height > _LARGER * height) != (following.height > _LARGER * height)
+    return gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height
 
 
 def _one_heading(upper: Line, lower: Line, gap: float, usual: float) -> bool:

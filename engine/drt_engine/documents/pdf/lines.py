@@ -32,6 +32,7 @@ _CODE = re.compile(
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
+_BESIDE = 4  # characters before a mark, of which some do not go below the line
 _LONGEST_MARKED = 1000  # characters; more is no line
 _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
@@ -176,7 +177,9 @@ class PageText:
         for mark in reversed(list(_MARK.finditer(line.text))):
             all_indices = line.indices or tuple(range(line.index, line.index + len(line.text)))
             box = self._measure(all_indices[mark.start(1)])
-            if not _is_raised(box, line.y0, line.y1):
+            before = range(max(0, mark.start() - _BESIDE), mark.start())
+            feet = [self._measure(all_indices[n])[1] for n in before if line.text[n].isalpha()]
+            if not _is_raised(box, max(feet, default=line.y0), line.y1):
                 continue
             at = mark.start()
             if mark.end() == len(line.text):
