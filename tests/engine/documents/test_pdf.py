@@ -235,6 +235,8 @@ def test_every_character_leads_back_to_the_page(name: str, tmp_path: Path) -> No
         ),
         ("e\x0ecient de\x0cne", "e\ufb03cient de\ufb01ne"),
         ("know as \x10dating\x11, 61:821\x15856", "know as \u201cdating\u201d, 61:821\u2013856"),
+        ("List:\r\n\uf0b7 lamps\r\n\uf0d8 oil", "List:\r\n\u2022 lamps\r\n\u2022 oil"),
+        ("no \uf0b7 item, \uf0b7none", "no \uf0b7 item, \uf0b7none"),
         ("where \x1c is \x0et, x\x1b2\r\nline", "where \x1c is \x0et, x\x1b2\r\nline"),
     ],
 )

@@ -137,21 +137,14 @@ def separators(region: Region) -> list[str]:
         if _same_row(line, following):
             marks.append(" ")
         else:
-            parted = _parted(region, gaps, index, usual, height)
-            larger = is_even and _prints_change(line, following, gaps[index], usual, height)
-            marks.append("\n\n" if parted or larger else "\n")
+            is_wide = gaps[index] > _PARAGRAPH_GAP * usual
+            parted = _parted(region, gaps, index, usual, height) if is_even else is_wide
+            marks.append("\n\n" if parted else "\n")
     return marks
 
 
-def _prints_change(line: Line, following: Line, gap: float, usual: float, height: float) -> bool:
-    """Return whether one of two lines is in larger print, as a heading is."""
-    if gap <= _LARGER * min(usual, height) or _one_heading(line, following, gap, height):
-        return False
-    return (line.height > _LARGER * height) != (following.height > _LARGER * height)
-
-
 def _parted(region: Region, gaps: list[float], index: int, usual: float, height: float) -> bool:
-    """Return whether a paragraph begins after a line, since a wide gap follows.
+    """Return whether a paragraph begins after a line: a wide gap follows, or the print changes.
 
     A gap is wide beside the usual line of the region, and beside those before and after it, as
     where a table of wider pitch fills most of a page.
@@ -162,7 +155,9 @@ def _parted(region: Region, gaps: list[float], index: int, usual: float, height:
     if gap > _PARAGRAPH_GAP * usual:
         return True
     beside = min((g for g in gaps[max(0, index - 1) : index + 2] if g > 0), default=gap)
-    return gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height
+    if gap > _PARAGRAPH_GAP * beside and gap > _LEADING * height:
+        return True
+    return (line.height > _LARGER * height) != (following.height > _LARGER * height)
 
 
 def _one_heading(upper: Line, lower: Line, gap: float, usual: float) -> bool:

@@ -28,6 +28,7 @@ _CODE = re.compile(
     r"[\x0b\x0c\x0e\x0f\x1b-\x1f](?=[a-z]{2})|\x1c(?=[tx]\b)"
     r"|(?<=[A-Za-z]{2})[\x0b\x0c\x0e\x0f\x1b-\x1f](?!\d)"
     r"|(?<![^\s(])\x10(?=[A-Za-z])|(?<=[a-z.,!?])\x11|(?<=\d)\x15(?=\d)"
+    r"|(?<![^\r\n])[\uf020-\uf0ff](?=[ \t])"  # of a picture font, which begins an item
 )
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
@@ -70,8 +71,8 @@ def _is_raised(box: tuple[float, float, float, float], bottom: float, top: float
 
 
 def with_letters(text: str) -> str:
-    """Return the text with the ligatures, quotation marks and dashes that TeX's codes are for."""
-    return _CODE.sub(lambda match: _CODES[match[0]], text)
+    """Return the text with what codes are for: ligatures, quotation marks, dashes and bullets."""
+    return _CODE.sub(lambda match: _CODES.get(match[0], "\u2022"), text)
 
 
 class PageText:
