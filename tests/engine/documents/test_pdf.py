@@ -32,10 +32,23 @@ def test_text_and_page_numbers(tmp_path: Path) -> None:
     ]
 
 
-def test_known_by_content_and_titled_by_file_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("title", "expected"),
+    [
+        ("untitled", "paper"),
+        ("(FINAL) Lamps 2015 - Public.docx", "paper"),
+        ("Lamp_Oil_v2021", "Lamp_Oil_v2021"),  # there is no other
+        ("Non-flammable lamps", "Non-flammable lamps"),
+        ("State-of-the-art lamps", "State-of-the-art lamps"),
+        ("Lamps", "Lamps"),
+    ],
+)
+def test_known_by_content_and_titled_by_file_name(
+    tmp_path: Path, title: str, expected: str
+) -> None:
     pytest.importorskip("pypdfium2")
-    document, blocks = read(tmp_path / "paper", make_pdf([["Words."]], title="untitled"))
-    assert (document.title, joined(blocks)) == ("paper", "Words.\n")
+    document, blocks = read(tmp_path / "paper", make_pdf([["Words."]], title=title))
+    assert (document.title, joined(blocks)) == (expected, "Words.\n")
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,9 @@ def test_the_title_is_what_is_printed_largest(tmp_path: Path) -> None:
     document, _ = read(tmp_path / "a.pdf", make_page_pdf([page], title="a.docx", more=more))
     assert document.title == "De-risking custom technology projects"
     assert (document.author, document.date) == ("Ann Lee", "2015-03-19")
+    like_a_file = make_page_pdf([page], title="Technology_Projects_v2", more=more)
+    document, _ = read(tmp_path / "d.pdf", like_a_file)
+    assert document.title == "De-risking custom technology projects"
     named = make_page_pdf([page], title="The Name")
     assert read(tmp_path / "b.pdf", named)[0].title == "The Name"
     plain = make_page_pdf([column(72, 700, BODY)])

@@ -53,7 +53,8 @@ from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")
-_FILE_NAME = re.compile(r"\S+\.(?:docx?|odt|pdf|tex|dvi|indd|pptx?|xlsx?|rtf|qxd)", re.IGNORECASE)
+_FILE_NAME = re.compile(r".+\.(?:docx?|odt|pdf|tex|dvi|indd|pptx?|xlsx?|rtf|qxd)", re.IGNORECASE)
+_LIKE_A_FILE = re.compile(r"[^\s_]+(?:_[^\s_]+){2,}|[^\s-]+(?:-[^\s-]+){3,}")  # "Oil_Terms_v2"
 _NO_TITLES = frozenset(("untitled", "title", "(anonymous)", "unknown"))
 _BOOKMARKS = 20_000
 _DRAWN_KINDS = (2, 3, 4, 5)  # paths, images, shadings and forms
@@ -332,7 +333,8 @@ class PdfReader:
                     f"{source.name} has no text on any page ({len(document.pdf)} in all), it seems "
                     "to be scanned; run text recognition (OCR) on it first."
                 )
-            title = about.title or title_of(first.lines, first.usual)
+            printed = not about.title or _LIKE_A_FILE.fullmatch(about.title)
+            title = (title_of(first.lines, first.usual) if printed else "") or about.title
         notes = Notes()
         return OpenDocument(
             title or one_line(source.file_name),
