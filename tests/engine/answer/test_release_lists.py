@@ -107,6 +107,7 @@ def test_a_likely_quote_with_all_words_is_of_the_release_above_it(tmp_path: Path
         ("What changed in 3.0?", "A glass.", True),
         ("When was version 2.0 released?", "lantern 2.0 (2023-01-02)", False),
         ("When was version 1.8 lost?", "Since 1.8 was lost", False),
+        ("When was version 1.8 released?", "was lost", False),  # of a line that names it
         ("Which Python does 3.0 need?", "Needs Python 3.11.", False),
         ("When was it released?", "lantern 2.0 (2023-01-02)", False),
     ],

@@ -255,4 +255,6 @@ def is_of_other_release(question: str, quote: Span, text: str) -> bool:
     release = release_at(text, quote[0])
     if release is None:
         return False
-    return text[slice(*release.version)] != named[0] and named[0] not in text[slice(*quote)]
+    start, end = text.rfind("\n", 0, quote[0]) + 1, text.find("\n", quote[1])
+    line = text[start : end if end >= 0 else len(text)]  # "2.0 came in July"
+    return text[slice(*release.version)] != named[0] and named[0] not in line
