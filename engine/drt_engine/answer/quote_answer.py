@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from drt_engine.answer.absent_names import lacks_name, names_in
+from drt_engine.answer.absent_words import lacks_word, names_in, numbers_in
 from drt_engine.answer.choice import ranking
 from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.documents import DocumentRows
@@ -83,7 +83,7 @@ def quote_answer(
         and (judgement.found or judgement.confidence >= _LEAST_CONFIDENCE)
         and bool(quotable)
         and may_answer(shown.citation.quote, expected, question)
-        and (judgement.own_threshold or not _lacks_name(store, documents, shown, question))
+        and (judgement.own_threshold or not _lacks_word(store, documents, shown, question))
     )
     others: Sequence[Citation] = ()
     if right:
@@ -153,13 +153,13 @@ def _shown(
     return _Shown(choices[number], probability, right, candidates)
 
 
-def _lacks_name(store: LibraryView, documents: DocumentRows, shown: _Shown, question: str) -> bool:
-    """Return whether the document of a quote never has a name that the question has."""
-    if not names_in(question):
+def _lacks_word(store: LibraryView, documents: DocumentRows, shown: _Shown, question: str) -> bool:
+    """Return whether the document of a quote never has a name or number of the question."""
+    if not (names_in(question) or numbers_in(question)):
         return False
     document = documents.row(shown.citation.document)
     text = store.text(document.id, 0, document.characters)
-    return lacks_name(question, f"{document.title}\n{document.source}\n{document.author}\n{text}")
+    return lacks_word(question, f"{document.title}\n{document.source}\n{document.author}\n{text}")
 
 
 def cite_quotes(

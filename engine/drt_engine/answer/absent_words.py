@@ -1,7 +1,9 @@
-"""Names that a question has and a document never does, so that no quote of it answers.
+"""Names and numbers that a question has and a document never does, so that no quote answers.
 
-"How does it compare with a Fibonacci heap?" of a text without Fibonacci. Of 13,700 questions that
-have an answer, 0.4 in 100 have such a name, most of them misspelt. Knows words alone.
+"How does it compare with a Fibonacci heap?" of a text without Fibonacci, "in 1987" of one without
+that year. Of 13,700 questions with an answer, 0.4 in 100 have such a name, most of them misspelt;
+of 380 with a long number, 5 have one that the text has not, of 190 without an answer 29. Knows
+words alone.
 """
 
 from __future__ import annotations
@@ -18,12 +20,19 @@ _WORD = re.compile(r"(?P<end>[.?!:]\W{1,5})?(?P<word>[^\W_][^\W_'’-]*(?:['’-
 _PART = re.compile(r"[^\W_]+")
 # Adjectives of places and peoples, for which a document has the name, or another word
 _PEOPLE = re.compile(r"(?i)(?:ish|ese|ian|ean|can|rench|utch|reek|erman)s?\Z")
+_NUMBER = re.compile(r"(?<![\w.,$\u20ac\u00a3-])\d{3,}(?![\w%]|[.,-]\d)")
+_DIGITS, _THOUSANDS = re.compile(r"\d+"), re.compile(r"(?<=\d),(?=\d{3})")
 _DATES = word_set(
     """
     january february march april june july august september october november december
     monday tuesday wednesday thursday friday saturday sunday
     """
 )
+
+
+def numbers_in(question: str) -> list[str]:
+    """Return the whole numbers of three digits and more: years, names of models, ports."""
+    return _NUMBER.findall(question)
 
 
 def names_in(question: str) -> list[str]:
@@ -46,13 +55,24 @@ def names_in(question: str) -> list[str]:
     ]
 
 
-def lacks_name(question: str, text: str) -> bool:
-    """Return whether a question has a name of which a text has not even the first letters."""
-    names = names_in(question) if len(text) <= _LONGEST_TEXT else []
+def lacks_word(question: str, text: str) -> bool:
+    """Return whether a text has not even the first letters of a name, or not a number."""
+    if len(text) > _LONGEST_TEXT:
+        return False
+    names = names_in(question)
     lowered = text.lower() if names else ""
     absent = [root for root in map(_root, names) if root not in lowered]
     folded = _folded(lowered) if absent else ""
-    return any(root not in folded for root in absent)
+    return any(root not in folded for root in absent) or _lacks_number(question, text)
+
+
+def _lacks_number(question: str, text: str) -> bool:
+    """Return whether a text lacks a number, which it may write as 1,995, or a year as '95."""
+    absent = [number for number in numbers_in(question) if number not in text]
+    if not absent:
+        return False
+    written = set(_DIGITS.findall(_THOUSANDS.sub("", text)))
+    return any(number not in written and number[-2:] not in written for number in absent)
 
 
 def _root(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Names of a question that a document never has."""
+"""Names and numbers of a question that a document never has."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import time
 
 import pytest
 
-from drt_engine.answer.absent_names import lacks_name, names_in
+from drt_engine.answer.absent_words import lacks_word, names_in
 
-TEXT = "A heap is a tree. Café Müller was founded in India. Fibonnaci wrote of rabbits."
+TEXT = (
+    "A heap is a tree. In 1,995 and '87, 2000 were sold. Café Müller was founded in India."
+    " Fibonnaci wrote of rabbits."
+)
 
 
 @pytest.mark.parametrize(
@@ -36,16 +39,23 @@ def test_names_of_a_question(question: str, names: list[str]) -> None:
         ("Who founded the Cafe Muller?", False),
         ("Who founded the Cafés in Kenya?", True),
         ("What is a heap?", False),
+        ("How many were sold in 1995?", False),
+        ("How many were sold in 1987?", False),  # as '87
+        ("How many were sold in 1996?", True),
+        ("Is port 8443 open?", True),
+        ("Is port 2000 open?", False),
+        ("Did it cost $500 or 30% less in 12 years?", False),  # amounts, which are estimates
     ],
 )
-def test_a_text_without_a_name(question: str, lacks: bool) -> None:
-    assert lacks_name(question, TEXT) is lacks
+def test_a_text_without_a_name_or_number(question: str, lacks: bool) -> None:
+    assert lacks_word(question, TEXT) is lacks
 
 
 def test_long_texts_and_questions_take_no_time() -> None:
     started = time.monotonic()
-    assert not lacks_name("What of Dijkstra?", "x" * 2_000_001)  # which is not searched
-    assert lacks_name("What of Dijkstra?", "é" * 500_000)
-    for filler in ("A'", "A-", "Ab ", ". ", "a-a'"):
-        lacks_name("x " + filler * 20_000, TEXT)
+    assert not lacks_word("What of Dijkstra?", "x" * 2_000_001)  # which is not searched
+    assert lacks_word("What of Dijkstra?", "é" * 500_000)
+    assert lacks_word("What of 12345?", "1,234," * 200_000)
+    for filler in ("A'", "A-", "Ab ", ". ", "a-a'", "123 ", "1,"):
+        lacks_word("x " + filler * 20_000, TEXT)
     assert time.monotonic() - started < 5
