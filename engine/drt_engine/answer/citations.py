@@ -16,7 +16,10 @@ from drt_engine.store.view import LibraryView
 from drt_engine.text.brackets import with_whole_brackets
 from drt_engine.text.words import whole_words, without_lone_marks
 
-_LONGEST_WORD = 40
+_LONGEST_WORD = 100  # of an address
+_ADDRESS = re.compile(
+    r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+|\bhttps?://[^\s<>()\[\]\"'`|]+(?<![.,;:!?])"
+)
 _UNDERLINES = re.compile(r"(?:[-=~^*_+#.]{3,}[^\S\n]*\n\s*)+(?=\S)")  # of a heading
 
 
@@ -56,12 +59,22 @@ def cite(
 def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Citation:
     """Return the citation of a quoted span, with the retrieval probability of its passage.
 
-    A span that begins or ends inside a word or a number is grown to the whole of it, and loses a
-    quotation mark or a bracket at an end whose other one it has not; near brackets are completed.
+    A span that begins or ends inside a word, a number or an address is grown to the whole of it,
+    and loses a quotation mark or a bracket at an end whose other one it has not; near brackets are
+    completed.
     """
     low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
     start, end = without_lone_marks(text, start, end)
     start, end = with_whole_brackets(text, start, end)
+    start, end = with_whole_addresses(text, start, end)
     return cite(store, document, low + start, low + end, span.passage.probability)
+
+
+def with_whole_addresses(text: str, start: int, end: int) -> tuple[int, int]:
+    """Grow ``start:end`` so that it cuts no mail address and no URL."""
+    for address in _ADDRESS.finditer(text):
+        if address.start() < start < address.end() or address.start() < end < address.end():
+            start, end = min(start, address.start()), max(end, address.end())
+    return start, end
