@@ -272,6 +272,8 @@ def list_around(
             last -= 1
     if steps and not _STEP.match(lines[first].text):
         return None
+    while last > at and _is_heading(view, document, lines[last]):
+        last = _last_line(lines, last)  # what follows begins something else
     items = [n for n in range(first, last + 1) if (clause or _ITEM).match(lines[n].text)]
     if len(items) < 2 or (low > 0 and lines[first].start == low):  # it began long before
         return None
@@ -294,6 +296,11 @@ def list_around(
     if shown < 2 or ends[shown - 1] < span[1]:
         return None
     return Grown(start, ends[shown - 1], len(items) - shown)
+
+
+def _is_heading(view: LibraryView, document: DocumentRow, line: _Line) -> bool:
+    is_item = _ITEM.match(line.text) is not None
+    return not is_item and block_kind(view, document, line.start, line.end) == "heading"
 
 
 def _line_of(lines: list[_Line], position: int) -> int:

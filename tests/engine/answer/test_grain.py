@@ -351,6 +351,23 @@ def test_a_span_that_reaches_into_a_heading_ends_before_it() -> None:
     assert text[start:end] == "5. BOATS"
 
 
+@dataclass
+class WithChapter(TextOnly):
+    """A text whose second section is a chapter."""
+
+    def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
+        return [(0, None, None), (self.content.index("CHAPTER 5"), None, "CHAPTER 5 - BOATS")]
+
+
+def test_a_list_ends_before_the_heading_right_below_it() -> None:
+    items = "Bring these things:\na. a lamp;\nb. two blankets\nof wool."
+    text = f"It is cold. {items}\nCHAPTER 5 - BOATS\n\nThere are nine.\n"
+    document: Any = WithChapter(text)
+    at = text.index("a lamp")
+    start, end, _ = grown_span(document, document, (at, at + 6), "list")
+    assert text[start:end] == items
+
+
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
