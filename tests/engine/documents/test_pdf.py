@@ -12,7 +12,7 @@ import pytest
 
 from drt_engine.documents import Block, Source, open_document
 from drt_engine.documents.pdf.layout import separators
-from drt_engine.documents.pdf.lines import _MARK, Line, with_letters
+from drt_engine.documents.pdf.lines import _MARK, Line, PageText, with_letters
 from drt_engine.documents.pdf.text import lay_out
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents import samples
@@ -275,6 +275,21 @@ def test_heights_that_are_those_of_letters_part_no_sentence() -> None:
     for number, line in enumerate(tall):
         line.height = 7.4 + number / 10
     assert set(separators([*tall, larger])) == {"\n"}
+
+
+@pytest.mark.parametrize("bullet", ["\u2022 ", "\uf0b7\t", "(a) "])
+def test_a_bullet_of_another_font_makes_its_line_no_higher(bullet: str) -> None:
+    page = object.__new__(PageText)
+    page._text, page._same = f"{bullet}Lamps are lit\r\nand seen", True
+
+    def measure(index: int) -> tuple[float, float, float, float]:
+        low, high = (-3, 13) if not index and bullet[0] != "(" else (0, 10)
+        return 5.0 * index, low, 5.0 * index + 5, high
+
+    page._measure = measure  # type: ignore[method-assign]
+    first, second = page.lines()
+    assert (first.y0, first.y1, first.x0) == (0, 10, 0)
+    assert first.height == second.height
 
 
 def test_numbers_of_sections_are_no_marks_of_footnotes() -> None:

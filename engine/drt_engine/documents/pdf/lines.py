@@ -33,6 +33,7 @@ _CODE = re.compile(
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
+_BULLET = re.compile(r"[\u2022\u25aa\u25cf\u25e6\u25a0\uf020-\uf0ff][ \t]+(?=\S)")
 _BESIDE = 4  # characters before a mark, of which some do not go below the line
 _LONGEST_MARKED = 1000  # characters; more is no line
 _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
@@ -149,6 +150,8 @@ class PageText:
         first, last = self._char_index(start), self._char_index(end - 1)
         text = self._text[start:end]
         x0, y0, x1, y1 = self._measure(first)
+        if bullet := _BULLET.match(text):  # of another font, and higher than the text
+            _, y0, _, y1 = self._measure(self._char_index(start + bullet.end()))
         if end - start > 1:
             # The mark of a hyphen has no box of its own in some versions.
             has_hyphen = text[-1] in HYPHENS
