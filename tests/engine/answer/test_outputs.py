@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from drt_engine.answer.lists.outputs import asks_output, named_output
@@ -68,3 +70,10 @@ def test_outputs_of_code_that_is_named(question: str, text: str, expected: str |
 
 def test_code_with_two_outputs_has_none() -> None:
     assert named_output("What does f(1) give?", ">>> f(1)\n2\n\n>>> f(1)\n3\n") is None
+
+
+def test_long_lines_of_code_take_no_time() -> None:
+    started = time.monotonic()
+    for filler in (" ", " # a", "#", "f(1) # "):
+        named_output("What does f(1) give?", f">>> f(1) {filler * 100_000}'\n2\n")
+    assert time.monotonic() - started < 5

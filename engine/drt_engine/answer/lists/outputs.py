@@ -28,7 +28,7 @@ _CELL = re.compile(
 _FENCE = re.compile(r"(?m)^(?P<ticks>`{3,})(?P<language>\w+)\n(?P<code>.*?)^(?P=ticks)$", re.DOTALL)
 _PROMPT = re.compile(r"(?m)^(?P<indent>[ \t]*)(?:>>>|\$|In \[\d+\]:) (?P<code>\S.*)$")
 _OUTPUT_LINE = re.compile(r"(?:\n(?P<indent>[ \t]*)(?!>>>|\$ |\.\.\. |In \[)(?P<text>\S.*))")
-_REMARK = re.compile(r"(?<=\S)[ \t]+#[ \t][^\"'\n]*\Z")
+_REMARK = re.compile(r"(?<=\S)[ \t]+#[ \t][^\"'\n]{0,200}\Z")
 _LONGEST = 600  # characters
 
 
