@@ -303,6 +303,8 @@ def test_ligatures_are_spelt_out_and_strays_dropped() -> None:
     assert page.text == "office \ufffdxffi"
     origin = Block(page.text, origin=tuple(page.origin))
     assert [origin.origin_at(at) for at in (0, 2, 4, 6, 7, 8)] == [10, 12, 13, 16, 17, 18]
+    wide = Line("Deli\u200bvery\u2060: now", 0, 0, 90, 0, 10)  # characters without a width
+    assert lay_out([[wide]]).text == "Delivery: now"
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ _LIGATURES = {
     "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl",
     "\ufb05": "ft", "\ufb06": "st",
 }  # fmt: skip
-_STRAY = re.compile("[\x00-\x08\x0e-\x1f\x7f\ufeff\uffff\ud800-\udfff\ufb00-\ufb06]")
+_STRAY = re.compile("[\x00-\x08\x0e-\x1f\x7f\u200b\u2060\ufeff\uffff\ud800-\udfff\ufb00-\ufb06]")
 _REAL_HYPHENS = "-\u2010"
 _LONGEST_WORD = 40
 _MOST_COMPOUNDS = 100_000
