@@ -1,9 +1,8 @@
 """Names and numbers that a question has and a document never does, so that no quote answers.
 
 "How does it compare with a Fibonacci heap?" of a text without Fibonacci, "in 1987" of one without
-that year. Of 13,700 questions with an answer, 0.4 in 100 have such a name, most of them misspelt;
-of 380 with a long number, 5 have one that the text has not, of 190 without an answer 29. Knows
-words alone.
+that year. Of 13,700 questions with an answer, 0.4 in 100 have such a word, most of them misspelt,
+of 2,000 without one 3 in 100. Knows words alone.
 """
 
 from __future__ import annotations
@@ -17,8 +16,9 @@ _LONGEST_TEXT = 2_000_000  # characters of a document that is searched
 _SHORTEST, _LONG, _ROOT = 4, 6, 4  # letters of a name, of one that is cut, and what is left of it
 _HEADLINE, _MOST_CAPITALS = 4, 0.6  # words with a capital, and of all; with more it is a headline
 _WORD = re.compile(r"(?P<end>[.?!:]\W{1,5})?(?P<word>[^\W_][^\W_'’-]*(?:['’-][^\W_]+)*)")
+_SEVERAL = re.compile(r"\b[A-Z]\w+(?:[ -](?:of |the |for |and )?[A-Z]\w+){1,7}")
 _PART = re.compile(r"[^\W_]+")
-# Adjectives of places and peoples, for which a document has the name, or another word
+# Adjectives of places and peoples, for which a document may have the name, or another word
 _PEOPLE = re.compile(r"(?i)(?:ish|ese|ian|ean|can|rench|utch|reek|erman)s?\Z")
 _NUMBER = re.compile(r"(?<![\w.,$\u20ac\u00a3-])\d{3,}(?![\w%]|[.,-]\d)")
 _DIGITS, _THOUSANDS = re.compile(r"\d+"), re.compile(r"(?<=\d),(?=\d{3})")
@@ -50,8 +50,8 @@ def names_in(question: str) -> list[str]:
     return [
         part
         for part in parts
-        if len(part) >= _SHORTEST and part[0].isupper() and not _PEOPLE.search(part)
-        if part.lower() not in _DATES
+        if len(part) >= _SHORTEST and part[0].isupper() and not part.isupper()
+        if not _PEOPLE.search(part) and part.lower() not in _DATES
     ]
 
 
@@ -59,11 +59,23 @@ def lacks_word(question: str, text: str) -> bool:
     """Return whether a text has not even the first letters of a name, or not a number."""
     if len(text) > _LONGEST_TEXT:
         return False
-    names = names_in(question)
+    names = [name for name in names_in(question) if name not in _abbreviated(question, text)]
     lowered = text.lower() if names else ""
     absent = [root for root in map(_root, names) if root not in lowered]
     folded = _folded(lowered) if absent else ""
     return any(root not in folded for root in absent) or _lacks_number(question, text)
+
+
+def _abbreviated(question: str, text: str) -> set[str]:
+    """Return the words of names whose initials a text has: "WHO" for World Health Organization."""
+    words: set[str] = set()
+    for match in _SEVERAL.finditer(question):
+        parts = [part for part in _PART.findall(match[0]) if part[0].isupper()]
+        parts = parts[match.start() == 0 :]  # what begins a question is no name for sure
+        initials = "".join(part[0] for part in parts)
+        if re.search(rf"\b{initials}\b|\b{r'[.]'.join(initials)}[.]", text):
+            words.update(parts)
+    return words
 
 
 def _lacks_number(question: str, text: str) -> bool:
