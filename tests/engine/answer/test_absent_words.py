@@ -38,6 +38,8 @@ def test_names_of_a_question(question: str, names: list[str]) -> None:
         ("How does it compare with a Dijkstra heap?", True),
         ("What did Fibonacci write of?", False),  # the first letters are enough
         ("Who founded the Cafe Muller?", False),
+        ("What did Filbonacci write of?", True),
+        ("What did Fibunaci write of?", False),  # misspelt
         ("Who founded the Cafés in Kenya?", True),
         ("What is a heap?", False),
         ("What does the World Health Organization say?", False),
