@@ -84,11 +84,14 @@ def joined(question: str, draft: Draft, inner: Draft, outer: Draft, *, name: str
     """Return the answer about ``name``, with the place that says who it is behind it.
 
     The ``draft`` remains where the sentence of the outer quote has not the name, and so is about
-    somebody else, and where the quote is what the question says: "Who wrote the history of the
+    somebody else, and where its words are what the question says: "Who wrote the history of the
     mill?" has its answer in the name, and "Who wrote Ann Lee?" leads back to the history.
     """
-    about = outer.citations[0].sentence if outer.found and outer.citations else ""
-    if _folded(name) not in _folded(about) or _folded(outer.text) in _folded(question):
+    if not (outer.found and outer.citations):
+        return draft
+    place, asked = outer.citations[0], _folded(question)
+    is_said = _folded(outer.text) in asked or _folded(place.span) in asked
+    if is_said or _folded(name) not in _folded(place.sentence):
         return draft
     return replace(
         outer,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -144,7 +144,8 @@ def ranked(runtime: Runtime, store: Store, question: str, retriever: str) -> lis
 def judged(runtime: Runtime, store: Store, question: str) -> list[int]:
     """Return the ids of the best chunks of hybrid retrieval in the reader's order, best first.
 
-    Its evidence counts with the retrieval probability, as where it chooses a quote.
+    The evidence of a chunk's own tokens counts, with the retrieval probability, as where it chooses
+    a quote; what stands in the margins is of the neighbours.
     """
     reader = runtime.config.reader
     with runtime.computing():
@@ -153,7 +154,15 @@ def judged(runtime: Runtime, store: Store, question: str) -> list[int]:
         return []
     passages = retrieval.passages
     log_probability = torch.tensor([passage.probability for passage in passages]).log()
-    worth = retrieval.passage_logits.evidence() + reader.prior * log_probability
+    own = torch.stack(
+        [(p.starts >= p.row.start) & (p.starts < p.row.start + len(p.row.text)) for p in passages]
+    )
+    logits = replace(
+        retrieval.passage_logits,
+        start=retrieval.passage_logits.start.masked_fill(~own, float("-inf")),
+        end=retrieval.passage_logits.end.masked_fill(~own, float("-inf")),
+    )
+    worth = logits.evidence() + reader.prior * log_probability
     return [passages[place].row.id for place in worth.argsort(descending=True).tolist()]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drt_engine.answer.chain import joined, link_of, name_in
@@ -120,5 +122,9 @@ def test_the_answer_is_about_that_name() -> None:
     nothing = draft("", found=False)
     # What the question says itself is no answer: the name was.
     echo = draft("the Dunmore  mill", sentence="The keeper of the Dunmore mill is Ida Pemton.")
-    for rejected in (other, nothing, echo):
+    said = "The keeper of the Dunmore mill is Ida Pemton."
+    whole = draft(said, sentence=said)  # shown for the words of the question in it
+    whole = replace(whole, citations=(replace(place(said, said), span_start=0, span_end=30),))
+    assert whole.citations[0].span == "The keeper of the Dunmore mill"
+    for rejected in (other, nothing, echo, whole):
         assert joined(question, first, inner, rejected, name="Ida Pemton") is first
