@@ -12,7 +12,7 @@ import unicodedata
 
 from drt_engine.text.words import word_set
 
-_LONGEST_TEXT = 2_000_000  # characters of a document that is searched
+LONGEST_TEXT = 2_000_000  # characters of a document that is searched
 _SHORTEST, _LONG, _ROOT = 4, 6, 4  # letters of a name, of one that is cut, and what is left of it
 _ALIKE = 3  # letters that two spellings of a name begin with
 _HEADLINE, _MOST_CAPITALS = 4, 0.6  # words with a capital, and of all; with more it is a headline
@@ -58,7 +58,7 @@ def names_in(question: str) -> list[str]:
 
 def lacks_word(question: str, text: str) -> bool:
     """Return whether a text has not even the first letters of a name, or not a number."""
-    if len(text) > _LONGEST_TEXT:
+    if len(text) > LONGEST_TEXT:
         return False
     names = [name for name in names_in(question) if name not in _abbreviated(question, text)]
     lowered = text.lower() if names else ""

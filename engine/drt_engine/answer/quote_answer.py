@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from drt_engine.answer.absent_words import lacks_word, names_in, numbers_in
+from drt_engine.answer.absent_words import LONGEST_TEXT, lacks_word, names_in, numbers_in
 from drt_engine.answer.choice import ranking
 from drt_engine.answer.citations import cite, cite_span
 from drt_engine.answer.documents import DocumentRows
@@ -158,6 +158,8 @@ def _lacks_word(store: LibraryView, documents: DocumentRows, shown: _Shown, ques
     if not (names_in(question) or numbers_in(question)):
         return False
     document = documents.row(shown.citation.document)
+    if document.characters > LONGEST_TEXT:  # which would be read for nothing
+        return False
     text = store.text(document.id, 0, document.characters)
     return lacks_word(question, f"{document.title}\n{document.source}\n{document.author}\n{text}")
 
