@@ -87,19 +87,19 @@ def _small(config: TrainConfig, text: Path, out: Path) -> TrainConfig:
     optim = replace(config.optim, accumulate=1)
     run = replace(config.run, out=out, bf16=False, device="cpu", threads=1)
     small = replace(config, model=model, optim=optim, run=run, start=StartConfig())
-    tokenizer = StartConfig(tokenizer=text / "tokenizer.json")
+    if not (config.summaries.share or config.stream.share):
+        section = replace(config.passkey, batch=2, symbols=min(64, config.passkey.symbols))
+        return replace(small, passkey=section)
+    small = replace(small, start=StartConfig(tokenizer=text / "tokenizer.json"))
     if config.summaries.share:
         data = (text / "summaries.jsonl",)
         summaries = SummariesConfig(share=config.summaries.share, data=data, chunks=4, batch=2)
-        return replace(small, summaries=summaries, start=tokenizer)
-    if not config.stream.share:
-        section = replace(config.passkey, batch=2, symbols=min(64, config.passkey.symbols))
-        return replace(small, passkey=section)
-    corpus = (text / "corpus.jsonl",)
-    stream = StreamConfig(
-        share=config.stream.share, corpus=corpus, tokens=text / "shards", chunks=4
-    )
-    return replace(small, stream=stream, start=tokenizer)
+        small = replace(small, summaries=summaries)
+    if config.stream.share:
+        corpus, tokens = (text / "corpus.jsonl",), text / "shards"
+        stream = StreamConfig(share=config.stream.share, corpus=corpus, tokens=tokens, chunks=4)
+        small = replace(small, stream=stream)
+    return small
 
 
 FILES = [n for n, name in enumerate(CONFIGS) if not name.startswith("table")]
