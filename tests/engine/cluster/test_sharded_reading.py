@@ -196,6 +196,9 @@ def test_a_worker_without_room_waits_for_those_that_are_done(
     ray: FakeRay, folder: Path, tmp_path: Path, victim: int
 ) -> None:
     library = ShardedLibrary.of(tmp_path / "papers", 2)
+    # By their paths, which are others each time, all files may be of one shard.
+    shards = sorted({library.shard_of(folder / name) for name in ("f0.txt", "manual.md", "e.zip")})
+    victim = shards[victim % len(shards)]
     deaths: list[str] = []
 
     def kills(name: str, arguments: tuple[Any, ...]) -> bool:
