@@ -133,7 +133,7 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
             fitted[name] = replace(fitted[name], quote=fit.calibration, verdict=fit.verdict)
             metrics[f"{name} quote"] = quote_metrics(fit)
             tables[f"{name} quote"] = reliability(fit.probabilities, fit.right)
-    metrics |= {f"{name} {b.name}": _row(b) for name, bins in tables.items() for b in bins}
+    metrics |= {f"{name} {b.name}": b.row for name, bins in tables.items() for b in bins}
     write_calibration(options.out, fitted)
     if options.plot is not None:
         plot_reliability(tables, options.plot, title=f"confidence of {runtime.name}")
@@ -268,14 +268,6 @@ def _held_out(answers: Sequence[Judged]) -> list[float]:
 def _at_odds(confidences: Sequence[float], odds: float) -> list[float]:
     """Confidences at even odds as they are at the odds of the data, where they can be measured."""
     return [p * math.exp(odds) / (p * math.exp(odds) + 1 - p) for p in confidences]
-
-
-def _row(reliability_bin: Bin) -> Metrics:
-    return {
-        "predicted": reliability_bin.predicted,
-        "observed": reliability_bin.observed,
-        "n": reliability_bin.n,
-    }
 
 
 def _metrics(

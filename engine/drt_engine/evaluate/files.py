@@ -312,7 +312,7 @@ def _reliability(answers: Sequence[FileAnswer]) -> Groups:
         "confidence": [a.confidence for a in answers],
     }
     return {
-        f"{name} {b.name}": {"predicted": b.predicted, "observed": b.observed, "n": b.n}
+        f"{name} {b.name}": b.row
         for name, values in scores.items()
         for b in reliability(values, right)
     }

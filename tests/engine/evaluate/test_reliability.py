@@ -24,6 +24,14 @@ def test_bins_hold_what_was_predicted_and_what_came_true() -> None:
     assert (bins[2].predicted, bins[2].observed) == (None, None)
 
 
+def test_the_noise_of_a_bin_is_the_standard_error_of_its_share() -> None:
+    quarter = reliability([0.25] * 48, [True] * 24 + [False] * 24)[2]
+    assert quarter.noise == pytest.approx(0.0625)  # sqrt(0.25 x 0.75 / 48)
+    assert quarter.row == {"predicted": 0.25, "observed": 0.5, "noise": quarter.noise, "n": 48}
+    assert reliability([1.0], [True])[9].noise == 0.0
+    assert reliability([1.0], [True])[0].noise is None
+
+
 def test_the_error_is_weighed_by_the_numbers() -> None:
     # Two at 0.2 of which one is true, and a sure one: 0.3 twice, 0 once, over three.
     bins = reliability([0.2, 0.2, 1.0], [True, False, True])

@@ -297,7 +297,7 @@ def test_the_reliability_is_reported_and_drawn(
     assert result["metrics"]["stored"]["calibration_error"] == pytest.approx(error)
     table = EvalReport(**result).as_table().splitlines()
     assert sum(line.startswith("group") for line in table) == 2
-    assert table[4].split() == ["group", "system", "predicted", "observed", "n"]
+    assert table[4].split() == ["group", "system", "predicted", "observed", "noise", "n"]
     assert "<svg" in plot.read_text()
 
 

@@ -6,6 +6,7 @@ Plain numbers in; knows nothing of what the probability is of.
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,26 @@ class Bin:
     def name(self) -> str:
         """The bin as it is printed, 0.30-0.40."""
         return f"{self.low:.2f}-{self.high:.2f}"
+
+    @property
+    def noise(self) -> float | None:
+        """Standard error of ``observed`` if ``predicted`` were exact; ``None`` where none are.
+
+        A binomial share: sqrt(p (1 - p) / n). What is off by less than twice as much says nothing.
+        """
+        if self.predicted is None:
+            return None
+        return math.sqrt(self.predicted * (1 - self.predicted) / self.n)
+
+    @property
+    def row(self) -> dict[str, float | int | None]:
+        """The bin as a row of a report."""
+        return {
+            "predicted": self.predicted,
+            "observed": self.observed,
+            "noise": self.noise,
+            "n": self.n,
+        }
 
 
 def reliability(
