@@ -148,6 +148,9 @@ def _lines(summary: Summary) -> Iterator[dict[str, Any]]:
 
 
 def _print(summary: Summary, *, cite: bool) -> None:
+    if summary.about:
+        say(printable(summary.about))
+        click.echo()
     if summary.text:
         say(printable(_numbered(summary) if cite else summary.text))
     if summary.changes_omitted:
@@ -186,6 +189,8 @@ def _as_markdown(summary: Summary, *, cite: bool) -> str:
         lines = [" ".join(f"{markdown(s.quote)}{note()}" for s in summary.sentences)]
     else:
         lines = [markdown(summary.text)]
+    if summary.about:
+        lines[:0] = [markdown(summary.about), ""]
     if summary.changes_omitted:
         lines += ["", markdown(_remark(summary))]
     if cite and summary.sentences:

@@ -39,7 +39,7 @@ def requested_summary(
         filters["since"] = day_of(filters["since"])
     summary = assistant.summarize(documents, **filters)
     return Answer(
-        text=summary.text,
+        text=f"{summary.about}\n{summary.text}" if summary.about else summary.text,
         found=True,
         confidence=1.0,
         mode=MODE,

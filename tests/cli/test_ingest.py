@@ -158,6 +158,8 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
     result = drt("summarize", handbook, "--length", "long", "--focus", "notice")
     id = drt("library", "show", "--json", "handbook.txt").json["id"]
     assert result.out.splitlines() == [
+        "About handbook.txt",
+        "",
         "The notice period is thirty days. [1]",
         "",
         f"[1] handbook.txt, page 3, {id[:8]}:0-33",
@@ -167,18 +169,19 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
     assert engine.calls.pop()[1]["length"] is None
     assert engine.calls[-1][1] == {**given, "words": None, "section": None, "since": None}
     plain = drt("summarize", "handbook.txt", "--no-cite")
-    assert plain.out == "The notice period is thirty days.\n"
-    keys = ["summary", "mode", "sentences", "changes", "changes_omitted", "tokens_read"]
+    assert plain.out == "About handbook.txt\n\nThe notice period is thirty days.\n"
+    keys = ["summary", "about", "mode", "sentences", "changes", "changes_omitted", "tokens_read"]
     keys += ["seconds", "model", "unread_libraries"]
     assert list(drt("summarize", "--json", "handbook.txt").json) == keys
 
 
 def test_a_summary_as_markdown_has_its_places_as_footnotes(drt: Drt, handbook: Path) -> None:
     lines = drt("summarize", handbook, "--markdown").out.splitlines()
-    assert lines[:2] == ["The notice period is thirty days.[^1]", ""]
-    assert lines[2].startswith("[^1]: handbook.txt, page 3, ")
+    assert lines[:2] == ["About handbook.txt", ""]
+    assert lines[2:4] == ["The notice period is thirty days.[^1]", ""]
+    assert lines[4].startswith("[^1]: handbook.txt, page 3, ")
     plain = drt("summarize", handbook, "--markdown", "--no-cite").out
-    assert plain == "The notice period is thirty days.\n"
+    assert plain == "About handbook.txt\n\nThe notice period is thirty days.\n"
     lines = drt("summarize", handbook, "--markdown", "--since", handbook).out.splitlines()
     assert lines[:2] == ["- Removed: Gone.", "- Changed: The notice period is thirty days.[^1]"]
 

@@ -77,6 +77,7 @@ class FakeSummary:
     tokens_read: int
     changes: tuple[Change, ...] = ()
     changes_omitted: int = 0
+    about: str = ""
 
 
 @dataclass
@@ -269,7 +270,8 @@ class FakeEngine:
         text = " ".join(one.quote for one in sentences)
         tokens = sum(store.document(id).tokens for id in documents)
         if options["since"] is None:
-            return FakeSummary(text, "extractive", sentences, tokens)
+            about = ", ".join(f"About {store.document(id).title}" for id in documents)
+            return FakeSummary(text, "extractive", sentences, tokens, about=about)
         changes = (
             Change(kind="removed", old="Gone.", new=None),
             Change(kind="changed", old="Before.", new=sentences[0]),

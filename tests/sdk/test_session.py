@@ -18,6 +18,9 @@ from drt import (
 from drt_engine import errors
 from drt_engine.store import Store
 
+COAL = "About letter.txt\nThe coal comes on Tuesday."
+PERIOD = "About handbook.txt\nThe notice period is thirty days."
+
 
 def test_a_named_session_is_kept_and_continued(assistant: Assistant, handbook: Path) -> None:
     assistant.ingest(handbook)
@@ -134,17 +137,16 @@ def test_a_request_for_a_summary_gets_one_and_is_a_turn(
     assistant.ingest(handbook)
     session = assistant.session("review")
     only = session.ask("What is this document about?")
-    first = "The notice period is thirty days."
-    assert (only.mode, only.state, only.text) == ("summary", "answer", first)
-    assert only.citations[0].quote == first
+    assert (only.mode, only.state, only.text) == ("summary", "answer", PERIOD)
+    assert only.citations[0].quote == PERIOD.splitlines()[1]
     letter = tmp_path / "letter.txt"
     letter.write_text("The coal comes on Tuesday. Pay it then.\n")
     assistant.ingest(letter)
-    assert session.ask("Summarize letter.txt").text == "The coal comes on Tuesday."
+    assert session.ask("Summarize letter.txt").text == COAL
     assert session.ask("Which period?").mode == "quote"
-    assert session.ask("Summarize it!").text == first  # which was quoted last
+    assert session.ask("Summarize it!").text == PERIOD  # which was quoted last
     stream = session.stream("Summarize it", documents=["letter.txt"])
-    assert list(stream) == ["The coal comes on Tuesday."] and stream.answer is not None
+    assert list(stream) == [COAL] and stream.answer is not None
     turns = assistant.library.session_turns("review")
     assert [turn.mode for turn in turns] == ["summary", "summary", "quote", "summary", "summary"]
     assert turns == assistant.session("review").turns
@@ -155,7 +157,10 @@ def test_a_request_for_a_summary_is_no_question_without_a_conversation_either(
 ) -> None:
     assistant.ingest(handbook)
     answer = assistant.ask("What is this document about?")
-    assert (answer.mode, answer.text) == ("summary", "The notice period is thirty days.")
+    assert (answer.mode, answer.text) == (
+        "summary",
+        PERIOD,
+    )
     assert answer.as_markdown().startswith("The notice period is thirty days.[^1]\n\n[^1]: ")
     many = assistant.ask_many(["TL;DR", "Which period?"])
     assert [one.mode for one in many] == ["summary", "quote"]
@@ -165,7 +170,7 @@ def test_a_request_for_a_summary_is_no_question_without_a_conversation_either(
     letter = tmp_path / "letter.txt"
     letter.write_text("The coal comes on Tuesday. Pay it then.\n")
     assistant.ingest(letter)
-    assert assistant.ask("Summarize letter.txt").text == "The coal comes on Tuesday."
+    assert assistant.ask("Summarize letter.txt").text == COAL
     assert assistant.ask("Summarize it").mode == "quote"  # of two documents
 
 
@@ -181,7 +186,7 @@ def test_a_summary_of_nothing_in_particular_is_a_question(
         assert session.ask(question).mode == "quote"
     assert session.ask("Summarize it").mode == "quote"  # nothing was found, so nothing is meant
     filtered = session.ask("Summarize it", tags="mail", since="1990")
-    assert (filtered.mode, filtered.text) == ("summary", "The coal comes on Tuesday.")
+    assert (filtered.mode, filtered.text) == ("summary", COAL)
 
 
 def test_turns_have_a_state_and_older_ones_get_it(assistant: Assistant, handbook: Path) -> None:

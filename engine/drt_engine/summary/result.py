@@ -12,7 +12,8 @@ class SummaryResult:
     """A summary and, in document order, the sentences that it consists of or is supported by.
 
     The probability of a sentence is the fraction of its document's retrievals that goes to its
-    chunk. ``changes_omitted`` counts the changes for which the length left no room.
+    chunk. ``changes_omitted`` counts the changes for which the length left no room. ``about`` says
+    in one line what is summarised, empty for a part of a document.
     """
 
     text: str
@@ -21,3 +22,4 @@ class SummaryResult:
     tokens_read: int
     changes: tuple[Change, ...] = ()
     changes_omitted: int = 0
+    about: str = ""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from drt_engine.runtime import Runtime
 from drt_engine.store.view import LibraryView
+from drt_engine.summary.about import about_documents
 from drt_engine.summary.abstractive import abstractive_summary
 from drt_engine.summary.extractive import extractive_summary
 from drt_engine.summary.options import SummaryOptions
@@ -26,4 +28,5 @@ def summarize(
     make = abstractive_summary if options.mode == "abstractive" else extractive_summary
     with store.snapshot() as view, runtime.computing():
         documents = [view.document(document_id) for document_id in dict.fromkeys(ids)]
-        return make(runtime, view, documents, options)
+        result = make(runtime, view, documents, options)
+        return replace(result, about=about_documents(view, documents, options))

@@ -203,7 +203,8 @@ class SearchResult:
 class Summary:
     """A summary and the cited sentences; ``changes`` if two versions were compared.
 
-    ``changes_omitted`` counts changes that did not fit into the length.
+    ``changes_omitted`` counts changes that did not fit into the length. ``about`` says in one line
+    what is summarised: title, author, date, pages and sections; empty for a part of a document.
     """
 
     text: str
@@ -215,11 +216,13 @@ class Summary:
     changes: tuple[Change, ...] = ()
     changes_omitted: int = 0
     unread_libraries: tuple[UnreadLibrary, ...] = ()
+    about: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as plain values."""
         return {
             "summary": self.text,
+            "about": self.about,
             "mode": self.mode,
             "sentences": [sentence.to_dict() for sentence in self.sentences],
             "changes": [change.to_dict() for change in self.changes],

@@ -98,7 +98,7 @@ def test_conversations_are_kept_and_summarise(several: Client) -> None:
     assert several.post("/v1/ask", json=asked).json()["state"] == "answer"
     asked["question"] = "Summarize other.txt"
     summary = several.post("/v1/ask", json=asked).json()
-    assert summary["mode"] == "summary" and summary["answer"] in OTHER
+    assert summary["mode"] == "summary" and summary["answer"].splitlines()[1] in OTHER
     assert summary["citations"][0]["library"].endswith("second")
     assert [entry["library"][-4:] for entry in summary["unread_libraries"]] == ["gone"]
     asked["question"] = "Summarize it"
