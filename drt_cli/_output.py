@@ -18,7 +18,7 @@ import click
 from ._errors import report
 from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
-from ._text import json_text, marked, marked_blocks, one_line, printable, shortened
+from ._text import blocks, json_text, marked, marked_blocks, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -174,7 +174,7 @@ def print_citation(citation: Citation, number: int | None = None) -> None:
         return
     begin, end = marks()
     if citation.span == citation.quote:
-        say(f'"{one_line(citation.quote)}"', bold=True)
+        say(f'"{blocks(citation.quote)}"', bold=True)
     else:
         say(f'"{marked_blocks(citation.quote, citation.span, begin=begin, end=end)}"')
     if citation.more_items:

@@ -11,11 +11,6 @@ from typing import Any
 
 # C0 and C1 controls can drive a terminal; bidirectional controls can show text in another order.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-# Where an item of a list begins on a line of its own, or a paragraph.
-_ITEMS = re.compile(
-    r"\n[^\S\n]*\n\s*|\n\s*(?=(?:[-*+\u00b7\u2022\u2013\u2023\u2219\u25a0\u25aa\u25cf\u25e6]|o(?=\s\s)"
-    r"|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{2,5})[.)])\s)"
-)
 # Lines of Markdown that are no part of a paragraph: headings, tables, quotes, lists, code.
 _STRUCTURE = re.compile(r"\s|[#|>]|[*+-]\s|\d+[.)]\s|```")
 
@@ -55,14 +50,25 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
 
 
 def marked_blocks(text: str, span: str, *, begin: str, end: str) -> str:
-    """Return text with the span between marks, each paragraph and item on a line of its own."""
+    """Return text with the span between marks, each paragraph and item on a line of its own.
+
+    A span of several items has marks in each of them.
+    """
+    from drt._items import split_items
+
+    spans = split_items(span)  # those that are not marked yet
     lines: list[str] = []
-    is_marked = False  # at its first place
-    for item in _ITEMS.split(text):
+    for item in split_items(text):
         line = one_line(item)
-        lines.append(line if is_marked else marked(item, span, begin=begin, end=end))
-        is_marked = is_marked or lines[-1] != line
-    return "\n".join(line for line in lines if line)
+        lines.append(marked(item, spans[0], begin=begin, end=end) if spans else line)
+        if lines[-1] != line:
+            del spans[0]
+    return "\n".join(lines)
+
+
+def blocks(text: str) -> str:
+    """Return text with each paragraph and item on a line of its own."""
+    return marked_blocks(text, "", begin="", end="")
 
 
 def reflowed(text: str) -> str:

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ._items import item_spans, mark_of
+
 if TYPE_CHECKING:
     from ._types import Answer, Citation
 
@@ -23,7 +25,7 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#|~&])")
 
 def as_markdown(answer: Answer) -> str:
     """Return a paragraph of the answer, or of the likely passage, and its places as footnotes."""
-    lines = _lines(answer, escape=_markdown, bold=lambda text: f"**{text}**")
+    lines = _lines(answer, escape=_markdown, bold=lambda text: f"**{text}**", join=_listed)
     places = [
         f"[^{number}]: {_markdown(_place(citation))}"
         for number, citation in enumerate(answer.citations, start=1)
@@ -33,7 +35,13 @@ def as_markdown(answer: Answer) -> str:
 
 def as_html(answer: Answer) -> str:
     """Return the same as HTML for a notebook; nothing of a document is markup there."""
-    lines = _lines(answer, escape=_html, bold=lambda text: f"<b>{text}</b>", note="<sup>{}</sup>")
+    lines = _lines(
+        answer,
+        escape=_html,
+        bold=lambda text: f"<b>{text}</b>",
+        join=lambda items: "<br>".join(escaped + text for _, escaped, text in items),
+        note="<sup>{}</sup>",
+    )
     places = [f"<li>{_html(_place(citation))}</li>" for citation in answer.citations]
     body = "".join(f"<p>{line}</p>" for line in lines if line)
     return f"<div>{body}<ol>{''.join(places)}</ol></div>" if places else f"<div>{body}</div>"
@@ -44,6 +52,7 @@ def _lines(
     *,
     escape: Callable[[str], str],
     bold: Callable[[str], str],
+    join: Callable[[list[tuple[str, str, str]]], str],
     note: str = "[^{}]",
 ) -> list[str]:
     """Return the state in words, then each quote in its sentence, with the number of its place."""
@@ -69,18 +78,43 @@ def _lines(
             lines += [escape(OTHER_PART), ""]
         quote = citation.quote if citation.metadata is None else citation.metadata
         more = escape(f" ... and {citation.more_items:,} more") if citation.more_items else ""
-        text = _emphasised(around, quote, citation.span, escape, bold)
+        text = join(_emphasised(around, quote, citation.span, escape, bold))
         lines += [text + more + note.format(number), ""]
     return lines[:-1]
 
 
 def _emphasised(
     around: str, quote: str, span: str, escape: Callable[[str], str], bold: Callable[[str], str]
-) -> str:
-    """Return the text around a quote, or the quote where it is longer, with the span in bold."""
+) -> list[tuple[str, str, str]]:
+    """Return the text around a quote, or the quote where it is longer, with the span in bold.
+
+    For each item of a list and each paragraph: its bullet or number, that escaped, and its text.
+    """
     text = around if quote in around else quote
-    before, emphasis, after = text.partition(span if span in text and span else quote)
-    return escape(before) + (bold(escape(emphasis)) if emphasis else "") + escape(after)
+    emphasis = span if span in text and span else quote
+    first = text.find(emphasis) if emphasis else len(text)
+    last = first + len(emphasis)
+    items = []
+    for start, end in item_spans(text):
+        mark = mark_of(text[start:end])
+        begin = start + len(mark)
+        low, high = max(begin, min(first, end)), max(begin, min(last, end))
+        words = escape(text[low:high])
+        shown = escape(text[begin:low]) + (bold(words) if words else "") + escape(text[high:end])
+        items.append((mark.strip(), escape(mark), shown))
+    return items
+
+
+def _listed(items: list[tuple[str, str, str]]) -> str:
+    """Return items as a list of Markdown, each on a line of its own; paragraphs around it apart."""
+    text, is_below = "", False
+    for mark, escaped, words in items:
+        is_number = re.fullmatch(r"\d+[.)]", mark)
+        sign = "" if not mark else f"{mark} " if is_number else "- "
+        name = escaped if any(letter.isalnum() for letter in mark) and not is_number else ""
+        text += ("\n" if mark and is_below else "\n\n") * bool(text) + sign + name + words
+        is_below = bool(mark)
+    return text
 
 
 def _place(citation: Citation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drt_cli._text import marked, marked_blocks, one_line, printable, reflowed, shortened
+from drt_cli._text import blocks, marked, marked_blocks, one_line, printable, reflowed, shortened
 
 
 def test_controls_become_escapes() -> None:
@@ -34,6 +34,9 @@ def test_each_item_and_paragraph_is_on_a_line_of_its_own() -> None:
     assert marked_blocks("A quay\nis old - or new.", "old", begin="[", end="]") == (
         "A quay is [old] - or new."
     )
+    spanned = marked_blocks(text, "its oil\n(ii) a", begin="[", end="]").split("\n")
+    assert spanned[2:] == ["- [its oil]", "[(ii) a] rope"]
+    assert blocks("- a\n  lamp\n- oil") == "- a lamp\n- oil"
     hostile = marked_blocks("- a\x1b[2J\n- rope", "rope", begin="\x1b[1m", end="\x1b[22m")
     assert hostile == "- a\\x1b[2J\n- \x1b[1mrope\x1b[22m"
 
