@@ -14,9 +14,11 @@ from drt_engine.answer.result import Draft
 from drt_engine.answer.tables import table_answer
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import PRECISION, quoted_row
+from drt_engine.answer.tables.values import tables_of
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.filters import Filters
 from drt_engine.store import Store
+from drt_engine.text.table_rows import table_rows
 from tests.model_folder import library, read_text, runtime, text_of
 from tests.sampling import sampled
 
@@ -123,6 +125,51 @@ def test_a_document_too_long_to_be_searched_whole(
     assert (result.text, result.confidence) == ("1902", PRECISION)
     counted = ask(runtime(), store, "How many keepers are listed?", AskOptions())
     assert counted.confidence != PRECISION  # of a part, some rows are missing
+    latest = ask(runtime(), store, "Which Marek was founded latest?", AskOptions())
+    assert latest.confidence != PRECISION
+
+
+BOATS = """\
+| Name | Crew | Length (m) | Built |
+| --- | --- | --- | --- |
+| Aurora | 12 | 24 | 1931 |
+| Bella | 4 | 11 | 1966 |
+| Corona | 22 | 41 | 1909 |
+"""
+PORTS = """
+Harbours of the coast are below.
+
+| Port | Depth |
+| --- | --- |
+| Orm | 9 |
+| Skag | 12 |
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("Which boat has the largest crew?", "Corona"),
+        ("What is the longest boat?", "Corona"),
+        ("How many boats were built before 1940?", "2"),
+        ("Which two boats are the longest?", "Corona, Aurora"),
+        ("What is the largest crew?", "22"),
+        ("Which port has the largest depth?", "Skag"),
+        ("Which quay has the largest depth?", None),  # what "Port" names is told
+        ("Which fishing boat has the largest crew?", None),
+        ("Which boat has the most sails?", None),
+        ("Which boat is from Orm?", None),
+    ],
+)
+def test_rows_with_just_a_name_are_whatever_a_question_calls_them(
+    question: str, expected: str | None
+) -> None:
+    tables = tables_of(table_rows(BOATS + PORTS))
+    contexts = [frozenset(("fleet",))] * len(tables)
+    answer, cells = table_answer._answer(  # type: ignore[attr-defined]
+        question, tables, lambda _, __: 0.0, contexts=contexts
+    )
+    assert (answer or next((cell.text for cell in cells), None)) == expected
 
 
 def test_of_many_tables_the_heading_with_the_numbers_is_asked() -> None:

@@ -376,3 +376,41 @@ DAYS = "".join(
 def test_days_and_kinds(question: str, expected: str | None) -> None:
     result = total(question, table(DAYS), never)
     assert (result and result.text) == expected
+
+
+FILMS = """\
+Title: Alien | Rating: R | Score: 8.5 | Director: Ann Lee | Released: 1979 | Minutes: 117
+Title: Aliens | Rating: R | Score: 8.4 | Director: Bo Ray | Released: 1986 | Minutes: 137
+Title: G | Rating: R | Score: 5.0 | Director: Cy Orr | Released: 2002 | Minutes: 90
+Title: Up | Rating: G | Score: 8.3 | Director: Bo Ray | Released: 2009 | Minutes: 96
+Title: Down | Rating: G | Score: 4.1 | Director: Bo Ray | Released: 2011 | Minutes: 88
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        ("How many films are rated G?", "2"),  # not how many ratings those have
+        ("How many films did Bo Ray direct?", "3"),
+        ("Which films did Bo Ray direct?", "Aliens, Up, Down"),
+        ("What is the longest film?", "Aliens"),
+        ("What is the highest score?", "8.5"),
+        ("What is the lowest score?", "4.1"),
+        ("Which film has the lowest score?", "Down"),
+    ],
+)
+def test_a_column_that_tells_the_rows_is_not_what_is_asked(question: str, expected: str) -> None:
+    answer = total(question, table(FILMS), never, context={"films"})
+    assert answer is not None and answer.text == expected
+
+
+def test_the_form_of_a_name_as_it_is_written_comes_first() -> None:
+    rows = table(FILMS).rows
+    for question, expected in (
+        ("When was Alien released?", "1979"),
+        ("When was Aliens released?", "1986"),
+    ):
+        answer = look_up(question, rows, never)
+        assert answer is not None and answer.cell.text == expected
+    # Which of two has more is neither's cell.
+    assert look_up("Which has the higher score, Up or Aliens?", rows, never) is None

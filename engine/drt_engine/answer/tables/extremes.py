@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
@@ -41,6 +42,7 @@ from drt_engine.text.words import STOP_WORDS, word_set
 
 _MOST_ROWS = 10  # "the three highest": more than that is the table itself
 _HIGH, _LOW = word_set("max maximum high highest"), word_set("min minimum low lowest")
+_OF_AMOUNTS = word_set("most highest greatest maximum peak top fewest least lowest minimum")
 _MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
 _WHETHER = re.compile(r"(?i)\W*(?:does|do|did|has|have|had|is|are|was|were) (?P<options>.+)")
@@ -142,14 +144,30 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
         return None
     best = cells[first:stop]
-    if count == 1 and not (nouns or wanted) and re.match(r"(?i)\W*(?:what|how)\b", asked.question):
+    is_amount_asked = re.match(r"(?i)\W*(?:what|how)\b", asked.question) and not _is_of_row(asked)
+    if count == 1 and not (nouns or wanted) and is_amount_asked:
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
-    column = wanted or asked.answer_column
+    column = wanted or asked.answer_column(name)
     names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
     basis = [
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
     ]
     return TableTotal(joined(names), tuple(basis))
+
+
+def _is_of_row(asked: TableQuestion) -> bool:
+    """Return whether a superlative is of a row and no amount: the longest film, the highest rain.
+
+    It is an adjective before what the rows are called, and not before what it measures.
+    """
+    words = [token.word for token in asked.tokens]
+    measured = frozenset().union(*(degree.columns for degree in asked.degrees))
+    return not _OF_AMOUNTS & set(words) and any(
+        before.endswith("est")
+        and word not in measured
+        and any(same_word(word, n) for n in asked.context)
+        for before, word in pairwise(words)
+    )
 
 
 def _column_of(

@@ -44,6 +44,7 @@ _RANGE = re.compile(r"\d\s*(?:\.{2,3}|\u2026)\s*\d")  # of identifiers, which is
 _OF_SEVERAL = re.compile(
     r"(?i)\band\b.*\b(?:together|altogether|combined|in (?:total|all))\b|\bboth\b"
 )
+_OR = re.compile(r"(?i)\bor\b")
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")
 # "Which carrier had 76 incidents?", "Who has 12 wins?"
 _WHICH_ROW = re.compile(
@@ -104,7 +105,8 @@ def look_up(
         return None
     if negations(tokens_of(question)):
         return None  # "not in Hull" has the words of the rows that are not meant
-    if _OF_SEVERAL.search(question):
+    degrees, _ = degrees_of(asked_words)
+    if _OF_SEVERAL.search(question) or _is_of_two(question):
         return None  # one cell is no sum
     match = named_row(question, rows, similarity, context)
     if match is None:
@@ -112,7 +114,6 @@ def look_up(
     remaining = [word for word in asked_words if word not in match.words]
     matched_columns = {cell.column for cell in match.cells}
     is_named = match.row.cells[0] in match.cells
-    degrees, _ = degrees_of(asked_words)
     if not is_named and any(degree.is_superlative for degree in degrees):
         return None  # "the highest in Hull" may be one of many
     if not is_named:
@@ -158,6 +159,11 @@ def look_up(
     if cell is None and is_named:
         cell = _text_about(remaining, match.row, asked_words)
     return None if cell is None else TableAnswer(cell, match.row, len(match.words))
+
+
+def _is_of_two(question: str) -> bool:
+    """Return whether a question asks which of two has more: one of them is no answer."""
+    return _OR.search(question) is not None and bool(degrees_of(table_words(question))[0])
 
 
 def _is_prose(match: RowMatch) -> bool:

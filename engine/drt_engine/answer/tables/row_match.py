@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -26,7 +26,9 @@ from drt_engine.text.words import STOP_WORDS
 _LEAST_ROW = 0.5  # of the weight of a word that one row alone has: below it no row is named
 _MOST_NAME_WORDS = 3  # of a cell that names something; of a longer one, a word says little
 _LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
+_OTHER_FORM = 0.9  # of the weight of a word whose form the question has
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
+_DATE = re.compile(r"\b(?:\d{1,4}(?:-\d\d?-|/\d\d?/)\d{1,4}|\d\d?:\d\d(?::\d\d)?)\b")
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 
 
@@ -69,7 +71,8 @@ def named_row(
     match = matches[0]
     remaining = [word for word in asked_words if word not in match.words]
     is_another = (
-        _names_another_row(question, match, rows, context)
+        _has_another_date(question, match)
+        or _names_another_row(question, match, rows, context)
         or _has_value_of_others(match, question, rows, similarity)
         or _names_more_than(match, question, remaining, similarity)
     )
@@ -90,7 +93,7 @@ def _match_rows(question_words: Sequence[str], rows: Sequence[TableRow]) -> list
     row_counts = Counter(word for cells in cell_words for word in frozenset[str]().union(*cells))
     weights = {word: math.log1p(len(rows) / count) for word, count in row_counts.items()}
     asked_words = frozenset(question_words)
-    asked_stems = {stem(word) for word in asked_words}
+    asked_stems = {stem(word): word for word in asked_words}
     matches = [
         _match_row(row, cells, asked_words, asked_stems, weights, len(rows))
         for row, cells in zip(rows, cell_words, strict=True)
@@ -102,7 +105,7 @@ def _match_row(
     row: TableRow,
     cell_words: Sequence[frozenset[str]],
     asked_words: frozenset[str],
-    asked_stems: set[str],
+    asked_stems: Mapping[str, str],
     weights: dict[str, float],
     num_rows: int,
 ) -> RowMatch:
@@ -124,7 +127,7 @@ def _match_row(
         if hits <= named:
             continue  # an address that has the name in it
         total = sum(weights[word] for word in words)
-        weight = sum(weights[word] for word in hits)
+        weight = sum(_weight(word, asked_words, asked_stems, weights) for word in hits)
         coverage = weight / total
         if _NUMBER.fullmatch(cell.text) and coverage < 1:
             continue
@@ -140,6 +143,30 @@ def _match_row(
         if cell is row.cells[0]:
             named = hits
     return RowMatch(score, row, frozenset(matched_words), tuple(matched_cells), is_whole)
+
+
+def _weight(
+    word: str,
+    asked_words: frozenset[str],
+    asked_stems: Mapping[str, str],
+    weights: dict[str, float],
+) -> float:
+    """Return the weight of a word in a row: less where it is another form of one in the table.
+
+    "Alien" is no more the row "Aliens" than "Alien".
+    """
+    if word in asked_words or (asked := asked_stems[stem(word)]) not in weights:
+        return weights[word]
+    return _OTHER_FORM * min(weights[word], weights[asked])
+
+
+def _has_another_date(question: str, match: RowMatch) -> bool:
+    """Return whether a question has a date or a time, and the row another one and not that."""
+    dates = set(_DATE.findall(question))
+    in_row = {date for cell in match.row.cells for date in _DATE.findall(cell.text)}
+    forms = {re.sub(r"\d", "", date) for date in dates}
+    alike = {date for date in in_row if re.sub(r"\d", "", date) in forms}
+    return bool(alike) and not dates & alike
 
 
 def _names_another_row(

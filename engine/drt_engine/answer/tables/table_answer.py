@@ -16,12 +16,15 @@ from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.column_names import asks_for_columns, names_of_columns
+from drt_engine.answer.tables.dimensions import is_superlative
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
+from drt_engine.answer.tables.number_rows import NUMBER_LINES, number_rows
+from drt_engine.answer.tables.table_question import kind_of_rows
 from drt_engine.answer.tables.totals import total
 from drt_engine.answer.tables.values import Table, tables_of
 from drt_engine.answer.tables.verdicts import TableVerdict, verdict_of
-from drt_engine.answer.tables.wording import Similarity, table_words
+from drt_engine.answer.tables.wording import Similarity, is_heading_number, table_words
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
@@ -33,11 +36,11 @@ from drt_engine.text.table_rows import Cell, TableRow, table_rows
 # The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
 PRECISION = 0.97
-_LONGEST_DOCUMENT = 500_000  # characters that are searched whole; of a longer one, what surrounds
+_LONGEST_DOCUMENT = 2_000_000  # characters that are searched whole; of a longer one, what surrounds
 MARGIN = 2_000  # characters around a retrieved chunk
 _FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
-_FEWEST_NUMBERS, _YEAR_DIGITS = 2, 4  # that a question names a heading by, and that a year has
+_FEWEST_NUMBERS = 2  # that a question names a heading by
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 # Two lines that spaces align; after a sentence's end they part sentences.
 _ALIGNED = re.compile(r"[^\s.!?:\"'\u201d\u2019)] {2,}\S.*\n.*[^\s.!?:\"'\u201d\u2019)] {2,}\S")
@@ -63,7 +66,7 @@ def table_answer(
             whole = len(text) == document.characters
             rows = [  # whose names of columns may be elsewhere
                 row
-                for row in table_rows(text, whole=whole)
+                for row in rows_in(text, whole=whole)
                 if scope.holds(document.id, offset + row.start, offset + row.end)
             ]
             if not rows:
@@ -105,7 +108,7 @@ def _of_heading(
     "The schedule for 9 players on 2 courts" is one of many. Years are of rows.
     """
     words = table_words(question)
-    numbers = {word for word in words if word.isdigit() and len(word) < _YEAR_DIGITS}
+    numbers = set(filter(is_heading_number, words))
     named = [numbers <= context for context in contexts]
     if len(numbers) < _FEWEST_NUMBERS or not any(named):
         return tables, contexts
@@ -166,6 +169,17 @@ def _answer(
             answer or total(question, table, similarity, context=context)
             for answer, table, context in zip(computed, tables, contexts, strict=True)
         ]
+        # Whatever a question calls the rows, they are meant where their column is just "Name".
+        kind = kind_of_rows(question)
+        if kind and not any(computed):
+            computed = [
+                total(question, table, similarity, context=context | {kind})
+                if table.has_general_name
+                else None
+                for table, context in zip(tables, contexts, strict=True)
+            ]
+    elif is_superlative(question):
+        return "", ()
     totals = [answer for answer in computed if answer is not None]
     if totals:
         is_clear = len({answer.text for answer in totals}) == 1
@@ -180,12 +194,20 @@ def _answer(
     return "", (cells[0].cell,)
 
 
+def rows_in(text: str, *, whole: bool) -> list[TableRow]:
+    """Return the rows of all tables in a text, also of those of numbers that spaces part."""
+    rows = table_rows(text, whole=whole)
+    lines = {text.rfind("\n", 0, row.start) for row in rows}
+    others = (row for row in number_rows(text) if text.rfind("\n", 0, row.start) not in lines)
+    return sorted([*rows, *others], key=lambda row: row.start)
+
+
 def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
     """Return the documents of the best passages that hold a line of fields, or aligned ones."""
     return first_documents(
         p
         for p in passages
-        if _FIELDS.search(p.row.text) or "|" in p.text or _ALIGNED.search(p.text)
+        if "|" in p.text or any(sign.search(p.text) for sign in (_FIELDS, _ALIGNED, NUMBER_LINES))
     )
 
 

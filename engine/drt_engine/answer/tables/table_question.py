@@ -31,6 +31,14 @@ _WHICH = re.compile(
     r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
+_KIND = re.compile(
+    r"(?i)\W*(?:(?:which|what)(?: (?:two|three|four|five|\d{1,2}))?|how many)\s+(?P<noun>[^\W\d_]+)"
+    r"\s+(?:is|are|was|were|has|have|had|does|do|did|with|in|on|at|from)\b"
+)
+_KIND_BEHIND = re.compile(
+    r"(?i)\W*(?:which|what)\s+(?:is|are|was|were)\s+the\s+(?P<degree>[^\W\d_]+est)\s+"
+    r"(?P<noun>[^\W\d_]+)\W*\Z"
+)
 _ANYTHING = re.compile(r"(?i)\W*(?:which|what) (place|one|thing|item|option)\b")
 _AT_WHICH = re.compile(r"(?i)\W*(?:in|at|on|for) (?:which|what)\b")
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -143,9 +151,11 @@ class TableQuestion:
     def _is_of(self, word: str, name: str, least: float) -> bool:
         return name_similarity(word, name, self.similarity) >= least
 
-    @property
-    def answer_column(self) -> str:
-        """The column of what is asked for: "which street tree" is answered by trees."""
+    def answer_column(self, measured: str | None = None) -> str:
+        """Return the column of what is asked for: "which street tree" is answered by trees.
+
+        ``measured`` is the column by which rows are ordered.
+        """
         nouns = self.nouns
         match = _WHICH.match(self.question)
         asked = table_words(match["nouns"]) if match else []
@@ -156,7 +166,31 @@ class TableQuestion:
             for name in columns:
                 if word in self.words and name_similarity(word, name, self.similarity) >= LEAST:
                     return name
-        return nouns[0] if nouns else self.table.name_column
+        # Not one that only tells the rows ("directed by Lee"), or that the measured one explains.
+        others = [
+            name
+            for name in nouns
+            if len(self.scope.values.get(name, "")) != 1
+            and not (measured and self._are_named_alike(name, measured))
+        ]
+        return (others or [self.table.name_column])[0]
+
+    def _are_named_alike(self, name: str, other_name: str) -> bool:
+        """Return whether all words that name a column name the other one as well."""
+        return all(
+            self._is_of(word, other_name, LEAST)
+            for word in self.words
+            if self._is_of(word, name, LEAST)
+        )
+
+
+def kind_of_rows(question: str) -> str:
+    """Return what a question calls the rows: the boat of "Which boat has ..."; "" where unclear.
+
+    One noun alone: another word before it may restrict the rows.
+    """
+    match = _KIND.match(question) or _KIND_BEHIND.match(question)
+    return match["noun"].lower() if match else ""
 
 
 def parse(

@@ -29,6 +29,7 @@ from drt_engine.answer.tables.values import Table, is_amount
 from drt_engine.answer.tables.wording import (
     Similarity,
     best_column_name,
+    is_heading_number,
     name_similarity,
     table_words,
 )
@@ -36,7 +37,6 @@ from drt_engine.text.table_rows import Cell
 from drt_engine.text.words import STOP_WORDS, word_set
 
 _LONGEST_LIST = 25  # names; a longer list is the table itself
-_YEAR_DIGITS = 4
 _ROWS = word_set("row rows entry entries record records line lines")
 _COUNT = re.compile(r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count(?: of)?)\b")
 _MORE_BY = re.compile(r"(?i)\bhow (?:much|many)\b|\bdifference\b|\bby how\b")
@@ -77,7 +77,7 @@ def _names_heading(asked: TableQuestion) -> bool:
     "The schedule for 9 players" is the table, and no row of it. Years are of rows.
     """
     words = (asked.tokens[number].word for number in asked.scope.taken)
-    return any(w.isdigit() and len(w) < _YEAR_DIGITS and w in asked.context for w in words)
+    return any(is_heading_number(word) and word in asked.context for word in words)
 
 
 def _counted(asked: TableQuestion) -> TableTotal | None:
@@ -88,10 +88,12 @@ def _counted(asked: TableQuestion) -> TableTotal | None:
         return None  # rows that are named need no counting
     rows = rows_of(asked)
     is_row = _ROWS & {token.word for token in asked.tokens}
-    name = asked.nouns[0] if asked.nouns and not is_row else asked.table.name_column
+    # A column of one value, "rated G", tells the rows and is not what is counted.
+    nouns = [name for name in asked.nouns if len(asked.scope.values.get(name, "")) != 1]
+    name = nouns[0] if nouns and not is_row else asked.table.name_column
     cells = [cell for row in rows for cell in row.cells if cell.column == name]
     names_rows = name in (asked.table.name_column, next(iter(asked.table.columns)))
-    is_group = bool(asked.nouns) and asked.table.groups_rows(name)
+    is_group = bool(nouns) and asked.table.groups_rows(name)
     if (is_group or not names_rows) and len({cell.text for cell in cells}) < len(cells):
         first: dict[str, Cell] = {}
         for cell in cells:
@@ -162,7 +164,7 @@ def _listed(asked: TableQuestion) -> TableTotal | None:
     if not asked.scope or (asked.words and not nouns) or len(set(nouns[1:]) - keys) > 0:
         return None
     is_person = re.match(r"(?i)\W*who\b", asked.question)
-    column = asked.answer_column
+    column = asked.answer_column()
     if not nouns and not is_person and not re.match(r"(?i)\W*(?:which|list)\b", asked.question):
         return None
     if set(asked.scope.values) == {column}:

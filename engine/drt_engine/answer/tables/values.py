@@ -45,6 +45,7 @@ _TRUE, _FALSE = (
     ),
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_GENERAL_NAMES = frozenset({"", "name", "title", "item", "label", "names", "full name"})
 _APART = 80  # characters between rows of two tables
 _FEWEST_BITS = 8  # rows with 0 or 1 in a column of yes and no
 _FEWEST_GROUPED, _GROUPED = 10, 0.25  # rows, and values for each of them, of a column of groups
@@ -200,6 +201,11 @@ class Table:
             if name not in self.ordered and len(texts) > _FILLED * len(self.rows):
                 return name
         return first
+
+    @cached_property
+    def has_general_name(self) -> bool:
+        """Whether the column that names the rows does not say of what: "Name", "Title"."""
+        return self.name_column.strip().lower() in _GENERAL_NAMES
 
     def groups_rows(self, name: str) -> bool:
         """Return whether a column groups the rows by a few values, and names none of them."""

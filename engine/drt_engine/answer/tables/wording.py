@@ -26,6 +26,7 @@ _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
 _SHORT_PLURAL = re.compile(r"[a-z]{2}[^sxzh]es")  # "names", which is no "nam"
 _DOUBLED = re.compile(r"[a-z]{2}([bdgmnprt])\1\Z")  # "dropped" is of "drop", but "added" of "add"
 _LONG_ENOUGH = 4  # letters before an "e" that may be an ending: "state", but not "rate"
+_YEAR_DIGITS = 4
 _AGENT = re.compile(r"(?:er|or|eur|ent)\Z")
 
 
@@ -55,6 +56,11 @@ def stem(word: str) -> str:
 def content_stems(text: str) -> frozenset[str]:
     """Return what the words that are no stop words have in common with their forms."""
     return frozenset(stem(word) for word in table_words(text) if word not in STOP_WORDS)
+
+
+def is_heading_number(word: str) -> bool:
+    """Return whether a word is a number that a heading may tell a table by; years are of rows."""
+    return word.isdigit() and len(word) < _YEAR_DIGITS
 
 
 def name_words(column: str) -> list[str]:
