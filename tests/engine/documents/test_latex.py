@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,8 @@ PREAMBLE = r"""
         (r"\who", r"\who"),  # its argument is elsewhere
         (r"\emph{\proj}", "Falcon"),
         (r"$\proj$", r"$\proj$"),  # formulas stay as they are written
-        (r"\unknown{\proj}", r"\unknown{Falcon}"),
+        (r"\unknown{\proj}", "Falcon"),
+        (r"As \unknown{\proj}{b}", r"As \unknown{Falcon}{b}"),
     ],
 )
 def test_macros_of_the_file(tmp_path: Path, body: str, text: str) -> None:
@@ -231,3 +233,52 @@ def test_units(source: str, text: str) -> None:
 def test_an_empty_label_is_no_label(tmp_path: Path) -> None:
     text = "\\begin{itemize}\n\\item[] Ann\n\\item[$x$] Tom\n\\item[B] Eve\n\\end{itemize}\n"
     assert "- Ann\n" in joined(read(tmp_path / "a.tex", text)[1])
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        # What goes around words leaves the words; what has keys, or is for an index, is no text.
+        (r"The \define{old \emph{quay}} of stone.", "The old quay of stone."),
+        (r"A quay\indexsee{pier}{quay}\indexdef{sea} of stone.", "A quay of stone."),
+        (r"See \Vref{fig:a}, \citeyearpar{Lee1901}.", "See [fig:a], [Lee1901]."),
+        (r"From \crefrange{sec:a}{sec:b} on.", "From [sec:a][sec:b] on."),
+        (r"In \hyperref[sec:c]{the next section}.", "In the next section."),
+        (r"A, \eg{} tin, \ie that of \choice{}.", "A, e.g. tin, i.e. that of choice."),
+        (r"\markboth{\textsc{A quay}}{}Text", "Text"),
+        (r"\gap{2cm}Text \\[3pt] more\addlinespace[2pt]", "Text   more"),
+        # Unclear: as it is written.
+        (r"Keep \pair{a}{b} and \keyed{fig:one} and \single{x} and \lone words.",
+         r"Keep \pair{a}{b} and \keyed{fig:one} and \single{x} and \lone words."),
+        (r"$\define{x}$", r"$\define{x}$"),
+    ],
+)  # fmt: skip
+def test_commands_that_nothing_defines(tmp_path: Path, body: str, text: str) -> None:
+    assert latex(tmp_path, body).strip() == text
+
+
+def test_layout_that_nothing_defines_is_no_text(tmp_path: Path) -> None:
+    body = "\\nowidow\n\n\\fileid{a}{b}{c}\nText.\n\n\\OPTwidow\n\nMore of\n\\OpenSea\nand so on."
+    assert latex(tmp_path, body).split() == ["Text.", "More", "of", "OpenSea", "and", "so", "on."]
+    assert latex(tmp_path, "\\[\n\\alpha\n\\]").split() == ["\\[", "\\alpha", "\\]"]
+
+
+def test_headings_and_environments_that_nothing_defines(tmp_path: Path) -> None:
+    text = (
+        "\\mysection{The quay}\nOld.\n\\begin{defn}[Pier]\nA wall.\n\\end{defn}\n"
+        "\\setsection{x y}\n"
+    )
+    _, blocks = read(tmp_path / "a.tex", f"{HEAD}\\begin{{document}}\n{text}")
+    assert blocks[-1].section == "The quay"
+    assert "(Pier)\nA wall.\n" in "".join(block.text for block in blocks)
+    listed = (
+        "\\begin{enumerate}[label=a]\n\\item One\n\\end{enumerate}\n\\begin{plot}[width=3]\nB.\n"
+    )
+    assert latex(tmp_path, listed).split() == ["1.", "One", "B."]
+
+
+def test_commands_without_end_take_no_time(tmp_path: Path) -> None:
+    for text in ("\\a{" * 20_000, "\\a[" * 20_000, "\\ab{c}" * 20_000, "\\refref" * 20_000 + "{a}"):
+        began = time.perf_counter()
+        latex(tmp_path, text + " end")
+        assert time.perf_counter() - began < 20

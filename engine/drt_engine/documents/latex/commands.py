@@ -16,7 +16,7 @@ UNWRAPPED = words(
     "uline mbox hbox text mathrm enquote so caption title author date thanks centerline "
     "textsuperscript textsubscript acro term keyword url path code ce gls Gls GLS glspl Glspl "
     "glsentrytext glsfirst acrshort acrlong acrfull ac Ac acs acl acf acp acsp aclp subfloat "
-    "makecell shortstack ul hl"
+    "makecell shortstack ul hl hyperref"
 )
 REFERENCES = words(
     "cite citep citet citeauthor citeyear citealp citealt autocite parencite textcite footcite "
@@ -31,15 +31,16 @@ DROPPED = words(
     "newcounter addtocounter stepcounter refstepcounter numberwithin crefname Crefname rule "
     "fontsize selectlanguage pagecolor captionsetup lstset sisetup geometry usetikzlibrary tikzset "
     "pgfplotsset phantom hphantom vphantom hypertarget hyperlink tikz itemsep "
-    "multicolumn multirow resizebox scalebox parbox subref cline cmidrule rowcolor cellcolor "
-    "columncolor tabcolsep arraystretch"
+    "markboth markright definecolor multicolumn multirow resizebox scalebox parbox subref cline "
+    "cmidrule rowcolor cellcolor columncolor tabcolsep arraystretch"
 )
 OTHER_FILES = words("input include subfile bibliography addbibresource")
 MORE_ARGUMENTS = {
     "newcommand": 1, "renewcommand": 1, "providecommand": 1, "setlength": 1, "addtolength": 1,
     "setcounter": 1, "addcontentsline": 2, "newtheorem": 1, "DeclareMathOperator": 1,
     "DeclareRobustCommand": 1, "addtocounter": 1, "numberwithin": 1, "crefname": 2, "Crefname": 2,
-    "rule": 1, "fontsize": 1, "multicolumn": 1, "multirow": 1, "resizebox": 1,
+    "rule": 1, "fontsize": 1, "multicolumn": 1, "multirow": 1, "resizebox": 1, "markboth": 1,
+    "definecolor": 2,
 }  # fmt: skip
 SILENT = words(
     "maketitle centering raggedright noindent indent newpage clearpage cleardoublepage bigskip "
@@ -66,6 +67,7 @@ _ACCENTS = {
     "r": "\u030a", "d": "\u0323", "b": "\u0331",
 }  # fmt: skip
 DRAWINGS = words("tikzpicture pgfpicture pspicture picture tikzcd circuitikz forest")
+LISTS = words("itemize enumerate description")
 VERBATIM = words("verbatim Verbatim lstlisting minted alltt")
 MATH = words("equation align gather multline eqnarray displaymath math split cases array flalign")
 KEPT_ENVIRONMENTS = MATH | words("theorem lemma proof definition corollary proposition example")

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 from drt_engine.documents.base import Block, Notes, SectionPath, one_line
 from drt_engine.documents.latex.commands import (
     ACCENT,
+    BUILT_IN,
     DRAWINGS,
     DROPPED,
     KEPT_ENVIRONMENTS,
     LEVELS,
+    LISTS,
     MATH,
     MORE_ARGUMENTS,
     OTHER_FILES,
@@ -28,6 +30,7 @@ from drt_engine.documents.latex.commands import (
 )
 from drt_engine.documents.latex.macros import PARAMETER, Macro, balanced, definitions
 from drt_engine.documents.latex.units import unit_text
+from drt_engine.documents.latex.unknown import LENGTH, guess
 
 _TOKEN = re.compile(
     r"\\([A-Za-z@]+)(\*?)[ \t]*|\\(.)|(?<!\\)%.*|([{}\[\]])|(\$\$?)|(~)|(---?|``|''|&)|"
@@ -38,6 +41,8 @@ _LABEL = re.compile(r"[ \t]*\[([^\[\]\\{}$]*)\][ \t]*")
 _ARGUMENTS = re.compile(r"(?:[ \t]*(?:\[[^\[\]]*\]|\{[^{}]*\}))*")
 _GROUP = re.compile(r"[ \t]*\{([^{}]*)\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]*\]")
+_NAME = re.compile(r"\[[^\W\d_][^\[\]=]{2,}\]")
+_LONE_COMMAND = re.compile(r"\s*\\([A-Za-z@]{3,})\s*")
 _LONE_BULLET = re.compile(r"\s*(?:-|\d{1,4}\.)\s*")
 # A command with a name such as \OpenMC, and nothing it may take
 _PRODUCT = re.compile(
@@ -85,6 +90,7 @@ class Converter:
         self._math = ""
         self._math_depth = 0
         self._in_text = preamble is None
+        self._is_apart = True  # the line before has no text
         self._ended = False
         self._output: list[str] = []
         self._number, self._start = 1, 0  # line and character of the source
@@ -99,7 +105,8 @@ class Converter:
             self.after_end += 1
         # No argument of a heading or of layout goes beyond its paragraph.
         unclosed = self.finish() if not (line.strip() or self._verbatim) else []
-        text = self._line(line)
+        text = None if self._is_layout(line) else self._line(line)
+        self._is_apart = text is None or not text.strip()
         end = self._start + len(line.rstrip("\n"))
         blocks = unclosed + ([] if text is None else list(self._pieces(text, line, end)))
         self._number += line.count("\n")
@@ -142,6 +149,12 @@ class Converter:
         if _LONE_BULLET.fullmatch(text):  # the item is on the next line
             return text.rstrip() + " "
         return text.rstrip() + "\n" * line.endswith("\n")
+
+    def _is_layout(self, line: str) -> bool:
+        """Return whether a line is one command that nothing defines, apart from any text."""
+        lone = _LONE_COMMAND.fullmatch(line) if self._is_apart else None
+        is_inner = self._verbatim or self._formula or self._groups
+        return bool(lone and not is_inner and lone[1] not in BUILT_IN | self._macros.keys())
 
     @property
     def _verbatim_end(self) -> str:
@@ -206,6 +219,8 @@ class Converter:
             self._add(match[0])
         elif sign == "\\":
             self._add(" ")
+            length = LENGTH.match(match.string, match.end())
+            return length.end() if length and length[0].endswith("]") else match.end()
         else:
             self._add({",": " ", ";": " ", " ": " ", "/": "", "-": "", "!": ""}.get(sign, sign))
         return match.end()
@@ -315,9 +330,30 @@ class Converter:
             self._plain(product["name"] + " " * bool(product["space"]))
             return product.end()
         elif name not in SILENT:
+            if (stop := self._guessed(name, line, end)) is not None:
+                return stop
             self._add(match[0])
             self._pending = _Group("text", before="{", after="}", more=3)
             return end
+        return self._after_option(line, end)
+
+    def _guessed(self, name: str, line: str, end: int) -> int | None:
+        """Write what a command probably stands for that nothing defines; None where unclear."""
+        known = guess(name, line, end)
+        if known is None:
+            length = LENGTH.match(line, end) if line[end : end + 1] == "[" else None
+            return length.end() if length else None
+        if known.kind == "heading":
+            self._pending = _Group("heading", level=known.level)
+        elif known.kind == "reference":
+            self._pending = _Group("text", before="[", after="]", more=known.groups - 1)
+        elif known.kind == "drop":
+            self._pending = _Group("drop", more=known.groups - 1) if known.groups else None
+        elif known.kind == "unwrap":
+            self._pending = _Group("text")
+        else:  # a space behind the name is no space in the text, unless braces end it
+            self._plain(known.word + " " * (not known.groups and line[end - 1 : end] == " "))
+            self._pending = _Group("text") if known.groups else None
         return self._after_option(line, end)
 
     def _reference(self, line: str, position: int) -> int:
@@ -395,6 +431,12 @@ class Converter:
             end = option.end()
         return end
 
+    @staticmethod
+    def _is_name(environment: str, option: str) -> bool:
+        """Return whether the option of an environment is words, and says not how it looks."""
+        is_known = environment in WITH_ARGUMENTS or environment in LISTS | VERBATIM | DRAWINGS
+        return not is_known and _NAME.fullmatch(option.strip()) is not None
+
     def _bullet(self) -> str:
         number = self._lists[-1] if self._lists else None
         if number is None:
@@ -418,7 +460,7 @@ class Converter:
             self._verbatim = name
             if self._in_text:
                 self._notes.skip("drawing", "no text to read")
-        elif name in ("itemize", "enumerate", "description"):
+        elif name in LISTS:
             if opens:
                 self._lists.append(1 if name == "enumerate" else None)
             elif self._lists:
@@ -431,6 +473,6 @@ class Converter:
             return match.end()
         arguments = _ARGUMENTS if name in WITH_ARGUMENTS else _OPTION
         argument = arguments.match(line, match.end())
-        if argument and name in KEPT_ENVIRONMENTS:  # the name of a theorem
-            self._add(f"({argument[0].strip()[1:-1]})")
+        if argument and (name in KEPT_ENVIRONMENTS or self._is_name(name, argument[0])):
+            self._add(f"({argument[0].strip()[1:-1]})")  # of a theorem
         return argument.end() if argument else match.end()

@@ -1,6 +1,7 @@
-"""Reads LaTeX: readable text with sections and lines; formulas and unknown commands as written.
+"""Reads LaTeX: readable text with sections and lines; formulas as written.
 
 Does not run TeX: of macros only those are expanded that the file defines plainly, before it begins;
+what others do is told by their names and arguments, or they are left as written;
 other files are not read, and named. Comments and the preamble are left out, and counted.
 """
 
