@@ -6,8 +6,11 @@ Shared by the formats whose source is a tree; knows none of them.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator
 
-from drt_engine.documents.base import Block, SectionPath
+from drt_engine.documents.base import Block, Notes, OpenDocument, SectionPath, Source, regroup
+from drt_engine.documents.encodings import empty
+from drt_engine.documents.metadata import Metadata
 
 _TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
 _SPACES = re.compile(r" {2,}")
@@ -48,6 +51,26 @@ class BlockWriter:
         """Return the blocks since the last call."""
         ready, self.ready = self.ready, []
         return ready
+
+
+def document_of(
+    source: Source,
+    read: Callable[[Source, Notes], Iterable[tuple[object, list[Block]]]],
+    *,
+    title: str,
+    media_type: str,
+    about: Metadata,
+) -> OpenDocument:
+    """Return the document that ``read`` yields in parts; raise EmptyDocument without any text."""
+
+    def blocks(notes: Notes) -> Iterator[Block]:
+        for _, part in read(source, notes):
+            yield from part
+
+    if not any(block.text.strip() for block in blocks(Notes())):
+        raise empty(source)
+    notes = Notes()
+    return OpenDocument(title, media_type, regroup(blocks(notes)), notes, about.author, about.date)
 
 
 def tidy(text: str) -> str:

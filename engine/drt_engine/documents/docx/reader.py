@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line
 from drt_engine.documents.docx.parts import Parts, number, symbol
 from drt_engine.documents.metadata import names_section, opening_title
 from drt_engine.documents.structure.contents import CONTENTS_LINE
-from drt_engine.documents.writer import BlockWriter, tidy
+from drt_engine.documents.writer import BlockWriter, document_of, tidy
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip
-from drt_engine.errors import EmptyDocument, UnreadableDocument
+from drt_engine.errors import UnreadableDocument
 
+MEDIA_TYPE = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
 _WORD = frozenset(
     (
         "http://schemas.openxmlformats.org/wordprocessingml/2006/main",
@@ -313,11 +314,6 @@ def _title(source: Source, core: str) -> str:
     return heading or one_line(source.file_name)
 
 
-def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
-    for _, blocks in _read(source, notes):
-        yield from blocks
-
-
 @dataclass(frozen=True)
 class DocxReader:
     """The running text of a Word file."""
@@ -329,9 +325,4 @@ class DocxReader:
         with _open(source) as archive:
             parts = Parts.read(archive, source.name)
             title = _title(source, parts.metadata.title)
-        if not any(block.text.strip() for block in _pieces(source, Notes())):
-            raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
-        notes = Notes()
-        media = "application/vnd.openxmlformats-officedocument.wordprocessingml.document"
-        blocks, about = regroup(_pieces(source, notes)), parts.metadata
-        return OpenDocument(title, media, blocks, notes, about.author, about.date)
+        return document_of(source, _read, title=title, media_type=MEDIA_TYPE, about=parts.metadata)

@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line
 from drt_engine.documents.docx.parts import number
 from drt_engine.documents.metadata import names_section, opening_title
 from drt_engine.documents.odt.parts import Counter, Parts
 from drt_engine.documents.structure.contents import CONTENTS_LINE
-from drt_engine.documents.writer import BlockWriter, tidy
+from drt_engine.documents.writer import BlockWriter, document_of, tidy
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import SafeZip
-from drt_engine.errors import EmptyDocument, UnreadableDocument
+from drt_engine.errors import UnreadableDocument
 
 MEDIA_TYPE = "application/vnd.oasis.opendocument.text"
 _MAIN = "content.xml"
@@ -268,11 +268,6 @@ def _title(source: Source, stated: str) -> str:
     return stated or heading or one_line(source.file_name)
 
 
-def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
-    for _, blocks in _read(source, notes):
-        yield from blocks
-
-
 @dataclass(frozen=True)
 class OdtReader:
     """The running text of an OpenDocument text file."""
@@ -284,8 +279,4 @@ class OdtReader:
         with _open(source) as archive:
             about = Parts.read(archive, source.name).metadata
         title = _title(source, about.title)
-        if not any(block.text.strip() for block in _pieces(source, Notes())):
-            raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
-        notes = Notes()
-        blocks = regroup(_pieces(source, notes))
-        return OpenDocument(title, MEDIA_TYPE, blocks, notes, about.author, about.date)
+        return document_of(source, _read, title=title, media_type=MEDIA_TYPE, about=about)

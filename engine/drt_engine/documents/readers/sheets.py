@@ -19,10 +19,11 @@ from typing import Any
 from xml.etree.ElementTree import ParseError
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
+from drt_engine.documents.encodings import empty
 from drt_engine.documents.readers.table import is_header, is_number, row_blocks
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import DAMAGE, SafeZip
-from drt_engine.errors import EmptyDocument, UnreadableDocument
+from drt_engine.errors import UnreadableDocument
 
 MEDIA = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 _WORKBOOK = "xl/workbook.xml"
@@ -160,7 +161,7 @@ class SheetsReader:
         with _workbook(source) as workbook:
             about = workbook.properties
         if next(_pieces(source, Notes()), None) is None:
-            raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
+            raise empty(source)
         notes = Notes()
         return OpenDocument(
             one_line(about.title or source.file_name),
