@@ -1,0 +1,72 @@
+"""Answers that are streamed or written freely, by a model that knows nothing."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.result import AnswerResult
+from drt_engine.answer.support import UNSUPPORTED
+from drt_engine.generate.decode import Decoder
+from drt_engine.store import Store
+from drt_engine.text.sentences import split_sentences
+from tests.engine.answer.asking import QUESTION, QUESTIONS, assert_exact
+from tests.model_folder import runtime
+from tests.sampling import sampled
+
+
+@pytest.mark.parametrize(
+    ("threshold", "mode"),
+    sampled([(0.0, "quote"), (0.0, "free"), (1.0, "quote"), (1.0, "free")], {0, 1, 3}, unpack=True),
+)
+def test_pieces_join_to_the_answer(store: Store, mode: str, threshold: float) -> None:
+    options = AskOptions(mode=mode, threshold=threshold, max_tokens=30)  # type: ignore[arg-type]
+    *pieces, result = stream(runtime(), store, QUESTION, options)
+    assert isinstance(result, AnswerResult)
+    assert all(isinstance(piece, str) and piece for piece in pieces)
+    assert "".join(str(piece) for piece in pieces) == result.text
+    assert result == ask(runtime(), store, QUESTION, options)
+    assert bool(pieces) == result.found == (threshold == 0)
+
+
+def test_a_stream_leaves_its_callers_thread_as_it_was(store: Store) -> None:
+    options = AskOptions(mode="free", threshold=0.0, max_tokens=10)
+    alone = list(stream(runtime(), store, QUESTION, options))
+    one, other = (stream(runtime(), store, QUESTION, options) for _ in range(2))
+    pieces = []
+    for piece in one:
+        next(other)
+        pieces.append(piece)
+        assert not torch.is_inference_mode_enabled()
+        assert not torch.is_autocast_enabled("cpu")
+        assert torch.is_grad_enabled()
+    assert pieces == alone
+
+
+@pytest.mark.thorough
+def test_free_text_ends_and_is_marked(store: Store) -> None:
+    for question in QUESTIONS:
+        options = AskOptions(mode="free", threshold=0.0, max_tokens=25)
+        answer = ask(runtime(), store, question, options)
+        assert answer.mode == "free" and answer.text
+        unmarked = answer.text.replace(UNSUPPORTED, "")
+        assert len(runtime().tokenizer.encode(unmarked)) <= 3 * options.max_tokens
+        sentences = len(split_sentences(unmarked))
+        assert answer.text.count(UNSUPPORTED) <= sentences
+        for citation in answer.citations:
+            assert_exact(store, citation)
+
+
+def test_max_tokens_limits_what_is_written(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fed: list[int] = []
+    feed = Decoder.feed
+
+    def count(self: Decoder, ids: list[int], added: object = None) -> object:
+        fed.append(len(ids))
+        return feed(self, ids, added)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoder, "feed", count)
+    ask(runtime(), store, QUESTION, AskOptions(mode="free", threshold=0.0, max_tokens=5))
+    question = len(runtime().tokenizer.encode(QUESTION))
+    assert 0 < sum(fed) - (2 * question + 1) <= 5
