@@ -414,3 +414,7 @@ def test_the_form_of_a_name_as_it_is_written_comes_first() -> None:
         assert answer is not None and answer.cell.text == expected
     # Which of two has more is neither's cell.
     assert look_up("Which has the higher score, Up or Aliens?", rows, never) is None
+    # "Aliens" has a word of the name, too.
+    compared = compare("Which has the higher score, Down or Alien?", table(FILMS), never)
+    assert compared is not None and compared.cells[0].text == "Alien"
+    assert compare("Which has the higher score, Down or Alie?", table(FILMS), never) is None

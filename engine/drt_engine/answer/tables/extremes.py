@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
+from drt_engine.answer.tables.row_match import question_words
 from drt_engine.answer.tables.table_question import (
     LEAST,
     NUMBERS,
@@ -71,9 +72,7 @@ def _compared(
     pair = [row for row in rows_named if row is not None]
     if not degrees or len(pair) < 2 or pair[0] is pair[1]:
         return None
-    asked = [
-        word for word in table_words(before) if word not in STOP_WORDS and word not in degree_words
-    ]
+    asked = [word for word in question_words(before) if word not in degree_words]
     column = _column_of(degrees, asked, table, similarity)
     if column is None:
         return None
@@ -304,7 +303,7 @@ def ranked(asked: TableQuestion) -> TableTotal | None:
 
 
 def _row_named(words: str, rows: Sequence[TableRow]) -> TableRow | None:
-    """Return the one row whose name has all of some words; None without or with several."""
+    """Return the one row whose name has all of some words, or of several the one with no more."""
     asked = table_words(words)
     stems = {stem(word) for word in asked if word not in STOP_WORDS} or set(asked[-1:])
     for column in range(2):  # behind a rank or a number, the second names the row
@@ -315,6 +314,7 @@ def _row_named(words: str, rows: Sequence[TableRow]) -> TableRow | None:
             and stems
             and stems <= {stem(word) for word in table_words(row.cells[column].text)}
         ]
-        if len(named) == 1:
-            return named[0]
+        exact = [row for row in named if table_words(row.cells[column].text) == asked]
+        if len(named) == 1 or len(exact) == 1:
+            return (exact or named)[0]
     return None

@@ -208,7 +208,8 @@ def parse(
         degrees = [DATES._replace(is_much=free[-1] == "last", is_superlative=True)]
         degree_words = {free[-1]} if free[-1] == "last" else set()
     free = [word for word in free if word not in degree_words]
-    content = [word for word in free if word not in STOP_WORDS]
+    written = {token.word for token in tokens if token.written.isupper()}  # "US" is no "us"
+    content = [w for w in free if w not in STOP_WORDS or (w in written and w in column_words)]
     ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
     counts = _row_counts(tokens, scope, degree_words)
     anything = _ANYTHING.match(question) if degrees else None  # what the rows are, whatever it is
