@@ -399,3 +399,24 @@ def test_thousands_of_blank_lines_or_marks_above_a_field_do_not_hang(blank: str)
     head = f"{blank * (HEAD // len(blank) - 30)}\n @author Ann Lee\n"
     value = find_value("author", head, Stored("", "", ""))
     assert value is not None and head[value.start : value.end] == "Ann Lee"
+
+
+def test_mails_of_a_thread_have_their_subject_and_who_began_in_common(tmp_path: Path) -> None:
+    first = f"From ada Mon Mar  3 09:12:00 2025\n{MAIL}\n"
+    reply = (
+        "From tom Mon Mar  3 10:00:00 2025\nFrom: Tom Lind <tom@pier.example>\n"
+        "To: Ada Quist <ada@harbour.example>\nSubject: Re: Crane inspection\n moved\n"
+        "Date: Mon, 3 Mar 2025 10:00:00 +0100\n\nI shall be there.\n"
+    )
+    questions = ("What is the subject of the mails?", "Who started the thread?")
+    for texts, expected in (
+        ((first, reply), ["Crane inspection moved", "Ada Quist <ada@harbour.example>"]),
+        ((first, reply.replace("Crane inspection", "Lamps")), [None, None]),
+    ):
+        with library(tmp_path / f"library{expected[0]}") as store:
+            read_text(store, tmp_path, name=f"{expected[0]}.mbox", text="\n".join(texts))
+            for question, value in zip(questions, expected, strict=True):
+                draft = metadata_answer(store, question, Scope(), ())
+                assert (draft and draft.text) == value
+            assert metadata_answer(store, "Who wrote the mails?", Scope(), ()) is None
+            assert metadata_answer(store, "When was the thread sent?", Scope(), ()) is None

@@ -19,6 +19,8 @@ _WRITTEN = r"(?:written|authored|composed|compiled|drafted|prepared)"
 _WROTE = r"(?:wrote|writes|written|authored|composed|compiled|drafted|prepared|sent|made|created)"
 _THING = r"(?:it|this|that|the \w+|this \w+)"
 _ISSUED = r"(?:published|publishes|issued|issues|released|releases|puts out|put out)"
+# Of the first of several mails
+_STARTED = r"\bwho (?:started|began|opened) (?:the|this) (?:thread|discussion|conversation)\b"
 _FIELDS: tuple[tuple[Field, re.Pattern[str]], ...] = (
     (
         "author",
@@ -27,6 +29,7 @@ _FIELDS: tuple[tuple[Field, re.Pattern[str]], ...] = (
             rf"|\bby whom\b|\bwho (?:was|is|were|are) {_THING} (?:{_WRITTEN} by|from)\b"
             rf"|\bwho (?:is|was) {_THING} from\b|\bfrom whom\b"
             r"|\bwho (?:replied|answered|responded)\b"
+            rf"|{_STARTED}"
         ),
     ),
     (
@@ -70,6 +73,7 @@ _UPDATED = re.compile(r"\b(?:last|latest|recently|updated?|modified|revised|revi
 # Words for a document, by the documents that they are said of.
 _ANY = word_set("document doc file text pdf docx page pages it this that version copy")
 _MAIL = word_set("message mail email e reply letter note answer patch")
+_MAILS = word_set("mails messages emails thread discussion conversation")
 _REPLIED = word_set("replied answered responded")  # of a mail that is an answer
 _BOOK = word_set("book ebook novel volume textbook story anthology collection")
 _CODE = word_set("header script module program code source library notebook package software")
@@ -97,7 +101,8 @@ _FILLERS = word_set(
     editor sent send sends sender senders created made create published publish publishes
     publisher publishers issued issues issue issuer released releases release date dates dated
     day year month version revision edition number title titled entitled called named name names
-    subject line recipient recipients addressee addressed address received got get gets updated
+    started began opened subject line recipient recipients addressee addressed address received got
+    get gets updated
     update modified revised last latest recently publication publishing posted posting uploaded
     meet met meeting held place take took given gave delivered creation describe described full
     exact current please tell give show people person persons original put
@@ -108,6 +113,7 @@ _OWN = word_set("publication author authors publisher title subject sender recip
 _CHAPTER = re.compile(r"(?im)^\W*chapter [ivxlc\d]+\b|\bebook\b")
 _MANUAL = re.compile(r"\bman(?:ual)? ?page\b")
 _REPLY = re.compile(r"(?im)^subject:[ \t]*re:")
+_SUBJECT = re.compile(r"(?im)^subject:[ \t]*(?:(?:re|fwd?|aw):[ \t]*)*([^\n]*)")
 _MEMO = re.compile(r"(?im)^(?:request for comments:|internet[- ]draft)")
 _MEMO_WORDS = word_set("rfc draft memo specification standard")
 _NUMBER = re.compile(r"\d+(?:\.\d+)+")
@@ -150,10 +156,12 @@ def metadata_question(question: str) -> MetadataQuestion | None:
     if not fields or (fields == ("date",) and not _DATED.search(text)):
         return None
     question_words = frozenset(words(text))
-    nouns = question_words & (_ANY | _MAIL | _REPLIED | _BOOK | _CODE | _TITLED | _TOLD)
+    nouns = question_words & (_ANY | _MAIL | _MAILS | _REPLIED | _BOOK | _CODE | _TITLED | _TOLD)
     pronoun_alone = not nouns - {"it", "this", "that"} and bool(nouns)
     if pronoun_alone and fields == ("date",) and not _OF_DOCUMENTS.search(text):
         return None  # "When was it?"
+    if nouns & _MAILS and fields != ("subject",) and not re.search(_STARTED, text):
+        return None  # each has its own
     # "this version of the standard" asks for no version
     if "date" in fields or "author" in fields:
         asks_version = re.search(r"\b(?:what|which) (?:version|edition|revision)\b", text)
@@ -220,6 +228,9 @@ def _first_words(head: str) -> frozenset[str]:
 
 
 def _kind_words(media_type: str, head: str) -> frozenset[str]:
+    if media_type == "application/mbox":
+        subjects = {" ".join(subject.lower().split()) for subject in _SUBJECT.findall(head)}
+        return _MAILS if len(subjects) == 1 else frozenset()
     if media_type.startswith("message/"):
         return _MAIL | _REPLIED if _REPLY.search(head) else _MAIL
     if _MEMO.search(head):
