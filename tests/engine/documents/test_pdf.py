@@ -292,6 +292,22 @@ def test_a_bullet_of_another_font_makes_its_line_no_higher(bullet: str) -> None:
     assert first.height == second.height
 
 
+@pytest.mark.parametrize(
+    "text", ["(Lamps are lit", "\u201cLamps\u201d are lit", "Lamps [8]", "(\u201coil\u201d)"]
+)
+def test_a_bracket_or_quotation_mark_makes_its_line_no_higher(text: str) -> None:
+    page = object.__new__(PageText)
+    page._text, page._same = text, True
+
+    def measure(index: int) -> tuple[float, float, float, float]:
+        low, high = (0, 10) if text[index].isalnum() else (-3, 13)
+        return 5.0 * index, low, 5.0 * index + 5, high
+
+    page._measure = measure  # type: ignore[method-assign]
+    (line,) = page.lines()
+    assert (line.y0, line.y1, line.x0, line.x1) == (0, 10, 0, 5 * len(text))
+
+
 def test_numbers_of_sections_are_no_marks_of_footnotes() -> None:
     marks = [match[1] for match in _MARK.finditer("in section 0.2.1, of lamps.3 The oil4 burns5.")]
     assert marks == ["3", "4", "5"]

@@ -34,6 +34,8 @@ _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
 _BULLET = re.compile(r"[\u2022\u25aa\u25cf\u25e6\u25a0\uf020-\uf0ff][ \t]+(?=\S)")
+_BEFORE_WORD = re.compile(r"[(\[{\"'\u201c\u2018\u00ab]{1,3}(?=[^\W_])")
+_BEHIND_WORD = re.compile(r"[^\W_](?=[)\]}\"'\u201d\u2019\u00bb]{1,3}\Z)")
 _BESIDE = 4  # characters before a mark, of which some do not go below the line
 _LONGEST_MARKED = 1000  # characters; more is no line
 _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z")  # no exponent
@@ -150,13 +152,16 @@ class PageText:
         first, last = self._char_index(start), self._char_index(end - 1)
         text = self._text[start:end]
         x0, y0, x1, y1 = self._measure(first)
-        if bullet := _BULLET.match(text):  # of another font, and higher than the text
-            _, y0, _, y1 = self._measure(self._char_index(start + bullet.end()))
+        # A bullet is of another font; brackets and quotation marks may be higher than letters.
+        if mark := _BULLET.match(text) or _BEFORE_WORD.match(text):
+            _, y0, _, y1 = self._measure(self._char_index(start + mark.end()))
         if end - start > 1:
             # The mark of a hyphen has no box of its own in some versions.
             has_hyphen = text[-1] in HYPHENS
             a, b, c, d = self._measure(self._char_index(end - 2) if has_hyphen else last)
             x0, x1 = min(x0, a), max(x1, c)
+            if behind := _BEHIND_WORD.search(text, end - start - 4):
+                _, b, _, d = self._measure(self._char_index(start + behind.start()))
             # A raised mark does not make its line higher, as if it were a heading.
             if not (text[-1].isdigit() and _is_raised((a, b, c, d), y0, y1)):
                 y0, y1 = min(y0, b), max(y1, d)
