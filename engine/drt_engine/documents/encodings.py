@@ -24,6 +24,7 @@ _MAX_CONTROL_SHARE = 0.05
 # Western text has accents on about one letter in ten; Cyrillic or Chinese bytes read as cp1252
 # would be nearly all above 127.
 _MAX_HIGH_SHARE = 0.3
+_HEAD_BYTES, _WIDE_SHARE = 4096, 0.6
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -105,8 +106,9 @@ def read_bytes(file: BinaryIO) -> Iterator[bytes]:
 def find_encoding(source: Source, declared: str | None = None) -> str:
     """Return the encoding to give to ``characters``, after one full pass over the bytes.
 
-    A byte order mark decides; else UTF-8 where the bytes are that, then the declared encoding,
-    then cp1252 where it is plausible, then a guess by charset-normalizer where it is installed.
+    A byte order mark decides, or zeros as UTF-16 has them; else UTF-8 where the bytes are that,
+    then the declared encoding, then cp1252 where it is plausible, then a guess by
+    charset-normalizer where it is installed.
 
     ``declared`` is what the document says of itself. Raises EmptyDocument when there is nothing but
     white space, UnreadableDocument when the bytes are not text or in no encoding that fits.
@@ -118,11 +120,33 @@ def find_encoding(source: Source, declared: str | None = None) -> str:
             _check(source, encoding)
             return encoding
     survey = _survey(source)
+    if survey.nul is not None and (wide := _wide(source)):
+        return wide
     if survey.binary:
         raise _binary(source, survey.nul)
     if survey.blank:
         raise empty(source)
     return _choose(source, survey, codec_name(declared))
+
+
+def _wide(source: Source) -> str | None:
+    """Return UTF-16 with the order of its bytes where a file without their mark is text in that.
+
+    Every second byte of Western text is zero then, and no other one.
+    """
+    with source.open() as file:
+        head = file.read(_HEAD_BYTES)
+    counts = [head[parity::2].count(0) for parity in (0, 1)]
+    if min(counts) or max(counts) < _WIDE_SHARE * len(head) / 2:
+        return None
+    encoding = "utf-16-le" if counts[1] else "utf-16-be"
+    survey = _Survey()
+    try:
+        for text in _decoded(source, encoding):
+            survey.feed(text.encode(), final=False)
+    except UnicodeError:
+        return None
+    return None if survey.binary or survey.blank else encoding
 
 
 def _choose(source: Source, survey: _Survey, declared: str | None) -> str:

@@ -6,23 +6,50 @@ Knows which formats exist; knows nothing of what their readers do.
 from __future__ import annotations
 
 from drt_engine.documents.base import OpenDocument, Source
-from drt_engine.documents.formats import BUILT_IN, Format, all_formats, by_suffix, plugins
+from drt_engine.documents.formats import (
+    BUILT_IN,
+    Format,
+    all_formats,
+    by_suffix,
+    format_named,
+    plugins,
+)
 from drt_engine.documents.opening import failure, open_here
 from drt_engine.errors import EmptyDocument, MissingExtra, UnsupportedFormat
 
 _HEAD_BYTES = 8192
+_SIGNATURES = (b"%PDF-", b"PK\x03\x04")
+_SIGNED = ("pdf", "docx", "odt", "xlsx", "epub")
 
 
 def find_format(source: Source) -> Format | None:
-    """Return the format of a source, None when no reader knows it; raise OSError as it comes."""
+    """Return the format of a source, None when no reader knows it; raise OSError as it comes.
+
+    A suffix decides, unless the first bytes are those of another format that has its own.
+    """
     by_name = by_suffix(source.file_name) if source.path is not None else None
     if by_name is not None:
-        return by_name
+        return _hidden(source, by_name) or by_name
     with source.open() as file:
         head = file.read(_HEAD_BYTES)
     # Spreadsheets, programs and much else are zip files too: a suffix of their own says so.
     candidates = (entry for entry in all_formats() if not (entry.archive and source.suffix))
     return next((entry for entry in candidates if _recognises(entry, head)), None)
+
+
+def _hidden(source: Source, by_name: Format) -> Format | None:
+    """Return the format whose bytes a file begins with that is named as of another; mostly None."""
+    if by_name.archive or by_name.distribution:
+        return None
+    try:
+        with source.open() as file:
+            head = file.read(_HEAD_BYTES)
+    except OSError:  # which reading it will say
+        return None
+    if not head.startswith(_SIGNATURES) or _recognises(by_name, head):
+        return None
+    named = (format_named(name) for name in _SIGNED)
+    return next((entry for entry in named if _recognises(entry, head)), None)
 
 
 def _recognises(document_format: Format, head: bytes) -> bool:

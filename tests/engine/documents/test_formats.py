@@ -13,7 +13,8 @@ from drt_engine.documents import Block, Format, OpenDocument, Source, formats, o
 from drt_engine.documents.formats import BUILT_IN, all_formats, by_suffix, format_named, plugins
 from drt_engine.documents.registry import find_format
 from drt_engine.errors import MissingExtra, UnreadableDocument, UnsupportedFormat
-from tests.engine.documents.helpers import joined
+from tests.engine.documents.helpers import joined, make_pdf
+from tests.engine.documents.makers import make_docx, make_odt, make_xlsx, paragraph
 
 
 class ScoreReader:
@@ -158,3 +159,25 @@ def test_an_unknown_file_names_formats_and_plug_ins(tmp_path: Path) -> None:
 def test_a_missing_extra_shows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pypdfium2", None)
     assert [one.name for one in BUILT_IN if not one.installed] == ["pdf"]
+
+
+def test_the_first_bytes_tell_a_format_that_a_suffix_hides(tmp_path: Path) -> None:
+    word = make_docx(paragraph("The quay is old."))
+    contents = {
+        "a.pdf": (word, "docx"),
+        "a.txt": (word, "docx"),
+        "a.docx": (make_odt("<text:p>The quay is old.</text:p>"), "odt"),
+        "a.md": (make_xlsx({"Quays": [["quay", "age"], ["old", 3]]}), "xlsx"),
+        "a.odt": (make_pdf([["The quay is old."]]), "pdf"),
+        # An archive may hold what looks like one, and what is broken is what its name says.
+        "a.zip": (word, "archive"),
+        "b.docx": (b"PK\x03\x04broken", "docx"),
+        "b.pdf": (b"The quay is old.", "pdf"),
+        "b.txt": (b"PDF, as in %PDF-1.5", "text"),
+    }
+    for name, (content, expected) in contents.items():
+        (tmp_path / name).write_bytes(content)
+        found = find_format(Source.from_path(tmp_path / name))
+        assert found is not None and found.name == expected, name
+    document = open_document(Source.from_path(tmp_path / "a.txt"))
+    assert "The quay is old." in joined(list(document.blocks))

@@ -197,3 +197,20 @@ def test_one_endless_line_is_cut_into_blocks(tmp_path: Path) -> None:
     for name in ("a.txt", "a.md"):
         _, blocks = read(tmp_path / name, "x" * 1_000_000)
         assert len(blocks) <= 20 and joined(blocks) == "x" * 1_000_000
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_utf_16_without_a_mark_is_told_by_its_zeros(tmp_path: Path, encoding: str) -> None:
+    text = "The keeper's lamp \u2013 of J\u00fcrgen \u2013 is lit.\n" * 40
+    _, blocks = read(tmp_path / "a.txt", text.encode(encoding))
+    assert joined(blocks) == text
+    for broken in (
+        text.encode(encoding) + b"\xd8\xd8\xd8",  # half a character
+        text.encode(encoding)[:-1],
+        (text + "\0").encode(encoding),
+        ("\x01\x02" * 40).encode(encoding),
+        text.encode().replace(b" ", b"\0"),
+        b"\0" * 400,
+    ):
+        with pytest.raises(UnreadableDocument, match="binary file"):
+            read(tmp_path / "b.txt", broken)
