@@ -26,6 +26,7 @@ from drt_engine.answer.lists.release_lists import (
     release_field,
     release_of,
 )
+from drt_engine.answer.lists.terms import asks_term, term_of
 from drt_engine.answer.result import Draft
 from drt_engine.answer.tables.table_answer import MARGIN, texts_around
 from drt_engine.answer.tables.table_question import joined
@@ -63,7 +64,8 @@ def list_answer(
 
     ``passages`` are the retrieved ones, of the ``scope``.
     """
-    is_listed = not (asks_release(question) or asked_list(question) or asks_output(question))
+    may_be_anywhere = (asks_release, asked_list, asks_output, asks_term)
+    is_listed = not any(asks(question) for asks in may_be_anywhere)
     for document, text, offset, probability in texts_with(
         view, documents, passages, _LISTED if is_listed else _ANY, scope=scope
     ):
@@ -125,6 +127,7 @@ def _entry(question: str, text: str, context: Collection[str]) -> _Entry | None:
     cell = keyed_cell(question, text, context)
     span = (cell.start, cell.end) if cell else release_field(question, text)
     span = span or numbered_section(question, text) or numbered_item(question, text)
+    span = span or term_of(question, text)
     if span is not None:
         return _Entry(span[0], span)
     if option := option_text(question, text, context):
