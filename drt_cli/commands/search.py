@@ -26,7 +26,7 @@ from drt_cli._output import (
     say,
 )
 from drt_cli._state import remember
-from drt_cli._text import marked
+from drt_cli._text import marked_blocks
 
 if TYPE_CHECKING:
     from drt import DocumentInfo, SearchHit
@@ -103,4 +103,5 @@ def _print(hits: tuple[SearchHit, ...]) -> None:
         if number > 1:
             click.echo()
         say(f"[{number}] {place(hit)}", bold=True)
-        say(f"  {marked(hit.text, hit.sentence, begin=begin, end=end)}", hanging=2)
+        text = marked_blocks(hit.text, hit.sentence, begin=begin, end=end)
+        say("\n".join(f"  {line}" for line in text.split("\n")), hanging=2)

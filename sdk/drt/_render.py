@@ -16,6 +16,7 @@ _HEADS = {
     "likely": "The document probably says it here:",
     "none": "The document does not say.",
 }
+CLOSEST = "Closest passage{}:"
 OR_HERE = "Or here:"  # before a second likely place
 OTHER_PART = "The other part of the question is probably answered here:"
 # C0 and C1 controls, and bidirectional ones that can show text in another order.
@@ -69,6 +70,9 @@ def _lines(
         lines = [escape(answer.text), ""]
     elif answer.verdict is not None:
         lines = [bold(f"{answer.verdict.capitalize()}."), ""]
+    if answer.state == "none" and answer.citations:
+        lines += [escape(CLOSEST.format("s" * (len(answer.citations) > 1))), ""]
+        bold = str  # none of them is an answer
     for number, citation in enumerate(answer.citations, start=1):
         around = citation.sentence
         if answer.state == "likely":

@@ -35,6 +35,9 @@ def test_states_are_said_in_words() -> None:
     none = replace(likely, state="none", citations=(), passage="")
     assert none.as_markdown() == "The document does not say."
     assert none._repr_html_() == "<div><p>The document does not say.</p></div>"
+    closest = replace(none, citations=(PLACE,)).as_markdown()
+    assert closest.startswith("The document does not say.\n\nClosest passage:\n\nA \\<b\\>keeper")
+    assert "**" not in closest and "[^1]: Rules" in closest
 
 
 ITEMS = "- a *lamp*,\n  of tin\n3. its oil\n(b) a rope"

@@ -21,7 +21,8 @@ _LONGEST_TERM, _LONGEST_DEFINITION = 60, 500  # characters
 _ASKS = re.compile(
     r"(?i)\W*(?:(?:what|which)(?: is| was|'s|\u2019s)? (?:the |a )?(?:\w+ )?"
     r"(?:name|term|word|expression|abbreviation|placeholder|symbol|acronym) (?:for|given to|means?)"
-    r"|what (?:do you|do we|does one|do they) call|(?P<plain>(?:how|what) is|what are))\s+(?P<words>.+)"
+    r"|what (?:do you|do we|does one|do they) call|(?P<plain>(?:how|what) is|what are))"
+    r"\s+(?P<words>.+)"
 )
 _CALLED = re.compile(r"(?i)\s+(?:called|named)\W*\Z")
 _GENERAL = word_set("thing things something someone somebody person people kind type sort name")
@@ -36,9 +37,9 @@ _FORMS = (
     re.compile(rf"(?m)^\|?[ \t]*{_TERM}(?<=\S)[ \t]*\|[ \t]*{_DEFINITION}$"),
     # Alone on its line, with the definition below, indented or behind a colon, or after a gap.
     re.compile(rf"(?m)^{_TERM}(?<=[^\s.,;!?])\n(?::[ \t]+|[ \t]{{2,}}){_DEFINITION}$"),
-    re.compile(rf"(?m)^{_TERM}(?<=[^\s.,;!?])\n\n{_DEFINITION}$(?=\n\n|\Z)"),
+    re.compile(rf"(?m)^{_TERM}(?<=[^\s.,;!?])\n\n(?={_DEFINITION}(?:\n\n|\Z))"),
 )
-_MOST_TERM_WORDS = 5
+_MOST_TERM_WORDS, _FEWEST_WORDS = 5, 3
 
 
 def asks_term(question: str) -> bool:
@@ -87,5 +88,6 @@ def _stems(text: str) -> frozenset[str]:
 
 def _entries(form: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
     for match in form.finditer(text):
-        if len(match["term"].split()) <= _MOST_TERM_WORDS:
+        longer = len(match["definition"].split()) >= _FEWEST_WORDS
+        if longer and len(match["term"].split()) <= _MOST_TERM_WORDS:
             yield match

@@ -83,6 +83,6 @@ def _cells(names: _Line, line: _Line, count: int) -> Iterator[Cell]:
         labels = [(label, line[0].start(), line[-count - 1].end())]
     for name, start, end in labels:
         yield Cell(name, line[0].string[start:end], start, end)
-    for name, word in zip(names[-count:], line[-count:], strict=True):
-        text = _NOTE.sub("", word[0])
-        yield Cell(_NOTE.sub("", name[0]), text, word.start(), word.start() + len(text))
+    for column, number in zip(names[-count:], line[-count:], strict=True):
+        text = _NOTE.sub("", number[0])
+        yield Cell(_NOTE.sub("", column[0]), text, number.start(), number.start() + len(text))

@@ -330,8 +330,8 @@ class Converter:
             self._plain(product["name"] + " " * bool(product["space"]))
             return product.end()
         elif name not in SILENT:
-            if (stop := self._guessed(name, line, end)) is not None:
-                return stop
+            if (guessed := self._guessed(name, line, end)) is not None:
+                return guessed
             self._add(match[0])
             self._pending = _Group("text", before="{", after="}", more=3)
             return end
