@@ -414,6 +414,10 @@ def test_the_form_of_a_name_as_it_is_written_comes_first() -> None:
         assert answer is not None and answer.cell.text == expected
     # Which of two has more is neither's cell.
     assert look_up("Which has the higher score, Up or Aliens?", rows, never) is None
+    # The names may be behind two columns of numbers.
+    race = RACE.replace(" | runner", " | bib: 7 | runner")
+    winner = compare("Who was faster, Bea Moss or Cy Orr?", table(race), never)
+    assert winner is not None and winner.cells[0].text == "Bea Moss"
     # "Aliens" has a word of the name, too.
     compared = compare("Which has the higher score, Down or Alien?", table(FILMS), never)
     assert compared is not None and compared.cells[0].text == "Alien"

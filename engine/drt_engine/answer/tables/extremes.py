@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Sequence
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
@@ -68,7 +68,7 @@ def _compared(
     """Return which of the rows ``first`` and ``second`` has more of what is asked ``before``."""
     option_names = (first, second)
     degrees, degree_words = degrees_of(table_words(before))
-    rows_named = [_row_named(name, table.rows) for name in option_names]
+    rows_named = [_row_named(name, table) for name in option_names]
     pair = [row for row in rows_named if row is not None]
     if not degrees or len(pair) < 2 or pair[0] is pair[1]:
         return None
@@ -302,19 +302,19 @@ def ranked(asked: TableQuestion) -> TableTotal | None:
     return None if answer is None else TableTotal(answer.text, (answer, hits[0][0]))
 
 
-def _row_named(words: str, rows: Sequence[TableRow]) -> TableRow | None:
+def _row_named(words: str, table: Table) -> TableRow | None:
     """Return the one row whose name has all of some words, or of several the one with no more."""
     asked = table_words(words)
     stems = {stem(word) for word in asked if word not in STOP_WORDS} or set(asked[-1:])
-    for column in range(2):  # behind a rank or a number, the second names the row
+    # Behind a rank or a number, the second column names the row, or a later one of text.
+    for name in dict.fromkeys([*islice(table.columns, 2), table.name_column]):
+        cells = [(cell, row) for cell, row in table.columns[name] if stems]
         named = [
-            row
-            for row in rows
-            if len(row.cells) > column
-            and stems
-            and stems <= {stem(word) for word in table_words(row.cells[column].text)}
+            (table_words(cell.text), row)
+            for cell, row in cells
+            if stems <= {stem(word) for word in table_words(cell.text)}
         ]
-        exact = [row for row in named if table_words(row.cells[column].text) == asked]
+        exact = [row for words_of_name, row in named if words_of_name == asked]
         if len(named) == 1 or len(exact) == 1:
-            return (exact or named)[0]
+            return exact[0] if exact else named[0][1]
     return None
