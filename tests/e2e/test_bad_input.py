@@ -29,7 +29,7 @@ BAD_FILES = {
     "binary.txt": (bytes(range(256)) * 64, "binary"),
     "binary.bin": (random.Random(0).randbytes(5000), ""),
     "invisible.txt": ("\u200b\u200b".encode(), "no words"),
-    "utf-16.txt": (("The lamp burns oil. " * 20).encode("utf-16-le"), ""),
+    "utf-16.txt": (("The lamp burns oil. " * 20).encode("utf-16-le")[:-1], "binary"),
     "broken.pdf": (b"%PDF-1.7\n1 0 obj\n<< /Type /Catalog", ""),
     "cut.pdf": (make_pdf([["The lamp burns oil."]])[:200], ""),
     "text.pdf": (b"This is not a PDF.", ""),
