@@ -36,6 +36,7 @@ from drt_engine.answer.lists.section_answer import (
 )
 from drt_engine.answer.lists.section_questions import section_question
 from drt_engine.answer.metadata.lookup import metadata_answer
+from drt_engine.answer.named_documents import DocumentsMeant, documents_meant
 from drt_engine.answer.parts import (
     combined,
     missing_side,
@@ -159,6 +160,11 @@ def _steps(
         documents = documents_to_ask(view, options.documents)
         question_ids(runtime, question)  # the user's own words must be a question
         turns = session.turns if session is not None and options.mode == "quote" else ()
+        meant = DocumentsMeant(None, question)
+        if options.documents is None and not options.filters.any:
+            meant = documents_meant(view, question)
+            options = replace(options, documents=meant.document_ids)
+            question = meant.question
         question_in_context = in_context(question, turns)
         start = _start(runtime, options, session, tape)
         asking = _Asking(runtime, view, documents, options, turns)
@@ -179,6 +185,8 @@ def _steps(
                 question, question_in_context, start, recorded=tape is not None
             )
             draft = _without_other_aims(question, draft)
+            if meant.unclear and not turns and options.threshold is None:
+                draft = _of_unclear_document(draft)
             if draft.text:
                 yield draft.text
         run, tokens_read = opened.run, opened.tokens_read + draft.tokens_read
@@ -426,6 +434,13 @@ def _without_other_aims(question: str, draft: Draft) -> Draft:
     if requested_summary(question) == "" and not draft.found:
         return replace(draft, citations=(), likely=False)
     return draft
+
+
+def _of_unclear_document(draft: Draft) -> Draft:
+    """Return what is only likely, since the question does not tell which document it means."""
+    if not draft.found:
+        return draft
+    return replace(draft, text="", found=False, likely=True, verdict=None, unanswered=())
 
 
 def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:
