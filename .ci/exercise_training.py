@@ -157,6 +157,8 @@ def _evaluate_files(drt: CommandLine) -> None:
     expect(report["n"] == 3, f"eval files: {report}")
     report = drt.json(f"{files} --limit 1 --file gate.md --retriever lexical --no-reread")
     expect(report["n"] == 1, f"eval files --file: {report}")
+    report = drt.json(f"{files} --joint --keep kept")
+    expect(report["n"] == 3, f"eval files --joint: {report}")
     kept = drt.json(f"{files} --file gate.md --keep kept")
     again = drt.json(f"{files} --file gate.md --keep kept")
     expect(kept["metrics"] == again["metrics"], f"eval files --keep: {kept} {again}")

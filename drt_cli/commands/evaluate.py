@@ -146,6 +146,9 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
 )
 @click.option("--lexical", is_flag=True, default=None, help="Also measure BM25 alone.")
 @click.option(
+    "--joint", is_flag=True, default=None, help="Ask all files as one library, not each by itself."
+)
+@click.option(
     "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
 )
 @_records

@@ -51,6 +51,7 @@ from drt_engine.answer.session import SessionState
 from drt_engine.answer.settings.setting_answer import setting_answer, without_other_settings
 from drt_engine.answer.tables.records import lacks_column
 from drt_engine.answer.tables.table_answer import quoted_row, table_answer
+from drt_engine.answer.unclear import likely_of_several
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
 from drt_engine.generate.prompt_run import PromptRun, PromptStart, open_prompt, question_ids
@@ -59,6 +60,7 @@ from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.filters import NO_FILTERS, Filters
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
+from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.trace.record import Recording, make_trace, token_texts
 from drt_engine.trace.tape import Tape
@@ -160,14 +162,12 @@ def _steps(
         documents = documents_to_ask(view, options.documents)
         question_ids(runtime, question)  # the user's own words must be a question
         turns = session.turns if session is not None and options.mode == "quote" else ()
-        meant = DocumentsMeant(None, question)
-        if options.documents is None and not options.filters.any:
-            meant = documents_meant(view, question)
-            options = replace(options, documents=meant.document_ids)
-            question = meant.question
-        question_in_context = in_context(question, turns)
+        meant, options = of_documents_meant(view, question, options)
+        text = meant.question
+        question_in_context = in_context(text, turns)
         start = _start(runtime, options, session, tape)
         asking = _Asking(runtime, view, documents, options, turns)
+        unclear: tuple[DocumentRow, ...] = ()
         if options.mode == "free":
             opened = asking.read(question_in_context, start)
             judgement = opened.judgement
@@ -177,28 +177,30 @@ def _steps(
                 documents,
                 opened.run,
                 judgement,
-                question=question,
+                question=text,
                 max_tokens=options.max_tokens,
             )
         else:
             opened, judgement, draft = asking.quoted(
-                question, question_in_context, start, recorded=tape is not None
+                text, question_in_context, start, recorded=tape is not None
             )
             draft = _without_other_aims(question, draft)
-            if meant.unclear and not turns and options.threshold is None:
-                draft = _of_unclear_document(draft)
+            # What was talked about before may be what is meant; a threshold alone decides.
+            unclear = () if turns or options.threshold is not None else meant.unclear
+            if unclear:
+                draft = likely_of_several(view, text, draft, unclear)
             if draft.text:
                 yield draft.text
         run, tokens_read = opened.run, opened.tokens_read + draft.tokens_read
         if tape is None:
-            trace = _trace(question, run, documents)
+            trace = _trace(text, run, documents)
         else:
             asked_texts, answer_texts = _token_texts(
-                runtime, run, tape, question, quote=draft.text if options.mode == "quote" else None
+                runtime, run, tape, text, quote=draft.text if options.mode == "quote" else None
             )
             recording = Recording(tape, asked_texts, answer_texts, opened.judgement.start_shares)
             rows = {row.id: row for row in view.documents()}  # any may come close
-            trace = make_trace(question, run.source, rows, recording)
+            trace = make_trace(text, run.source, rows, recording)
         likely = draft.likely and not draft.found
         scope = run.source.query.scope  # what the filters leave of the documents
         asked = replace(options.search_options(), document_ids=scope.document_ids)
@@ -219,7 +221,7 @@ def _steps(
             ),
             candidates=draft.candidates,
             verdict=draft.verdict,
-            hint=hint(view, question, draft, asked, threshold=options.threshold),
+            hint=hint(view, question, draft, asked, threshold=options.threshold, documents=unclear),
             answer_type=answer_type(judgement.types),
             verdict_score=judgement.verdict,
             scan=run.source.query.scan_info,
@@ -436,11 +438,14 @@ def _without_other_aims(question: str, draft: Draft) -> Draft:
     return draft
 
 
-def _of_unclear_document(draft: Draft) -> Draft:
-    """Return what is only likely, since the question does not tell which document it means."""
-    if not draft.found:
-        return draft
-    return replace(draft, text="", found=False, likely=True, verdict=None, unanswered=())
+def of_documents_meant(
+    view: LibraryView, question: str, options: AskOptions
+) -> tuple[DocumentsMeant, AskOptions]:
+    """Return which documents a question of a whole library means, and options with those alone."""
+    if options.documents is not None or options.filters.any:
+        return DocumentsMeant(None, question), options
+    meant = documents_meant(view, question)
+    return meant, replace(options, documents=meant.document_ids)
 
 
 def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Citation]) -> str:

@@ -12,14 +12,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import PurePath
 from typing import NamedTuple
 
-from drt_engine.answer.metadata.question import (
-    MetadataQuestion,
-    is_about,
-    metadata_question,
-)
+from drt_engine.answer.metadata.attachments import asks_for_attachments, attachment_names
+from drt_engine.answer.metadata.question import MetadataQuestion, is_about, metadata_question
 from drt_engine.answer.metadata.values import HEAD
 from drt_engine.answer.parts import question_parts
 from drt_engine.answer.tables.column_names import asks_for_columns
@@ -28,11 +26,16 @@ from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.words import STOP_WORDS, content_words, word_set, words
 
-MOST_DOCUMENTS = 2_000  # of a library that are compared with a question
+MOST_DOCUMENTS = 1_000  # of a library that are compared with a question
 _MOST_HEADS = 200  # whose beginnings are read
+_LONGEST_MAIL = 500_000  # characters that are searched for attachments
 _MOST_NAMED = 5  # documents; a name that more have is none
 _SHORTEST_NAME = 3  # letters of the only word of a name
 _LONGEST_NAME = 16  # words
+_MOST_PHRASES = 16  # of a question that are compared with names
+# Words of a title, and their share, that are a name without the others: two of "Kudzu in the United
+# States" are none.
+_FEWEST_OF_TITLE, _SHARE_OF_TITLE = 3, 0.7
 _FEWEST_WORDS = 2  # of a question that is left without the name
 
 # A name is said after one of these, or begins the question and ends with a colon.
@@ -42,7 +45,7 @@ _CONTEXT = re.compile(
     r"(?=\w)"
 )
 _TOKEN = re.compile(r"[^\W_]+")
-_BORDER = re.compile(r"[?!:;,()]|\.(?:\s|\Z)")
+_BORDER = re.compile(r"[?!:;,()]|\.\s")
 _SAYING = word_set(
     "say says mention mentions tell tells define describe state recommend require give list call"
     " explain suggest specify report conclude"
@@ -52,10 +55,10 @@ _FILE_NAME = re.compile(r"[^\s/\\]+\.\w{1,8}\Z")
 _ANY_KIND = word_set(
     """
     document doc file text paper guide handbook manual spec specification standard report article
-    policy tutorial faq notes minutes news changelog essay recipe licence license readme
-    documentation
+    policy tutorial faq essay recipe readme documentation
     """
 )
+_TITLE_KINDS = word_set("notes minutes news changelog licence license")  # where a title has them
 _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("message/", word_set("mail email message letter e")),
     ("application/mbox", word_set("mail email mails emails e")),
@@ -70,6 +73,7 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
     ("text/troff", word_set("page")),
 )
 _TABLES = re.compile(r"csv|sheet|jsonl")
+_SENT = re.compile(r"(?i)\b(?:sent|senders?|recipients?|addressees?)\b")  # as mails are
 _OF_VERSIONS = word_set("version v edition revision copy draft final text page file document")
 # Words that are said of code, but of some kinds only: the word, the media type, the file's suffix.
 _NARROW_KINDS = (
@@ -84,7 +88,7 @@ _NARROW_KINDS = (
 class DocumentsMeant(NamedTuple):
     """What a question says of the documents that it is about.
 
-    ``document_ids`` are those that it names (``None``: none), ``question`` is the rest of it.
+    ``document_ids`` are those that it names or may mean (``None``: any), ``question`` is the rest.
     ``unclear`` are the documents that a question about a document itself may mean, where they are
     several.
     """
@@ -100,9 +104,9 @@ def documents_meant(view: LibraryView, question: str) -> DocumentsMeant:
     A library of one document, or of more than ``MOST_DOCUMENTS``, is asked as a whole.
     """
     nothing = DocumentsMeant(None, question)
-    rows = view.documents()
-    if not 1 < len(rows) <= MOST_DOCUMENTS:
+    if not 1 < view.count_documents() <= MOST_DOCUMENTS:  # before any row is read
         return nothing
+    rows = view.documents()
     named = _named(rows, question)
     if named is not None:
         return named
@@ -112,7 +116,8 @@ def documents_meant(view: LibraryView, question: str) -> DocumentsMeant:
         if fitting is not None and len(fitting) == 1:
             return DocumentsMeant((fitting[0].id,), question)
         if fitting:
-            return DocumentsMeant(None, question, fitting)
+            ids = tuple(row.id for row in fitting) if len(fitting) <= _MOST_NAMED else None
+            return DocumentsMeant(ids if len(fitting) < len(rows) else None, question, fitting)
     return nothing
 
 
@@ -142,7 +147,9 @@ class _Names:
         parts = [word for word in words(self.row.title) if word not in STOP_WORDS]
         initials = "".join(word[0] for word in parts if not word.isdigit())
         file_words = words(PurePath(self.row.source).stem)
-        return frozenset({initials} if len(initials) >= _SHORTEST_NAME else ()) & frozenset(file_words)
+        return frozenset({initials} if len(initials) >= _SHORTEST_NAME else ()) & frozenset(
+            file_words
+        )
 
     @cached_property
     def words(self) -> frozenset[str]:
@@ -159,19 +166,18 @@ class _Names:
 
 
 class _Phrase(NamedTuple):
-    """Words of a question that may be a name: what they begin after, and their places."""
+    """Words of a question that a name may begin: what they come after, and their places."""
 
     context: str
-    start: int  # of what they begin after
+    start: int  # of what they come after
     tokens: tuple[re.Match[str], ...]
-    border: int  # the number of tokens before the next mark
 
 
 class _Match(NamedTuple):
-    """The words of a document that a phrase has, and how many tokens they are."""
+    """The words of a document that a phrase has, and how many of its tokens the name is."""
 
     names: frozenset[str]
-    count: int
+    length: int
 
 
 def _named(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant | None:
@@ -179,7 +185,7 @@ def _named(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant | None:
     by_file = _named_by_file(rows, question)
     if by_file is not None:
         return by_file
-    phrases = list(_phrases(question))
+    phrases = list(islice(_phrases(question), _MOST_PHRASES))
     if not phrases:
         return None
     names = [_Names(row) for row in rows]
@@ -198,8 +204,8 @@ def _named(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant | None:
     ids = tuple(dict.fromkeys(row.id for *_, row in best))
     if not 0 < len(ids) <= _MOST_NAMED or len(ids) == len(rows):
         return None
-    _, phrase, match, _ = max(best, key=lambda one: one[2].count)
-    end = phrase.tokens[match.count - 1].end()
+    _, phrase, match, _ = max(best, key=lambda one: one[2].length)
+    end = phrase.tokens[match.length - 1].end()
     return DocumentsMeant(ids, _rest(question, phrase, end))
 
 
@@ -224,7 +230,7 @@ def _named_by_file(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant
     context = next((c for c in reversed(before) if c.end() == span[0]), None)
     rest = question
     if context is not None:
-        phrase = _Phrase(_context_of(context), context.start(), (), 0)
+        phrase = _Phrase(_context_of(context), context.start(), ())
         rest = _rest(question, phrase, span[1])
     return DocumentsMeant(tuple(dict.fromkeys(ids)), rest)
 
@@ -237,14 +243,12 @@ def _phrases(question: str) -> Iterator[_Phrase]:
     """Yield the words after each context."""
     for context in _CONTEXT.finditer(question):
         tokens: list[re.Match[str]] = []
-        border = 0
         for token in _TOKEN.finditer(question, context.end()):
             gap = question[tokens[-1].end() : token.start()] if tokens else ""
             if len(tokens) == _LONGEST_NAME or _BORDER.search(gap):
                 break
             tokens.append(token)
-            border = len(tokens)
-        yield _Phrase(_context_of(context), context.start(), tuple(tokens), border)
+        yield _Phrase(_context_of(context), context.start(), tuple(tokens))
 
 
 def _match(phrase: _Phrase, names: _Names) -> _Match | None:
@@ -263,17 +267,24 @@ def _match(phrase: _Phrase, names: _Names) -> _Match | None:
             break
     if not found or not _ends(phrase, count):
         return None
-    kinds = {stem(word) for word in names.kinds}
-    if any(token[0].isupper() and token[0].lower() in names.initials for token in phrase.tokens[:count]):
+    kinds = {stem(word) for word in names.kinds | _TITLE_KINDS}
+    if any(
+        token[0].isupper() and token[0].lower() in names.initials for token in phrase.tokens[:count]
+    ):
         return _Match(frozenset(found), count)
     own = {word for word in found - kinds if len(word) >= _SHORTEST_NAME and not word.isdigit()}
     has_kind = has_kind or bool(found & kinds)
-    is_title = any(
-        len(found & title) > 1 and 2 * len(found & title) > len(title) for title in names.titles
-    )
+    is_title = any(_is_title(found & title, title) for title in names.titles)
     if not own or not (has_kind or (is_title and phrase.context != "of")):
         return None
     return _Match(frozenset(found), count)
+
+
+def _is_title(found: set[str], title: frozenset[str]) -> bool:
+    """Return whether some words of a title are all of it, or most of a long one."""
+    if len(found) == len(title):
+        return len(title) > 1
+    return len(found) >= _FEWEST_OF_TITLE and len(found) >= _SHARE_OF_TITLE * len(title)
 
 
 def _ends(phrase: _Phrase, count: int) -> bool:
@@ -312,9 +323,14 @@ def _fitting(
     """Return the documents that a question about a document itself may mean; None for others."""
     if asks_for_columns(question):
         return tuple(row for row in rows if _TABLES.search(row.media_type))
+    mails = [row for row in rows if row.media_type.startswith("message/")][:_MOST_HEADS]
+    if asks_for_attachments(question):
+        return tuple(row for row in mails if attachment_names(_text(view, row, _LONGEST_MAIL)))
     asked = metadata_question(question)
     if asked is None or asked.names or not (asked.nouns or asked.is_demonstrative or asked.is_bare):
         return None
+    if _SENT.search(question) and mails:
+        rows = mails
     titled = tuple(row for row in rows if asked.nouns & _last_words(row))
     if titled:
         return titled
@@ -334,14 +350,18 @@ def _last_words(row: DocumentRow) -> frozenset[str]:
 
 
 def _is_about(view: LibraryView, asked: MetadataQuestion, row: DocumentRow) -> bool:
-    head = view.text(row.id, 0, min(row.characters, HEAD))
     return is_about(
         asked,
         title=_title_and_file(row),
         author=row.author,
-        head=head,
+        head=_text(view, row, HEAD),
         media_type=row.media_type,
     )
+
+
+def _text(view: LibraryView, row: DocumentRow, longest: int) -> str:
+    """Return the beginning of a document."""
+    return view.text(row.id, 0, min(row.characters, longest))
 
 
 def _title_and_file(row: DocumentRow) -> str:

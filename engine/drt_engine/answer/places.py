@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from drt_engine.answer.ask import AskOptions
+from drt_engine.answer.ask import AskOptions, of_documents_meant
 from drt_engine.answer.citations import cite_span
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.judge import judge
 from drt_engine.answer.quote import QuoteSpan, best_quotes
 from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import ConfigError
-from drt_engine.generate.prompt_run import open_prompt
+from drt_engine.generate.prompt_run import open_prompt, question_ids
 from drt_engine.model.calibration import Calibration, Signals
 from drt_engine.results import AnswerGroup, Citation, ScanInfo
 from drt_engine.retrieval.reader_pass import PassageLogits
@@ -76,6 +76,9 @@ def ask_all(
     options = replace(options, top_k=options.top_k or TOP_K)
     with store.snapshot() as view, runtime.computing():
         documents = documents_to_ask(view, options.documents)
+        question_ids(runtime, question)  # the user's own words must be a question
+        meant, options = of_documents_meant(view, question, options)
+        question = meant.question
         run = open_prompt(runtime, view, question, options.search_options())
         retrieval = run.retrieval
         if retrieval is None:

@@ -1,6 +1,7 @@
 """``drt eval files``: natural questions about files in their own formats, judged by patterns.
 
-Each file is read through the ordinary readers into a library of its own and asked its questions.
+Each file is read through the ordinary readers into a library of its own and asked its questions;
+or all of them are read into one library, where a question has to find its file, too.
 An answer is right where the question's pattern matches what is shown; a pattern of None says that
 the file does not hold an answer.
 """
@@ -39,6 +40,7 @@ _ENDLESS_PARAGRAPH = 1200  # characters; longer ones are cut, as in a table with
 class FilesOptions:
     """A file of questions, and the folder that holds the files they are about.
 
+    ``joint`` asks all of these files as one library, and not each by itself.
     At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
     retriever. ``keep`` is a folder for the libraries of the files, which are not read again.
     """
@@ -50,6 +52,7 @@ class FilesOptions:
     retriever: RetrieverName = "hybrid"
     reread: bool = True
     lexical: bool = False
+    joint: bool = False
     keep: Path | None = None
 
     def __post_init__(self) -> None:
@@ -99,16 +102,18 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     by_file: dict[str, list[FileQuestion]] = {}
     for question in questions:
         by_file.setdefault(question.file, []).append(question)
-    for name, file_questions in progress(list(by_file.items()), "files"):
-        path = options.folder / name
+    libraries = [list(by_file)] if options.joint else [[name] for name in by_file]
+    for names in libraries if options.joint else progress(libraries, "files"):
+        paths = [options.folder / name for name in names]
         with (
-            kept_folder(options.keep, runtime, _content(path)) as folder,
+            kept_folder(options.keep, runtime, [c for p in paths for c in _content(p)]) as folder,
             open_library(runtime, folder / "library") as store,
         ):
-            documents = _read(runtime, store, path)
+            documents = [row for path in paths for row in _read(runtime, store, path)]
             paragraphs = _ParagraphIndex(store, documents)
-            suffix = Path(name).suffix.lstrip(".").lower()
-            for question in file_questions:
+            asked = [question for name in names for question in by_file[name]]
+            for question in progress(asked, "questions") if options.joint else asked:
+                suffix = Path(question.file).suffix.lstrip(".").lower()
                 how = AskOptions(retriever=options.retriever, reread=options.reread)
                 systems[runtime.name].append(_answer(runtime, store, question, suffix, how))
                 systems[PARAGRAPH].append(paragraphs.answer(question, suffix))

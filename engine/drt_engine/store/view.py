@@ -188,6 +188,10 @@ class LibraryView:
         """Return whether there is a document read in full."""
         return self._catalog.has_documents()
 
+    def count_documents(self) -> int:
+        """Return how many documents are read in full."""
+        return self._catalog.count_documents()
+
     def document_at(self, source: str) -> DocumentRow | None:
         """Return the document with exactly this source, or None."""
         return self._catalog.document_at(source)

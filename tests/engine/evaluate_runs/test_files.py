@@ -85,6 +85,20 @@ def test_shown_and_precise_are_what_was_shown_as_an_answer(
     assert precision is None if shown == 0 else precision == metrics["who"]["right_quote"] / shown
 
 
+def test_all_files_are_asked_as_one_library(
+    runtime: Runtime, write_lines: WriteLines, folder: Path
+) -> None:
+    changes = [{}, {"file": "all.zip", "question": "What did the mine give?"}]
+    keep = folder.parent / "kept"
+    result = run(runtime, write_lines, folder, *changes, joint=True, lexical=True, keep=str(keep))
+    assert result["n"] == 2 and {".txt", ".zip"} <= set(result["metrics"])
+    assert len(list(keep.iterdir())) == 1
+    paragraph = result["baselines"]["bm25 paragraph"]["all"]
+    assert paragraph["right_nearby"] == 1.0  # "." matches the paragraph of either file
+    with pytest.raises(ConfigError, match=r"gone\.txt cannot be asked"):
+        run(runtime, write_lines, folder, {}, {"file": "gone.txt"}, joint=True)
+
+
 @pytest.mark.thorough
 def test_a_limit_and_a_file_choose_questions(
     runtime: Runtime, write_lines: WriteLines, folder: Path

@@ -105,6 +105,10 @@ class DocumentRows:
         row = self.database.first_row("SELECT 1 FROM documents WHERE state = 'ready' LIMIT 1")
         return row is not None
 
+    def count_documents(self) -> int:
+        row = self.database.first_row("SELECT count(*) FROM documents WHERE state = 'ready'")
+        return 0 if row is None else int(row[0])
+
     def document_at(self, source: str) -> DocumentRow | None:
         row = self.database.first_row(
             f"SELECT {_DOCUMENT} FROM documents WHERE source = ? AND state = 'ready'",

@@ -151,6 +151,10 @@ class FederatedView(LibraryView):
         """Return whether there is a document read in full."""
         return any(self._each(lambda view: view.has_documents()))
 
+    def count_documents(self) -> int:
+        """Return how many documents are read in full, each library's by themselves."""
+        return sum(self._each(lambda view: view.count_documents()))
+
     def document_at(self, source: str) -> DocumentRow | None:
         """Return a document with exactly this source, or None."""
         return self._first(lambda view: view.document_at(source))
