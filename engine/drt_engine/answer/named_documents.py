@@ -74,6 +74,8 @@ _KINDS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 _TABLES = re.compile(r"csv|sheet|jsonl")
 _SENT = re.compile(r"(?i)\b(?:sent|senders?|recipients?|addressees?)\b")  # as mails are
+_MAILS = word_set("mail email message reply")  # what a file's name says of one, others are, too
+_IN_MAILS = word_set("patch note letter answer")
 _OF_VERSIONS = word_set("version v edition revision copy draft final text page file document")
 # Words that are said of code, but of some kinds only: the word, the media type, the file's suffix.
 _NARROW_KINDS = (
@@ -329,9 +331,11 @@ def _fitting(
     asked = metadata_question(question)
     if asked is None or asked.names or not (asked.nouns or asked.is_demonstrative or asked.is_bare):
         return None
+    if asked.nouns & _IN_MAILS:  # which some mails are, and not all that a mail is called
+        return None
     if _SENT.search(question) and mails:
         rows = mails
-    titled = tuple(row for row in rows if asked.nouns & _last_words(row))
+    titled = tuple(row for row in rows if (asked.nouns - _MAILS) & _last_words(row))
     if titled:
         return titled
     for noun, media_type, suffix in _NARROW_KINDS:

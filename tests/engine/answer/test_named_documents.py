@@ -112,6 +112,9 @@ def test_a_question_about_a_document_itself_may_mean_one_or_several(store: Store
     mails = documents_meant(store, "Who wrote the mail, and why was it sent?").unclear
     assert [Path(row.source).name for row in mails] == ["plan.eml", "answer.eml", "sketch.eml"]
     assert documents_meant(store, "When was it sent?").unclear == mails
+    # "answer.eml" is no more a message than the others, and a patch is no mail for sure.
+    assert documents_meant(store, "Who sent the message?").unclear == mails
+    assert documents_meant(store, "Who wrote the patch?").unclear == ()
     assert len(documents_meant(store, "When was this written?").unclear) == len(FILES)
     assert documents_meant(store, "Who lights the lamps?").unclear == ()
 
