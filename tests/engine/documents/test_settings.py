@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from drt_engine.documents.structure.setting_tree import (
@@ -152,6 +152,7 @@ PIECES = st.sampled_from(
 
 @settings(deadline=None, max_examples=200)  # a busy machine is no failure
 @given(st.lists(PIECES, max_size=60), st.sampled_from(sorted(SUFFIXES)))
+@example(["a: ", "#"], ".cfg")
 def test_any_text_has_places_in_it(pieces: list[str], suffix: str) -> None:
     text = "".join(pieces)
     found = settings_of(text, suffix)

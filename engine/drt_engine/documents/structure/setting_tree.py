@@ -103,7 +103,7 @@ def _value_end(line: str, at: int, marks: str) -> int:
         elif character in "\"'" and (n == at or not line[n - 1].isalnum()):
             quote = character
         elif character in marks and (n == at or line[n - 1] in " \t"):
-            return len(line[:n].rstrip())
+            return max(at, len(line[:n].rstrip()))  # a comment alone is no value
     return len(line.rstrip())
 
 
