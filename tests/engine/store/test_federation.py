@@ -144,6 +144,7 @@ def text_hits(view: LibraryView, query: str, **only: object) -> list[tuple[str, 
 def test_the_same_chunks_in_the_same_order(pair: tuple[LibraryView, LibraryView]) -> None:
     one, many = pair
     assert [row.id for row in many.documents()] == [row.id for row in one.documents()]
+    assert many.count_documents() == one.count_documents() == sum(map(len, SHARDS))
     ids, others = one.chunk_ids(), many.chunk_ids()
     assert others == sorted(others) and len(others) == len(ids)
     for mine, its in zip(one.chunk_rows(ids), many.chunk_rows(others), strict=True):
