@@ -109,6 +109,8 @@ def documents_meant(view: LibraryView, question: str) -> DocumentsMeant:
     if not 1 < view.count_documents() <= MOST_DOCUMENTS:  # before any row is read
         return nothing
     rows = view.documents()
+    if len(rows) == 1:  # which several libraries have
+        return nothing
     named = _named(rows, question)
     if named is not None:
         return named

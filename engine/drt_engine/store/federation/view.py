@@ -152,7 +152,7 @@ class FederatedView(LibraryView):
         return any(self._each(lambda view: view.has_documents()))
 
     def count_documents(self) -> int:
-        """Return how many documents are read in full, each library's by themselves."""
+        """Return how many documents are read in full; one of several libraries counts in each."""
         return sum(self._each(lambda view: view.count_documents()))
 
     def document_at(self, source: str) -> DocumentRow | None:
