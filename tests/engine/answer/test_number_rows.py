@@ -88,6 +88,17 @@ def test_a_date_names_its_row_and_no_other() -> None:
         assert (answer and answer.cell.text) == expected, question
 
 
+def test_another_number_behind_a_name_is_another_row() -> None:
+    text = "Kind Site N=2 N=3\nLamp-64 north 1 2\nLamp-128 north 5 6\nLamp-128 south 3 4\n"
+    (table,) = tables_of(number_rows(text))
+    for question, expected in (
+        ("N=3 of Lamp-128 at the south", "4"),
+        ("improvement of Lamp-64 at the south", None),
+    ):
+        answer = look_up(question, table.rows, lambda _, __: 0.0)
+        assert (answer and answer.cell.text) == expected, question
+
+
 def test_long_texts_take_no_time() -> None:
     for text in ("a 1 2\n" * 50_000, " 1" * 200_000, "x" + " 1" * 100_000, "a b\n" * 100_000):
         began = time.perf_counter()

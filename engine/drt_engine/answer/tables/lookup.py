@@ -112,6 +112,8 @@ def look_up(
     if match is None:
         return None
     remaining = [word for word in asked_words if word not in match.words]
+    if _has_other_number(remaining, match.row):
+        return None
     matched_columns = {cell.column for cell in match.cells}
     is_named = match.row.cells[0] in match.cells
     if not is_named and any(degree.is_superlative for degree in degrees):
@@ -164,6 +166,21 @@ def look_up(
 def _is_of_two(question: str) -> bool:
     """Return whether a question asks which of two has more: one of them is no answer."""
     return _OR.search(question) is not None and bool(degrees_of(table_words(question))[0])
+
+
+def _has_other_number(remaining: Sequence[str], row: TableRow) -> bool:
+    """Return whether a question has a number behind a name that a cell has another one behind.
+
+    The row of "CRC 128" is none of "CRC 64".
+    """
+    numbers = {word for word in remaining if word.isdigit()}
+    others = [word for word in remaining if not word.isdigit()]
+    cells = [table_words(cell.text) for cell in row.cells if cell.text[:1].isalpha()]
+    return bool(numbers) and any(
+        words[0] in others and words[1].isdigit() and words[1] not in numbers
+        for words in cells
+        if len(words) > 1
+    )
 
 
 def _is_prose(match: RowMatch) -> bool:
