@@ -172,6 +172,17 @@ def test_rows_with_just_a_name_are_whatever_a_question_calls_them(
     assert (answer or next((cell.text for cell in cells), None)) == expected
 
 
+def test_titles_are_works_and_no_people() -> None:
+    films = "".join(
+        f"Title: {film} | Score: {score}\n" for film, score in zip("ABC", "794", strict=True)
+    )
+    (table,) = tables_of(table_rows(films))
+    assert table.may_hold("film") and table.may_hold("paper")
+    assert not table.may_hold("actor") and not table.may_hold("directors")
+    (table,) = tables_of(table_rows(films.replace("Title", "Name")))
+    assert table.may_hold("actor")
+
+
 def test_of_many_tables_the_heading_with_the_numbers_is_asked() -> None:
     tables = [object(), object()]
     contexts = [frozenset(("8", "players", "2", "courts")), frozenset(("9", "players", "2"))]

@@ -174,7 +174,7 @@ def _answer(
         if kind and not any(computed):
             computed = [
                 total(question, table, similarity, context=context | {kind})
-                if table.has_general_name
+                if table.may_hold(kind)
                 else None
                 for table, context in zip(tables, contexts, strict=True)
             ]

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from drt_engine.text.table_rows import Cell, TableRow
+from drt_engine.text.words import word_set
 
 _NUMBER = re.compile(r"[-+\u2212]?(?:\d[\d,]*)?\.?\d+")
 # What may stand around the number of a cell: a currency, a unit, a mark of approximation.
@@ -46,6 +47,9 @@ _TRUE, _FALSE = (
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _GENERAL_NAMES = frozenset({"", "name", "title", "item", "label", "names", "full name"})
+_PEOPLE = word_set(
+    "actor actress artist author composer director editor person player producer singer writer"
+)
 _APART = 80  # characters between rows of two tables
 _FEWEST_BITS = 8  # rows with 0 or 1 in a column of yes and no
 _FEWEST_GROUPED, _GROUPED = 10, 0.25  # rows, and values for each of them, of a column of groups
@@ -202,10 +206,14 @@ class Table:
                 return name
         return first
 
-    @cached_property
-    def has_general_name(self) -> bool:
-        """Whether the column that names the rows does not say of what: "Name", "Title"."""
-        return self.name_column.strip().lower() in _GENERAL_NAMES
+    def may_hold(self, noun: str) -> bool:
+        """Return whether the rows may be what a noun says, as their column is just "Name".
+
+        One of titles holds no people: the actor of the best film is in another column.
+        """
+        name = self.name_column.strip().lower()
+        is_person = noun.removesuffix("s") in _PEOPLE
+        return name in _GENERAL_NAMES and not (is_person and name == "title")
 
     def groups_rows(self, name: str) -> bool:
         """Return whether a column groups the rows by a few values, and names none of them."""
