@@ -39,6 +39,7 @@ from drt_engine.store.lookup import Lookup
 from drt_engine.store.view import LibraryView
 
 MOST_CHUNKS = 64  # retrieved at a time
+_SHARE_BY_WORDS = 0.25  # of the chunks that are retrieved, where words count
 RESTRICTED = "documents or parts of them were named, which are scanned in full"
 
 
@@ -187,7 +188,7 @@ def retrieve(
     if not len(scores):
         return None
     count = len(candidates.chunk_ids)
-    choices = _choose(scores, count, library.top_k)
+    choices = choose_chunks(scores, count, library.top_k, candidates.scores.lexical)
     from_library = [choice for choice in choices if choice.number < count]
     passages = _passages(library, candidates, from_library)
     reading = _read(library, candidates, from_library, passages)
@@ -276,12 +277,18 @@ def _lookup(library: LibraryQuery, query: Tensor, scorer: LandmarkScorer, count:
     )
 
 
-def _choose(scores: Tensor, count: int, top_k: int) -> list[_Choice]:
-    """Choose among all scores [P]; the first ``count`` are the library's, which come first.
+def choose_chunks(scores: Tensor, count: int, top_k: int, lexical: Tensor | None) -> list[_Choice]:
+    """Choose among all scores [P]; the first ``count`` are the library's, and come first.
 
-    The quote head reads only those.
+    The quote head reads only those. The best by words alone (``lexical`` [count]) are among the
+    chosen: a rare name of the question stands there, however alike other chunks are to it.
     """
-    selection = select(scores[None], torch.ones(1, len(scores), dtype=torch.bool), top_k)
+    ranking = scores.clone()
+    if lexical is not None and count:
+        best = lexical.topk(min(round(_SHARE_BY_WORDS * top_k), count))
+        ranking[best.indices[best.values > 0]] = torch.inf
+    allowed = torch.ones(1, len(scores), dtype=torch.bool)
+    selection = select(scores[None], allowed, top_k, ranking=ranking[None])
     parts = (selection.index[0], selection.scores[0], selection.probabilities[0])
     choices = [_Choice(*values) for values in zip(*(part.tolist() for part in parts), strict=True)]
     choices = [choice for choice in choices if choice.probability > 0]
