@@ -72,7 +72,7 @@ def _file_or_date(
     "--cite/--no-cite",
     default=True,
     show_default=True,
-    help="Show where each sentence comes from.",
+    help="Show what is summarised, and where each sentence comes from.",
 )
 @click.option(
     "--markdown",
@@ -148,7 +148,7 @@ def _lines(summary: Summary) -> Iterator[dict[str, Any]]:
 
 
 def _print(summary: Summary, *, cite: bool) -> None:
-    if summary.about:
+    if cite and summary.about:
         say(printable(summary.about))
         click.echo()
     if summary.text:
@@ -189,7 +189,7 @@ def _as_markdown(summary: Summary, *, cite: bool) -> str:
         lines = [" ".join(f"{markdown(s.quote)}{note()}" for s in summary.sentences)]
     else:
         lines = [markdown(summary.text)]
-    if summary.about:
+    if cite and summary.about:
         lines[:0] = [markdown(summary.about), ""]
     if summary.changes_omitted:
         lines += ["", markdown(_remark(summary))]

@@ -169,7 +169,7 @@ def test_summaries_read_a_file_first(drt: Drt, engine: FakeEngine, handbook: Pat
     assert engine.calls.pop()[1]["length"] is None
     assert engine.calls[-1][1] == {**given, "words": None, "section": None, "since": None}
     plain = drt("summarize", "handbook.txt", "--no-cite")
-    assert plain.out == "About handbook.txt\n\nThe notice period is thirty days.\n"
+    assert plain.out == "The notice period is thirty days.\n"
     keys = ["summary", "about", "mode", "sentences", "changes", "changes_omitted", "tokens_read"]
     keys += ["seconds", "model", "unread_libraries"]
     assert list(drt("summarize", "--json", "handbook.txt").json) == keys
@@ -181,7 +181,7 @@ def test_a_summary_as_markdown_has_its_places_as_footnotes(drt: Drt, handbook: P
     assert lines[2:4] == ["The notice period is thirty days.[^1]", ""]
     assert lines[4].startswith("[^1]: handbook.txt, page 3, ")
     plain = drt("summarize", handbook, "--markdown", "--no-cite").out
-    assert plain == "About handbook.txt\n\nThe notice period is thirty days.\n"
+    assert plain == "The notice period is thirty days.\n"
     lines = drt("summarize", handbook, "--markdown", "--since", handbook).out.splitlines()
     assert lines[:2] == ["- Removed: Gone.", "- Changed: The notice period is thirty days.[^1]"]
 
