@@ -105,3 +105,16 @@ def test_long_texts_take_no_time() -> None:
         NUMBER_LINES.search(text)
         number_rows(text)
         assert time.perf_counter() - began < 5
+
+
+def test_lines_that_all_end_in_years_are_rows_of_one_table() -> None:
+    lives = "".join(f"Keeper{n} 19{n % 90 + 10} 20{n % 90 + 10}\n" for n in range(2_000))
+    rows = cells("Name Born Died\n" + lives)
+    assert len(rows) == 2_000
+    assert rows[1] == [("Name", "Keeper1"), ("Born", "1911"), ("Died", "2011")]
+
+
+def test_years_below_a_title_name_the_columns() -> None:
+    text = "Catch by boat\nBoat 2019 2020\nAurora 12 15\nCorona 9 11\n"
+    assert cells(text)[0] == [("Boat", "Aurora"), ("2019", "12"), ("2020", "15")]
+    assert len(cells(text)) == 2

@@ -32,11 +32,23 @@ def number_rows(text: str) -> list[TableRow]:
     lines = list(_lines(text))
     counts = [_count_numbers(line) for line in lines]
     rows: list[TableRow] = []
-    for number, names in enumerate(lines[:-1]):
+    number = 0
+    while number < len(lines) - 1:
         first, count = number + 1, counts[number + 1]
-        if count >= _LEAST_NUMBERS and _may_be_names(names, counts[number], count):
-            others = (n for n in range(first, len(lines)) if counts[n] != count)
-            rows += _named_rows(names, lines[first : next(others, len(lines))], count)
+        if count < _LEAST_NUMBERS or not _may_be_names(lines[number], counts[number], count):
+            number = first
+            continue
+        end = next((n for n in range(first, len(lines)) if counts[n] != count), len(lines))
+        # A title above a line of years; where all lines end in years, they are rows.
+        if (
+            first + 1 < end
+            and _are_years(lines[first], count)
+            and not _are_years(lines[first + 1], count)
+        ):
+            number = first
+            continue
+        rows += _named_rows(lines[number], lines[first:end], count)
+        number = end  # each line is of one table
     return rows
 
 
@@ -59,9 +71,14 @@ def _may_be_names(line: _Line, numbers: int, count: int) -> bool:
         return False
     words = [word[0].lower() for word in line]
     if numbers:
-        return numbers == count and all(_YEAR.fullmatch(word) for word in words[-numbers:])
+        return numbers == count and _are_years(line, count)
     is_prose = line[-1][0][-1] in ".,:;?!" or STOP_WORDS.intersection(words)
     return not is_prose and len(set(words)) == len(words)
+
+
+def _are_years(line: _Line, count: int) -> bool:
+    """Return whether the last words of a line are years."""
+    return all(_YEAR.fullmatch(word[0]) for word in line[-count:])
 
 
 def _named_rows(names: _Line, block: Sequence[_Line], count: int) -> list[TableRow]:
