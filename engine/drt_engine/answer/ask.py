@@ -191,40 +191,11 @@ def _steps(
                 draft = likely_of_several(view, text, draft, unclear)
             if draft.text:
                 yield draft.text
-        run, tokens_read = opened.run, opened.tokens_read + draft.tokens_read
-        if tape is None:
-            trace = _trace(text, run, documents)
-        else:
-            asked_texts, answer_texts = _token_texts(
-                runtime, run, tape, text, quote=draft.text if options.mode == "quote" else None
-            )
-            recording = Recording(tape, asked_texts, answer_texts, opened.judgement.start_shares)
-            rows = {row.id: row for row in view.documents()}  # any may come close
-            trace = make_trace(text, run.source, rows, recording)
-        likely = draft.likely and not draft.found
-        scope = run.source.query.scope  # what the filters leave of the documents
-        asked = replace(options.search_options(), document_ids=scope.document_ids)
-        result = AnswerResult(
-            text=draft.text,
-            found=draft.found,
-            confidence=draft.confidence,
-            mode=options.mode,
-            citations=tuple(replace(c, likely=likely or c.likely) for c in draft.citations),
-            tokens_read=tokens_read,
-            trace=trace,
-            signals=judgement.signals,
-            likely=draft.likely,
-            quote_probability=draft.probability,
-            passage=_passage(view, documents, draft.citations[:1]),
-            second_passage=_passage(
-                view, documents, draft.citations[1:2] if not draft.found else ()
-            ),
-            candidates=draft.candidates,
-            verdict=draft.verdict,
-            hint=hint(view, question, draft, asked, threshold=options.threshold, documents=unclear),
-            answer_type=answer_type(judgement.types),
-            verdict_score=judgement.verdict,
-            scan=run.source.query.scan_info,
+        run = opened.run
+        trace = _trace(asking, opened, draft, text, tape)
+        result = replace(
+            _result(asking, opened, draft, judgement, trace),
+            hint=_hint(asking, run, question, draft, unclear),
         )
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
@@ -457,11 +428,58 @@ def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Cit
     return passage_around(view, row, citation.start, citation.end)
 
 
-def _trace(question: str, run: PromptRun, documents: DocumentRows) -> Trace:
-    """Return the trace of the retrievals alone."""
-    document_ids = {p.row.document_id for passages in run.source.passages for p in passages}
-    rows = {document_id: documents.row(document_id) for document_id in document_ids}
-    return make_trace(question, run.source, rows)
+def _result(
+    asking: _Asking, opened: _Opened, draft: Draft, judgement: Judgement, trace: Trace
+) -> AnswerResult:
+    """Return a draft as a result without a hint, with the ``judgement`` that it rests on."""
+    view, documents = asking.view, asking.documents
+    likely = draft.likely and not draft.found
+    return AnswerResult(
+        text=draft.text,
+        found=draft.found,
+        confidence=draft.confidence,
+        mode=asking.options.mode,
+        citations=tuple(replace(c, likely=likely or c.likely) for c in draft.citations),
+        tokens_read=opened.tokens_read + draft.tokens_read,
+        trace=trace,
+        signals=judgement.signals,
+        likely=draft.likely,
+        quote_probability=draft.probability,
+        passage=_passage(view, documents, draft.citations[:1]),
+        second_passage=_passage(view, documents, draft.citations[1:2] if not draft.found else ()),
+        candidates=draft.candidates,
+        verdict=draft.verdict,
+        answer_type=answer_type(judgement.types),
+        verdict_score=judgement.verdict,
+        scan=opened.run.source.query.scan_info,
+    )
+
+
+def _hint(
+    asking: _Asking, run: PromptRun, question: str, draft: Draft, unclear: tuple[DocumentRow, ...]
+) -> str:
+    """Return what may help where no answer is shown, within what the filters leave."""
+    options = asking.options
+    scope = run.source.query.scope
+    search = replace(options.search_options(), document_ids=scope.document_ids)
+    threshold = options.threshold
+    return hint(asking.view, question, draft, search, threshold=threshold, documents=unclear)
+
+
+def _trace(
+    asking: _Asking, opened: _Opened, draft: Draft, question: str, tape: Tape | None
+) -> Trace:
+    """Return the trace of the retrievals, with a ``tape`` of all that the model computed."""
+    run = opened.run
+    if tape is None:
+        document_ids = {p.row.document_id for passages in run.source.passages for p in passages}
+        rows = {document_id: asking.documents.row(document_id) for document_id in document_ids}
+        return make_trace(question, run.source, rows)
+    quote = draft.text if asking.options.mode == "quote" else None
+    texts = _token_texts(asking.runtime, run, tape, question, quote=quote)
+    recording = Recording(tape, *texts, opened.judgement.start_shares)
+    rows = {row.id: row for row in asking.view.documents()}  # any may come close
+    return make_trace(question, run.source, rows, recording)
 
 
 def _token_texts(
