@@ -50,6 +50,34 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "man": ("man", "Print the manual page."),
 }
 
+# What other programs call these commands.
+_OTHER_NAMES = {
+    "add": "ingest",
+    "import": "ingest",
+    "index": "ingest",
+    "load": "ingest",
+    "open": "ingest",
+    "read": "ingest",
+    "answer": "ask",
+    "qa": "ask",
+    "query": "ask",
+    "question": "ask",
+    "find": "search",
+    "grep": "search",
+    "summary": "summarize",
+    "tldr": "summarize",
+    "repl": "chat",
+    "explain": "trace",
+    "history": "log",
+    "delete": "library",
+    "documents": "library",
+    "list": "library",
+    "ls": "library",
+    "remove": "library",
+    "rm": "library",
+    "version": "--version",
+}
+
 
 class LazyGroup(click.Group):
     """A group that imports `drt_cli.commands.<module>` when its command is asked for."""
@@ -77,9 +105,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0]
         if name not in COMMANDS and not name.startswith("-") and _plugin_command(name) is None:
-            close = difflib.get_close_matches(name, COMMANDS, n=1)
-            hint = f"did you mean {close[0]!r}?" if close else "`drt --help` lists the commands."
-            ctx.fail(f"There is no command {name!r}; {hint}")
+            ctx.fail(f"There is no command {name!r}; {_hint(name)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(
@@ -89,6 +115,15 @@ class LazyGroup(click.Group):
     ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _hint(name: str) -> str:
+    """Return the end of a message that says what was probably meant by what is no command."""
+    if os.path.exists(name):
+        return f'`drt ask "QUESTION" {name}` asks it, `drt ingest {name}` keeps it.'
+    close = difflib.get_close_matches(name, COMMANDS, n=1)
+    meant = _OTHER_NAMES.get(name.lower()) or next(iter(close), None)
+    return f"did you mean {meant!r}?" if meant else "`drt --help` lists the commands."
 
 
 def _plugin_command(name: str) -> click.Command | None:

@@ -314,7 +314,9 @@ class Assistant:
             if part is not None:
                 ids = list(_engine.resolve_scope(store, ids, part).document_ids or ())
             if not ids:
-                raise QuestionError("there is no document to summarise; read one first.")
+                raise QuestionError(
+                    "there is no document to summarise; read one first with `drt ingest PATH`."
+                )
             began = time.perf_counter()
             options: dict[str, Any] = {
                 "words": words,

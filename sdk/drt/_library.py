@@ -396,7 +396,8 @@ class Library:
         """Raise ``QuestionError`` if there is no document to ask, or no library yet."""
         if not self.documents():
             raise QuestionError(
-                f"the library at {self.location} holds no documents; read one first."
+                f"the library at {self.location} holds no documents; read one first with "
+                "`drt ingest PATH`."
             )
 
     def _expect_left(self, document_ids: Sequence[str] | None, filters: Filters) -> None:

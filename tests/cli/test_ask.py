@@ -224,7 +224,9 @@ def test_an_empty_library_and_a_missing_model_are_sentences(
     drt: Drt, engine: FakeEngine, tmp_path: Path, handbook: Path
 ) -> None:
     result = drt("ask", "Which period?")
-    empty = f"drt: the library at {tmp_path / 'library'} holds no documents; read one first.\n"
+    library = tmp_path / "library"
+    empty = f"drt: the library at {library} holds no documents; read one first with "
+    empty += "`drt ingest PATH`.\n"
     assert (result.code, result.err) == (1, empty)
     engine.raises["load_runtime"] = errors.WeightsError("no model folder nowhere.")
     assert drt("--model", "nowhere", "ask", "Q", handbook).err == "drt: no model folder nowhere.\n"

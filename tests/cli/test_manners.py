@@ -235,7 +235,7 @@ def test_an_empty_library_is_said_before_a_model_is_loaded(
             drt("library", "remove", "handbook.txt")
             engine.loads.clear()
         result = drt(*words, stdin="Q?\n")
-        assert result.code == 1 and "holds no documents; read one first." in result.err
+        assert result.code == 1 and "read one first with `drt ingest PATH`." in result.err
         assert engine.loads == []
 
 
@@ -377,3 +377,22 @@ def test_a_trace_as_a_page(drt: Drt, handbook: Path, tmp_path: Path) -> None:
     assert both.json["question"] == "Which period?"
     refused = drt("trace", "Which period?", handbook, "--html", tmp_path / "no" / "page.html")
     assert refused.code == 1 and refused.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (("add", "report.txt"), "did you mean 'ingest'?"),
+        (("sumarize",), "did you mean 'summarize'?"),
+        (("Query", "Who?"), "did you mean 'ask'?"),
+        (("handbook.txt",), '`drt ask "QUESTION" handbook.txt` asks it'),
+        (("nonsense",), "`drt --help` lists the commands."),
+    ],
+)
+def test_what_is_no_command_is_answered_with_what_was_meant(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], hint: str
+) -> None:
+    monkeypatch.chdir(handbook.parent)
+    result = drt(*words)
+    assert result.code == 2 and f"There is no command {words[0]!r}; " in result.err
+    assert hint in result.err

@@ -76,7 +76,10 @@ def make_index(
         fingerprint = view.fingerprint
         chunks = sum(row.chunks for row in view.documents())
         if not chunks or fingerprint is None:
-            raise StoreError(f"the library at {store.path} holds no documents: read one first")
+            raise StoreError(
+                f"the library at {store.path} holds no documents; read one first with "
+                "`drt ingest PATH`"
+            )
         lists = min(options.lists or default_lists(chunks), chunks)
         centroids = trained_centroids(view.scan_landmarks, chunks, lists, progress)
         last_chunk, gaps = view.index.gaps()
