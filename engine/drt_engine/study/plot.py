@@ -9,6 +9,10 @@ from drt_engine.evaluate.run import token_count
 from drt_engine.study.spec import slug
 from drt_engine.study.table import Table
 
+# Lines differ in colour, and from the eleventh on in style, too.
+_COLOURS = 10
+_STYLES = ("-", "--", ":", "-.")
+
 
 def draw_plots(table: Table, folder: Path) -> list[Path]:
     """Draw every evaluation whose groups are lengths to ``<evaluation>.png``; return the files.
@@ -28,21 +32,25 @@ def draw_plots(table: Table, folder: Path) -> list[Path]:
         ]
         if len(points) < 2:
             continue
-        figure = Figure(figsize=(7, 4.2), layout="constrained")
+        # As high as the names of all rows beside it.
+        figure = Figure(figsize=(9, max(4.2, 0.2 * len(table.rows) + 1)), layout="constrained")
         axes = figure.add_subplot()
-        for row in table.rows:
+        for number, row in enumerate(table.rows):
             line = [(x, row.cells[n].measured) for x, n in points if row.cells[n].measured]
             if line:
                 lengths = [x for x, _ in line]
                 means = [sum(v) / len(v) for _, v in line]
-                (drawn,) = axes.plot(lengths, means, marker="o", markersize=3, label=row.name)
+                style = _STYLES[number // _COLOURS % len(_STYLES)]
+                (drawn,) = axes.plot(
+                    lengths, means, f"C{number % _COLOURS}{style}o", markersize=3, label=row.name
+                )
                 low, high = [min(v) for _, v in line], [max(v) for _, v in line]
                 axes.fill_between(lengths, low, high, alpha=0.2, color=drawn.get_color())
         metric = next(c.metric for c in table.columns if c.evaluation == evaluation)
         axes.set(xscale="log", xlabel="tokens", ylabel=metric, title=table.title)
         axes.set_xticks([x for x, _ in points], [table.columns[n].group for _, n in points])
         axes.minorticks_off()
-        axes.legend(fontsize=8)
+        figure.legend(fontsize=8, loc="outside right upper", frameon=False)
         files.append(folder / f"{slug(evaluation)}.png")
         figure.savefig(files[-1], dpi=110, metadata={"Software": None})
     return files
