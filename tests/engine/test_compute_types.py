@@ -17,7 +17,7 @@ from torch import nn
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
-from drt_engine.evaluate.perplexity import stream_losses
+from drt_engine.evaluate.perplexity import BASELINES, stream_losses
 from drt_engine.evaluate.retrieval import ranked
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
@@ -162,8 +162,8 @@ def test_evaluating(store: Store, dtype: str) -> None:
     for retriever in RETRIEVERS:
         assert ranked(model, store, QUESTION, retriever)
     ids = model.tokenizer.encode(MANUAL).ids
-    for retrieval in (True, False):
-        losses = stream_losses(model, ids, retrieval=retrieval)
+    for baseline in (None, *BASELINES):
+        losses = stream_losses(model, ids, baseline=baseline)
         assert losses.dtype == torch.float32 and bool(losses.isfinite().all())
 
 
@@ -217,7 +217,7 @@ def everything(model: Runtime, store: Store) -> list[Any]:
         out.append(summarize(model, store, store.documents()[0].id, summary))
     out.append(ranked(model, store, QUESTION, "hybrid"))
     ids = torch.tensor(model.tokenizer.encode(MANUAL).ids)
-    out.append(stream_losses(model, ids.tolist(), retrieval=True).tolist())
+    out.append(stream_losses(model, ids.tolist()).tolist())
     chunks = ids[: len(ids) // 8 * 8].view(-1, 8)
     memory = model.read(chunks, torch.ones_like(chunks, dtype=torch.bool), skip=1)
     return [*out, *(tensor.tolist() for tensor in vars(memory).values())]

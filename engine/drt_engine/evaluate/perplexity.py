@@ -1,4 +1,6 @@
-"""``drt eval ppl``: perplexity of a model over a corpus; of a DRT also without retrieval.
+"""``drt eval ppl``: perplexity of a model over a corpus, and of a DRT that chooses nothing.
+
+Its baselines read no chunk memory, or that of random chunks in place of those it chooses.
 
 Each document is cut into streams of ``length`` tokens that start with an empty window and nothing
 to retrieve. Landmarks are not counted. Groups are ``all`` and the quarters of a stream, since
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -27,6 +30,9 @@ from drt_engine.model.chunking import to_chunks
 from drt_engine.model.drt import DRT
 
 QUARTERS = 4
+
+Baseline = Literal["no retrieval", "random chunks"]
+BASELINES: tuple[Baseline, ...] = ("no retrieval", "random chunks")
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class PerplexityOptions:
 
 
 def evaluate_perplexity(runtime: LanguageRuntime, options: PerplexityOptions) -> EvalReport:
-    """Read the corpus, with a DRT also without retrieval.
+    """Read the corpus, with a DRT also without retrieval and with random chunks.
 
     Raises ``ConfigError`` for a corpus without text.
     """
@@ -73,18 +79,18 @@ def evaluate_perplexity(runtime: LanguageRuntime, options: PerplexityOptions) ->
     streams = list(_streams(runtime, options))
     if not streams:
         raise ConfigError(f"{options.corpus} holds no two tokens in a row, expected documents")
-    totals = {True: _Totals(options.length)}
+    totals: dict[Baseline | None, _Totals] = {None: _Totals(options.length)}
     if isinstance(runtime.model, DRT):
-        totals[False] = _Totals(options.length)
+        totals |= {baseline: _Totals(options.length) for baseline in BASELINES}
     for ids in progress(streams, "streams"):
-        for retrieval, total in totals.items():
-            total.add(stream_losses(runtime, ids, retrieval=retrieval))
+        for baseline, total in totals.items():
+            total.add(stream_losses(runtime, ids, baseline=baseline))
     return EvalReport(
         task="ppl",
         data=options.corpus.name,
         n=len(streams),
-        metrics=totals[True].groups(),
-        baselines={"no retrieval": totals[False].groups()} if False in totals else {},
+        metrics=totals.pop(None).groups(),
+        baselines={baseline: total.groups() for baseline, total in totals.items() if baseline},
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
@@ -118,17 +124,24 @@ def _round(
         yield from (stream for at in starts if len(stream := ids[at : at + size]) > 1)
 
 
-def stream_losses(runtime: LanguageRuntime, ids: Sequence[int], *, retrieval: bool) -> Tensor:
+def stream_losses(
+    runtime: LanguageRuntime, ids: Sequence[int], *, baseline: Baseline | None = None
+) -> Tensor:
     """Return the loss of each token of a stream but its first, [T - 1], fp32.
 
-    Without ``retrieval`` a DRT reads no chunk memory; other models have none.
+    As a ``baseline`` a DRT reads no chunk memory, or that of random chunks; other models have none.
     """
     model = runtime.model
     chunks, valid = to_chunks(torch.tensor(ids)[None], model.config.chunk, model.config.pad_id)
     chunks, valid = chunks.to(runtime.device), valid.to(runtime.device)
     with runtime.computing():
         if isinstance(model, DRT):
-            losses, _ = model.stream_loss(chunks, valid, retrieval=retrieval)
+            losses, _ = model.stream_loss(
+                chunks,
+                valid,
+                retrieval=baseline != "no retrieval",
+                random=baseline == "random chunks",
+            )
         else:
             losses, _ = model.stream_loss(chunks, valid)
     return losses.cpu()

@@ -307,18 +307,22 @@ class DRT(LanguageModel):
         *,
         generator: torch.Generator | None = None,
         retrieval: bool = True,
+        random: bool = False,
     ) -> Tensor:
         """Return the last states [B, C, S+1, E] of streams of chunks [B, C, S].
 
         Each chunk reads what its predecessor retrieved. ``generator`` adds Gumbel noise to the
-        choice; ``retrieval=False`` gives the same model without GCA.
+        choice; ``retrieval=False`` gives the same model without GCA, ``random`` with chunks that
+        are drawn, as baselines.
         """
         states, encoded = self.read(chunks, valid)
         batch, count = chunks.shape[:2]
         plan: Plan = _retrieve_nothing
         if retrieval:
             vectors = self.frozen_vectors(chunks, valid)
-            plan = self.stream_plan(encoded, batch, count, generator, vectors=vectors)
+            plan = self.stream_plan(
+                encoded, batch, count, generator, vectors=vectors, random=random
+            )
         mask = insert_landmarks(valid, True).flatten(1)  # [B, C * (S+1)]
         out = self.upper_states(states.flatten(1, 2), mask, plan)  # [B, C * (S+1), E]
         return out.unflatten(1, (count, -1))  # type: ignore[no-any-return]
@@ -343,11 +347,14 @@ class DRT(LanguageModel):
         generator: torch.Generator | None = None,
         *,
         vectors: Tensor | None = None,
+        random: bool = False,
     ) -> Plan:
         """Return the plan by which chunks retrieve earlier chunks of the same stream.
 
-        ``vectors`` [B, C, F] replace the landmarks with the fixed retriever.
+        ``vectors`` [B, C, F] replace the landmarks with the fixed retriever; ``random`` draws the
+        chunks, as the random retriever does.
         """
+        random = random or self.config.retriever == "random"
         memory = self.remember(encoded)
         width = self.config.width
         landmarks = encoded.landmarks.view(batch, count, width)
@@ -367,7 +374,7 @@ class DRT(LanguageModel):
                 scores = self.scorer.scores(queries, keys).total  # [B, C, C]
             else:
                 scores = vector_scores(vectors, vectors)
-            if self.config.retriever == "random":
+            if random:
                 ranking = random_ranking(group, order, count).expand_as(allowed)
                 if generator is not None:
                     ranking = torch.zeros_like(scores)  # ranked by the noise of this step
@@ -390,12 +397,13 @@ class DRT(LanguageModel):
         *,
         generator: torch.Generator | None = None,
         retrieval: bool = True,
+        random: bool = False,
     ) -> tuple[Tensor, Tensor]:
         """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
 
-        Landmarks have no target.
+        Landmarks have no target. ``retrieval`` and ``random`` are as in ``forward``.
         """
-        states = self(chunks, valid, generator=generator, retrieval=retrieval)
+        states = self(chunks, valid, generator=generator, retrieval=retrieval, random=random)
         targets, mask = next_token_targets(chunks, valid)
         return self.token_losses(states[mask], targets[mask]), mask
 

@@ -58,7 +58,7 @@ def test_segments_give_the_losses_of_one_pass(
     monkeypatch.setattr(positions, "_SEGMENT", 37)  # no multiple of chunk or window
     runtime = runtime_of(**changes)
     ids = random_ids(runtime.config, 203).tolist()
-    whole = stream_losses(runtime, ids, retrieval=True)
+    whole = stream_losses(runtime, ids)
     pieces = segment_losses(runtime, ids, memory=memory)  # type: ignore[arg-type]
     torch.testing.assert_close(pieces, whole, atol=2e-5, rtol=1e-4)
 
@@ -69,7 +69,7 @@ def test_lengths_are_cut_from_the_joined_documents(corpus: Path) -> None:
     metrics = evaluate_perplexity(runtime, options).metrics
     assert {name: group["n"] for name, group in metrics.items()} == {"64": 8 * 63, "256": 2 * 255}
     ids = TOKENIZER.encode(TEXT).ids[:512]
-    losses = torch.cat([stream_losses(runtime, ids[a : a + 256], retrieval=True) for a in (0, 256)])
+    losses = torch.cat([stream_losses(runtime, ids[a : a + 256]) for a in (0, 256)])
     expected = float(losses.double().mean().exp())
     assert metrics["256"]["perplexity"] == pytest.approx(expected, rel=1e-4)
 

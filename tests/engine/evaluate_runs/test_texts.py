@@ -129,9 +129,21 @@ def test_lengths_are_named_as_given() -> None:
         assert length_name(token_count(text)) == text
 
 
-@pytest.mark.parametrize("retrieval", sampled([True, False], {0}, thorough={1}))
+@pytest.mark.parametrize(
+    ("system", "how"),
+    sampled(
+        [
+            ("model", {}),
+            ("no retrieval", {"retrieval": False}),
+            ("random chunks", {"random": True}),
+        ],
+        {0, 2},
+        thorough={1},
+        unpack=True,
+    ),
+)
 def test_perplexity_equals_the_models_own_loss(
-    runtime: Runtime, corpus: Path, retrieval: bool
+    runtime: Runtime, corpus: Path, system: str, how: dict[str, bool]
 ) -> None:
     result = evaluate(runtime, "ppl", {"corpus": str(corpus), "length": 256})
     losses: list[float] = []
@@ -141,11 +153,11 @@ def test_perplexity_equals_the_models_own_loss(
         for at in range(0, len(ids), 256):
             chunks, valid = to_chunks(torch.tensor(ids[at : at + 256])[None], 16, 0)
             with torch.inference_mode():
-                loss, _ = runtime.model.stream_loss(chunks, valid, retrieval=retrieval)
+                loss, _ = runtime.model.stream_loss(chunks, valid, **how)
             assert len(loss) == len(ids[at : at + 256]) - 1
             losses += loss.tolist()
             streams += 1
-    groups = result["metrics"] if retrieval else result["baselines"]["no retrieval"]
+    groups = ({"model": result["metrics"]} | result["baselines"])[system]
     assert groups["all"]["perplexity"] == pytest.approx(math.exp(sum(losses) / len(losses)), 1e-5)
     assert groups["all"]["n"] == len(losses) and result["n"] == streams
     assert list(groups) == ["quarter 1", "quarter 2", "quarter 3", "quarter 4", "all"]

@@ -126,6 +126,15 @@ def test_a_random_choice_is_even_and_differs_by_group() -> None:
     assert not torch.equal(ranks, random_ranking(1, torch.arange(400), 400))
 
 
+def test_a_learnt_retriever_may_draw_its_chunks_as_a_baseline() -> None:
+    learnt, drawn = drt(), drt(retriever="random")
+    drawn.load_state_dict(learnt.state_dict())
+    ids = random_ids(learnt.config, 1, 12, 3)
+    expected, _ = drawn.stream_loss(ids, full(ids))
+    assert torch.equal(learnt.stream_loss(ids, full(ids), random=True)[0], expected)
+    assert not torch.equal(learnt.stream_loss(ids, full(ids))[0], expected)
+
+
 def test_while_training_every_step_chooses_anew_at_random() -> None:
     model = drt(retriever="random")
     ids = random_ids(model.config, 1, 9, 3)
