@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from drt_engine.errors import WeightsError
+
 # A metric is a number, None where it is not defined, or a group of metrics ("hybrid": {"hit@8"}).
 Number: TypeAlias = float | int | None
 Metrics: TypeAlias = Mapping[str, Number | Mapping[str, Number]]
@@ -23,7 +25,10 @@ _COUNTS = ("n", "n_answerable", "n_unanswerable")
 
 @dataclass(frozen=True)
 class EvalReport:
-    """What one evaluation measured; ``metrics`` by group, ``baselines`` by name and group."""
+    """What one evaluation measured; ``metrics`` by group, ``baselines`` by name and group.
+
+    Raises ``WeightsError`` for a metric that is no finite number.
+    """
 
     task: str
     data: str
@@ -34,9 +39,14 @@ class EvalReport:
     baselines: Mapping[str, Groups] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for groups in (self.metrics, *self.baselines.values()):
-            for group, metrics in groups.items():
-                _check_finite(f"{self.task} {group}", metrics)
+        try:
+            for groups in (self.metrics, *self.baselines.values()):
+                for group, metrics in groups.items():
+                    _check_finite(f"{self.task} {group}", metrics)
+        except ValueError as error:
+            raise WeightsError(
+                f"{error}; the model's weights give none, as after a training that diverged"
+            ) from None
 
     def to_dict(self) -> dict[str, object]:
         """Return the documented JSON object."""

@@ -2,36 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
 
-from drt_engine.config.train import TrainConfig
+from drt_engine.config.load import build
+from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError, EngineError
-from drt_engine.evaluate.run import check_options
+from drt_engine.evaluate.passkeys.evaluation import PasskeyEvaluation, expect_possible
+from drt_engine.evaluate.run import check_options, plain_options
+from drt_engine.study.compute import expect_formula
 from drt_engine.study.measures import MEASURES
+from drt_engine.study.settings import evaluation_files, train_files
 from drt_engine.study.spec import EvaluationSpec, StudySpec
 from drt_engine.train.run import model_config, tokenizer_of
-from drt_engine.train.tasks import TASKS
-
-_READ = ("qa", "docs", "corpus", "data", "questions", "folder")  # options that name files
 
 
-def check_study(study: StudySpec) -> None:
-    """Raise ``ConfigError`` for the first run or evaluation that could not be carried out."""
+def check_study(study: StudySpec, *, only: Collection[str] = ()) -> None:
+    """Raise ``ConfigError`` for the first run or evaluation that could not be carried out.
+
+    ``only`` names the runs of a sitting: what others start from need not be there.
+    """
     for evaluation in study.evaluations:
         _check_evaluation(evaluation)
+    earlier: set[Path] = set()
     for run, seed in study.jobs():
         config = study.train_config(run, seed)
-        missing = [path for path in _inputs(config) if not path.exists()]
+        missing = [path for path in train_files(config) if not path.exists()]
         if missing:
             raise ConfigError(f"run {run.name!r}: {missing[0]} does not exist, expected its data")
-        if config.start.model is not None and not config.start.model.exists():
-            continue  # an earlier run may make it
+        start = config.start.model
+        if start is not None and not start.exists():
+            if start not in earlier and (not only or run.name in only):
+                raise ConfigError(
+                    f"run {run.name!r}: start.model is {start}, which does not exist; train it "
+                    "first, or name another model's folder"
+                )
+            continue
         try:
-            model_config(config, tokenizer_of(config))
+            shape = model_config(config, tokenizer_of(config))
+            for evaluation in study.evaluations:
+                _check_measurable(evaluation, shape)
         except EngineError as error:
             raise ConfigError(f"run {run.name!r}: {error}") from None
+        earlier.add(study.folder(run, seed) / "model")
 
 
 def _check_evaluation(evaluation: EvaluationSpec) -> None:
@@ -39,24 +52,16 @@ def _check_evaluation(evaluation: EvaluationSpec) -> None:
         MEASURES[evaluation.task].options(evaluation.options)
     else:
         check_options(evaluation.task, evaluation.options, also=MEASURES)
-    for path in _files(evaluation.options, _READ):
+    for path in evaluation_files(evaluation):
         if not path.exists():
             raise ConfigError(
                 f"evaluation {evaluation.label!r}: {path} does not exist, expected its data"
             )
 
 
-def _inputs(config: TrainConfig) -> Iterator[Path]:
-    """Yield the files that the tasks of a run read."""
-    for name in TASKS:
-        section = getattr(config, name)
-        if section.share > 0:
-            yield from _files(vars(section), _READ)
-
-
-def _files(values: Mapping[str, Any], names: tuple[str, ...]) -> Iterator[Path]:
-    for name in names:
-        value = values.get(name)
-        for path in value if isinstance(value, list | tuple) else [value]:
-            if isinstance(path, str | Path):
-                yield Path(path)
+def _check_measurable(evaluation: EvaluationSpec, shape: ModelConfig) -> None:
+    """Raise ``ConfigError`` for an evaluation that models of this shape cannot have."""
+    if evaluation.task == "shape":
+        expect_formula(shape)
+    if evaluation.task == "passkey":
+        expect_possible(build(PasskeyEvaluation, plain_options(evaluation.options)), shape)

@@ -7,6 +7,7 @@ import random
 import torch
 from torch import nn
 
+from drt_engine.config.model import ModelConfig
 from drt_engine.config.train import TrainConfig
 from drt_engine.errors import ConfigError
 from drt_engine.model.protocol import LanguageModel
@@ -20,17 +21,21 @@ def step_flops(config: TrainConfig) -> float:
     """Return the mean FLOPs of a training step, forward and backward, without the update.
 
     Counted on the CPU, on the first batches of the run: products of matrices and attention, as
-    PyTorch counts them.
+    PyTorch counts them, those that a mask leaves out too. What a frozen encoder reads is not.
     """
     torch.manual_seed(config.run.seed)
     model, tokenizer = start(config)
     tasks = TaskMixture(config, model.config, tokenizer)
     from torch.utils.flop_counter import FlopCounterMode  # it imports Triton
 
+    draws = [tasks.draw(random.Random(f"{config.run.seed}/flops/{n}")) for n in range(_DRAWS)]
+    if model.config.retriever == "fixed":
+        with torch.no_grad():  # the encoder reads a chunk once, and its vectors are kept
+            for drawn in draws:
+                tasks.loss(model, drawn)
     counter = FlopCounterMode(display=False)
     with counter:
-        for number in range(_DRAWS):
-            drawn = tasks.draw(random.Random(f"{config.run.seed}/flops/{number}"))
+        for drawn in draws:
             tasks.loss(model, drawn)[0].backward()
     return config.optim.accumulate * counter.get_total_flops() / _DRAWS
 
@@ -41,6 +46,15 @@ def equal_steps(config: TrainConfig, reference: TrainConfig) -> int:
     return max(1, round(budget / step_flops(config)))
 
 
+def expect_formula(config: ModelConfig) -> None:
+    """Raise ``ConfigError`` for an architecture whose FLOPs have no formula."""
+    if config.architecture not in ("drt", "base"):
+        raise ConfigError(
+            f"FLOPs of the architecture {config.architecture!r} have no formula, expected drt or "
+            "base; leave the measurement 'shape' out"
+        )
+
+
 def forward_flops(model: LanguageModel, length: int) -> float:
     """Return the FLOPs of a forward pass over ``length`` tokens, by formula: nothing is computed.
 
@@ -48,11 +62,7 @@ def forward_flops(model: LanguageModel, length: int) -> float:
     multiplies; landmarks count as tokens. Raises ``ConfigError`` for an architecture without one.
     """
     config = model.config
-    if config.architecture not in ("drt", "base"):
-        raise ConfigError(
-            f"FLOPs of the architecture {config.architecture!r} have no formula, expected drt or "
-            "base; leave the measurement 'shape' out"
-        )
+    expect_formula(config)
     chunks = length / config.chunk
     pairs = 2 * 2 * config.width  # a key and a value for each query, in all heads
     by_part: dict[str, int] = {}

@@ -25,8 +25,9 @@ class RunSpec:
     """A row of the table: a model, and what it is trained on.
 
     ``config``: a file as for ``drt train``; ``set``: settings over it by dotted key;
-    ``compute_of``: a run before this one, whose FLOPs this one takes instead of the steps of its
-    configuration; ``seeds``: in place of the study's; ``paper``: what the paper reports, by column.
+    ``compute_of``: a run before this one with steps of its own, whose FLOPs this one takes instead
+    of the steps of its configuration; ``seeds``: in place of the study's; ``paper``: what the paper
+    reports, by column.
     """
 
     name: str
@@ -86,6 +87,9 @@ class StudySpec:
             raise ConfigError("a study has no runs or no evaluations, expected one of each or more")
         if not all(run.seeds or self.seeds for run in self.runs):
             raise ConfigError("seeds is empty, expected at least one number")
+        for seeds in (self.seeds, *(run.seeds for run in self.runs)):
+            if len(set(seeds)) < len(seeds):
+                raise ConfigError(f"seeds are {list(seeds)}, expected each once")
         for kind, names in (
             ("runs", [run.name for run in self.runs]),
             ("evaluations", [evaluation.label for evaluation in self.evaluations]),
@@ -98,11 +102,12 @@ class StudySpec:
                         "digits that differ"
                     )
         for number, run in enumerate(self.runs):
-            earlier = [before.name for before in self.runs[:number]]
+            # The steps of a run whose steps are themselves counted are not in its configuration.
+            earlier = [r.name for r in self.runs[:number] if r.compute_of is None]
             if run.compute_of is not None and run.compute_of not in earlier:
                 raise ConfigError(
-                    f"compute_of of {run.name!r} is {run.compute_of!r}, expected a run before it"
-                    + nearest(run.compute_of, earlier)
+                    f"compute_of of {run.name!r} is {run.compute_of!r}, expected a run before it "
+                    "that has steps of its own" + nearest(run.compute_of, earlier)
                 )
 
     def jobs(self) -> Iterator[tuple[RunSpec, int]]:

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drt_engine.study.spec import EvaluationSpec, StudySpec
+from drt_engine.errors import ConfigError
+from drt_engine.study.spec import EvaluationSpec, StudySpec, nearest
 
 Results = Mapping[tuple[str, int, str], Mapping[str, Any]]  # by run, seed and evaluation
 
@@ -161,14 +162,28 @@ def make_table(study: StudySpec, results: Results) -> Table:
 
 
 def _groups(evaluation: EvaluationSpec, results: Results) -> list[str]:
-    """Return the groups to show: those asked for, or all that have the metric, as measured."""
-    if evaluation.groups:
-        return list(evaluation.groups)
-    found: dict[str, None] = {}
+    """Return the groups to show: those asked for, or all that have the metric, as measured.
+
+    Raises ``ConfigError`` where there are results and none of them has the metric or the groups.
+    """
+    measured: dict[str, set[str]] = {}  # metrics by group
     for (_, _, label), result in results.items():
         if label == evaluation.label:
-            found |= {g: None for g, m in result["metrics"].items() if evaluation.metric in m}
-    return list(found)
+            for group, metrics in result["metrics"].items():
+                measured.setdefault(group, set()).update(metrics)
+    found = [group for group, metrics in measured.items() if evaluation.metric in metrics]
+    if measured and not found:
+        metrics = sorted(set().union(*measured.values()))
+        raise ConfigError(
+            f"evaluation {evaluation.label!r}: metric is {evaluation.metric!r}, expected one of "
+            f"{', '.join(metrics)}{nearest(evaluation.metric, metrics)}"
+        )
+    if found and evaluation.groups and not set(found) & set(evaluation.groups):
+        raise ConfigError(
+            f"evaluation {evaluation.label!r}: groups are {', '.join(evaluation.groups)}, expected "
+            f"some of {', '.join(found)}"
+        )
+    return list(evaluation.groups) or found
 
 
 def _values(

@@ -7,10 +7,12 @@ for the shards of a sharded model.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import random
 import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -25,6 +27,7 @@ from drt_engine.runtime import fast_bf16
 from drt_engine.text.tokenizer import Tokenizer
 from drt_engine.train.average import averaged
 from drt_engine.train.checkpoint import find_state, read_extra
+from drt_engine.train.interrupt import waiting_interrupt
 from drt_engine.train.metrics import Metrics, plot
 from drt_engine.train.mixture import TaskMixture
 from drt_engine.train.optim import make_optimizer, set_rate
@@ -42,6 +45,7 @@ class Loop:
     """
 
     _began = _saved = 0.0  # when a call of ``run`` and the last checkpoint were, by the clock
+    _in_update = False  # where parameters may be of the next step already
 
     def __init__(
         self,
@@ -69,6 +73,7 @@ class Loop:
         self.prefetcher = Prefetcher(self.tasks, config.run.workers)
         self.metrics = Metrics(self.folder)
         self.step = 0
+        self._tasks_before: dict[str, Any] = {}
         if state is not None:
             extra = self.parallel.load(state, self.optimizer)
             self.step = int(extra["step"])
@@ -83,36 +88,47 @@ class Loop:
         """Train to the last step, to ``until`` or to the limit in minutes, with checkpoints.
 
         Returns the losses of these steps. What was measured since is a line on stderr every
-        ``run.log_every`` steps.
+        ``run.log_every`` steps. Ctrl-C ends it after a step, whose state is saved.
         """
         last = min(until or self.config.optim.steps, self.config.optim.steps)
         losses: list[float] = []
         self._began = self._saved = time.monotonic()
         whole = False
-        try:
-            while self.step < last and not self._out_of_time():
-                loss, is_due = self._one_step()
-                losses.append(loss)
-                if self.step % self.config.run.log_every == 0:
-                    self._log()
-                if is_due:
-                    self.save()
-            whole = True
-        finally:
-            self.prefetcher.close()
-            # After a failure the other ranks may be gone, which shards cannot be saved without.
-            if whole or not self.parallel.saves_together:
-                self.save(with_model=True)
+        # Ranks that end after different steps would wait for each other.
+        waiting = waiting_interrupt if self.ranks.world == 1 else _no_interrupt
+        with waiting() as interrupted:
+            try:
+                while self.step < last and not self._out_of_time() and not interrupted():
+                    self._tasks_before = self.tasks.state()
+                    loss, is_due = self._one_step()
+                    losses.append(loss)
+                    if self.step % self.config.run.log_every == 0:
+                        self._log()
+                    if is_due:
+                        self.save()
+                whole = True
+            finally:
+                self.prefetcher.close()
+                # A step that failed is taken again from its first batch. Other ranks may be gone,
+                # which shards cannot be saved without.
+                if whole:
+                    self.save(with_model=True)
+                elif not (self._in_update or self.parallel.saves_together):
+                    self.save(with_model=True, tasks=self._tasks_before)
+        if interrupted():
+            raise KeyboardInterrupt
         self.ranks.gather(None)  # the next stage begins with what rank 0 has saved
         return losses
 
-    def save(self, *, with_model: bool = False) -> None:
+    def save(self, *, with_model: bool = False, tasks: dict[str, Any] | None = None) -> None:
         """Write the train state, the model as it would be shipped, and the plot of the losses.
 
-        The model of a sharded run only where ``with_model`` is true. Where the ranks do not save
-        together, nothing here waits for others, which may have failed.
+        The model of a sharded run only where ``with_model`` is true. ``tasks`` is the state of the
+        tasks, where it is not that of now. Where the ranks do not save together, nothing here waits
+        for others, which may have failed.
         """
-        extra = {"step": self.step, "tasks": self.tasks.state(), "settings": self._settings()}
+        tasks = self.tasks.state() if tasks is None else tasks
+        extra = {"step": self.step, "tasks": tasks, "settings": self._settings()}
         self.parallel.save(self.folder / "state", self.optimizer, extra)
         if with_model:
             self.parallel.finish()
@@ -175,11 +191,14 @@ class Loop:
         self.ranks.add(total)
         self.parallel.reduce_gradients(self.optimizer)
         norm = self.parallel.clip(self.optimizer, config.clip)
+        self._in_update = True
         if math.isfinite(norm):  # else the step is left out, and the norm in the log says so
             self.optimizer.step()
+        self.step += 1
+        self._tasks_before = self.tasks.state()
+        self._in_update = False
         self.metrics.add(norm=norm)
         self.optimizer.zero_grad(set_to_none=True)
-        self.step += 1
         return float(total[0]), bool(total[1])
 
     def _log(self) -> None:
@@ -220,3 +239,8 @@ class Loop:
                     f"rank {rank} starts from other parameters or another step than rank 0; "
                     "every rank must see the same files and the same run.out"
                 )
+
+
+@contextlib.contextmanager
+def _no_interrupt() -> Iterator[Callable[[], bool]]:
+    yield lambda: False

@@ -41,7 +41,7 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     sharded = any(stage.run.parallel == "fsdp" for stage in stages)
     with joined_ranks(device(stages[0].run), sharded=sharded) as ranks:
         for stage in stages:
-            if len(stages) == 1 or not _finished(stage):
+            if len(stages) == 1 or steps_done(stage) < stage.optim.steps:
                 train_stage(stage, ranks)
     return stages[-1].run.out
 
@@ -62,9 +62,10 @@ def _name_order(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
-def _finished(config: TrainConfig) -> bool:
+def steps_done(config: TrainConfig) -> int:
+    """Return the steps of the checkpoint in a stage's run folder, 0 without one."""
     state = find_state(config.run.out)
-    return state is not None and int(read_extra(state)["step"]) >= config.optim.steps
+    return 0 if state is None else int(read_extra(state)["step"])
 
 
 def train_stage(config: TrainConfig, ranks: Ranks | None = None) -> None:

@@ -17,7 +17,7 @@ import torch
 
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.run import load_for
-from drt_engine.study import run as study_run
+from drt_engine.study import job, stored
 from drt_engine.study.run import study
 from drt_engine.study.spec import load_study
 from drt_engine.study.table import make_table
@@ -77,12 +77,13 @@ def killed_study(file: Path, *where: Any) -> None:
         (loop.Loop, "_one_step", 3),
         # Its train state is saved, the last model is not.
         pytest.param((loop, "save_model", 5), marks=pytest.mark.slow),
-        pytest.param((study_run, "write_whole", 1), marks=pytest.mark.slow),
-        pytest.param((study_run, "write_whole", 2), marks=pytest.mark.slow),
+        pytest.param((stored, "write_whole", 1), marks=pytest.mark.slow),
+        pytest.param((stored, "write_whole", 2), marks=pytest.mark.slow),
+        pytest.param((stored, "write_whole", 3), marks=pytest.mark.slow),
         # In the run of equal compute.
         pytest.param((loop.Loop, "_one_step", 11), marks=pytest.mark.slow),
     ],
-    ids=["training", "saving", "trained", "measured", "last run"],
+    ids=["training", "saving", "begun", "trained", "measured", "last run"],
 )
 def test_a_killed_study_ends_as_an_unbroken_one(
     unbroken: Path, tmp_path: Path, where: tuple[Any, ...]
@@ -97,7 +98,7 @@ def test_a_killed_study_ends_as_an_unbroken_one(
 
 
 def test_a_finished_study_trains_nothing(unbroken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    monkeypatch.setattr(job, "train_stage", lambda config: pytest.fail("trained again"))
     before = content(unbroken)
     study(unbroken.parent / "study.toml")
     assert content(unbroken) == before
@@ -114,7 +115,7 @@ def test_a_model_trained_in_fp32_is_measured_in_fp32_on_every_processor(
         return runtime
 
     monkeypatch.setattr("drt_engine.runtime.fast_bf16", lambda: True)
-    monkeypatch.setattr(study_run, "load_for", load_recorded)
+    monkeypatch.setattr(job, "load_for", load_recorded)
     file = write_study(tmp_path)
     study(file, ["seeds=[1]"], only=["DRT"])
     study(file, ["seeds=[1]", "train.run.bf16=true", f"out={tmp_path / 'bf16'}"], only=["DRT"])
@@ -168,7 +169,7 @@ def test_rows_gather_in_a_file_over_several_machines(
     first = write_study(unbroken.parent)  # measured already: its results are only written
     study(first, results=results)
     shared = results.read_bytes()
-    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    monkeypatch.setattr(job, "train_stage", lambda config: pytest.fail("trained again"))
     (tmp_path / "other").mkdir()
     table = study(write_study(tmp_path / "other"), results=results)
     assert table["rows"] == json.loads((unbroken / "table.json").read_text())["rows"]
@@ -185,10 +186,11 @@ import sys
 from pathlib import Path
 from drt_engine.study.results_file import ResultsFile
 from drt_engine.study.spec import load_study
+from drt_engine.study.stored import Measured
 study = load_study(Path(sys.argv[1]), ["seeds=" + sys.argv[3]])
 file = ResultsFile(Path(sys.argv[2]), study)
 results = {
-    (run.name, seed, study.evaluations[0].label): {"metrics": {"tokens right": 1.0}}
+    (run.name, seed, study.evaluations[0].label): Measured({}, {"metrics": {"64": {}}})
     for run, seed in study.jobs()
 }
 print("ready", flush=True)
@@ -250,7 +252,7 @@ def test_results_of_other_settings_are_refused(
 def test_a_finished_study_with_other_settings_is_refused(
     unbroken: Path, monkeypatch: pytest.MonkeyPatch, override: str, message: str
 ) -> None:
-    monkeypatch.setattr(study_run, "train_stage", lambda config: pytest.fail("trained again"))
+    monkeypatch.setattr(job, "train_stage", lambda config: pytest.fail("trained again"))
     before = content(unbroken)
     with pytest.raises(ConfigError, match=f"{message}.*another folder"):
         study(unbroken.parent / "study.toml", [override])

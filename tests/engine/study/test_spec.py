@@ -33,7 +33,13 @@ def test_a_run_is_what_the_study_shares_with_its_own_settings_over_it(tmp_path: 
     [
         (('title = "Passkeys"', 'titel = "x"'), "unknown key titel; did you mean 'title'"),
         (('preset = "drt-tiny"', 'preset = "drt-tyni"'), "did you mean 'drt-tiny'"),
-        (('compute_of = "DRT"', 'compute_of = "DTR"'), "expected a run before it; did you mean"),
+        (('compute_of = "DRT"', 'compute_of = "DTR"'), "expected a run before it .*; did you mean"),
+        (("seeds = [1, 2]", "seeds = [1, 2, 1]"), r"seeds are \[1, 2, 1\], expected each once"),
+        (('"64,128"', '"16"'), "run 'DRT': .*chunks"),
+        (
+            ('"model.architecture" = "base"', '"start.model" = "no/such/model"'),
+            "run 'Base LM': start.model is no/such/model, which does not exist; train it",
+        ),
         (('name = "Base LM"', 'name = "drt"'), "has no name of its own"),
         (("seeds = [1, 2]", "seeds = []"), "seeds is empty"),
         (('"model.architecture" = "base"', '"optim.stepz" = 1'), "run 'Base LM': unknown key"),

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
+import signal
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -205,6 +208,39 @@ def test_a_run_that_fails_keeps_what_it_has(
     resumed = loop(config)
     assert resumed.step == 2
     assert resumed.run() == whole[2:]
+
+
+@pytest.mark.parametrize("ends", [KeyboardInterrupt, ZeroDivisionError])
+@pytest.mark.parametrize("where", ["loss", "clip", "zero_grad"])
+def test_a_step_that_ends_in_its_middle_is_taken_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, ends: type[BaseException]
+) -> None:
+    """Ctrl-C waits for the end of its step; an error leaves the state of the last whole one."""
+    config = mixed_config(tmp_path)
+    whole = loop(replace(config, run=replace(config.run, out=tmp_path / "whole"))).run()
+    run = loop(config)
+    owner: Any = {"loss": run.tasks, "clip": run.parallel, "zero_grad": run.optimizer}[where]
+    function = getattr(owner, where)
+
+    def ending(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if run.step == (2 if where == "zero_grad" else 1):  # it comes after the update
+            monkeypatch.undo()
+            monkeypatch.setattr("drt_engine.train.loop.plot", lambda run: None)
+            if ends is ZeroDivisionError:
+                raise ZeroDivisionError
+            os.kill(os.getpid(), signal.SIGINT)
+        return result
+
+    monkeypatch.setattr(owner, where, ending)
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ends):
+        run.run()
+    assert signal.getsignal(signal.SIGINT) is before
+    resumed = loop(config)
+    done = 1 if where != "zero_grad" and ends is ZeroDivisionError else 2
+    assert resumed.step == run.step == done
+    assert resumed.run() == whole[done:]
 
 
 def test_a_step_without_a_finite_gradient_changes_nothing(tmp_path: Path) -> None:

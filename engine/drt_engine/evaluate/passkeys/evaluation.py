@@ -20,6 +20,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from drt_engine.config.model import ModelConfig
 from drt_engine.data.passkeys import PasskeyContext, PasskeyLayout
 from drt_engine.errors import ConfigError
 from drt_engine.evaluate.library import mean, progress
@@ -76,6 +77,13 @@ def evaluate_passkey(runtime: LanguageRuntime, options: PasskeyEvaluation) -> Ev
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
+
+
+def expect_possible(options: PasskeyEvaluation, config: ModelConfig) -> None:
+    """Raise ``ConfigError`` for passkeys that do not fit a model's chunks or the lengths."""
+    layout = PasskeyLayout(config.vocab, config.chunk, options.answer, options.hops, options.noise)
+    for length in options.lengths:
+        _contexts(layout, length // config.chunk, options)
 
 
 def _described(options: PasskeyEvaluation) -> str:
