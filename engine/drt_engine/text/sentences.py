@@ -47,8 +47,16 @@ _BLOCK_START = re.compile(
     r"#{1,6}\s|[-*+•–]\s|\d{1,3}[.)]\s|\([A-Za-z\d]{1,3}\)\s|[A-Za-z]\)\s|[|>]|```|~~~|[=-]{3}"
     # A speaker of a transcript or the name of a field: "Ann Lee: ".
     r"|[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,2}: "
+    # A record of a log or of subtitles, by its time or level.
+    r"|\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:|\[?\d\d:\d\d:\d\d|\[ *\d+\.\d+\] "
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d |\[?(?:DEBUG|INFO|WARN(?:ING)?|ERROR|FATAL|CRITICAL)\b"
+    # A property of a calendar or a card: "DTSTART;VALUE=DATE:20260401".
+    r"|[A-Z][A-Z-]{2,}+[:;]\S"
 )
 _BLOCK_LINE = re.compile(r"#{1,6}\s|\||```|~~~|[=-]{3}")
+# A setting, where the next line is one, too: "port: 5433", "port = 5433". Alone it may be of a
+# sentence that goes on, or of a formula.
+_SETTING = re.compile(r"[\w.-]++(?::(?=\s)| = \S)")
 
 # Lines of wrapped prose are between these lengths; outside them a line end is a border.
 _SHORTEST_WRAPPED = 40
@@ -127,6 +135,8 @@ def _line_breaks(text: str, line_start: int, match: re.Match[str]) -> bool:
         return True
     length = stop - line_start
     if length > _LONGEST_WRAPPED:
+        return True
+    if _SETTING.match(text, line_start) and _SETTING.match(text, after):
         return True
     if length >= _SHORTEST_WRAPPED or text[after].islower():
         return False

@@ -58,6 +58,34 @@ def test_borders_inside_a_line(text: str, expected: list[str]) -> None:
     assert _sentences(text) == expected
 
 
+LOG = "2026-02-11 03:20:33,491 ERROR upload of invoice-8812.pdf failed: reset by peer"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        (LOG, LOG),
+        ("Feb 11 03:20:33 host kernel[12]: the disk is nearly full, and", LOG),
+        ("[ 12.345678] usb 1-1: new high-speed device number two, of many", "[ 12.4] usb 1-1: up"),
+        ("INFO  the connection pool was opened with sixteen of them,", "WARN  it is nearly full"),
+        ("1", "00:00:01,000 --> 00:00:04,200", "Welcome to the talk."),
+        ("host: db-prod-02.internal", "port: 5433", "user: billing_app"),
+        ("from = noreply@example.org,sales@example.org", "port = 8443"),
+        ("SUMMARY:Quarterly review with the whole of sales", "DTSTART;VALUE=DATE:20260401"),
+    ],
+)
+def test_every_line_of_a_log_or_of_settings_is_one(lines: tuple[str, ...]) -> None:
+    assert _sentences("\n".join(lines)) == list(lines)
+
+
+def test_one_colon_or_assignment_in_prose_ends_no_sentence() -> None:
+    for text in (
+        "It follows at once from the above, for all\nreason: the sum is finite and so is f.",
+        "Let us choose the numbers of the sum so that\nx_n = 0.5 holds for all n of the sum.",
+    ):
+        assert _sentences(text) == [text]
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
