@@ -13,7 +13,7 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.summary.centrality import chunk_centrality
-from drt_engine.summary.focus import focus_scores
+from drt_engine.summary.focus import focus_scores, share_meant
 from drt_engine.summary.sentences.features import Described, described_sentences
 from drt_engine.summary.sentences.prose import (
     PROSE,
@@ -28,8 +28,9 @@ from drt_engine.text.words import content_words
 
 # Chunks whose graph is scored together: its matrix is this squared, so memory stays flat.
 _PART = 1024
-# Weights of the focus, by its retrieval of a sentence's chunk and by its words in the sentence.
-_CHUNK_FOCUS, _WORD_FOCUS = 0.25, 1.0
+# Weights of the focus, by its retrieval of a sentence's chunk, and by its words in the sentence and
+# in the name of its section.
+_CHUNK_FOCUS, _WORD_FOCUS, _SECTION_FOCUS = 0.25, 1.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,9 @@ def sentence_candidates(
         score = sentence_score(sentence.features)
         if focus_words:
             score += _CHUNK_FOCUS * math.log(entry.relevance)
-            score += _WORD_FOCUS * len(sentence.words & focus_words) / len(focus_words)
+            score += _WORD_FOCUS * share_meant(focus_words, sentence.words)
+            section = content_words(sentence.sentence.section)
+            score += _SECTION_FOCUS * share_meant(focus_words, section)
         candidates.append(Candidate.of(sentence, score, retrieved=entry.centrality / total))
     if candidates and candidates[0].previous is None:
         candidates[0] = replace(candidates[0], is_dangling=False)  # "This is ..." opens a text, too

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 
 import torch
 from torch import Tensor
@@ -12,6 +13,9 @@ from drt_engine.retrieval.library import MOST_CHUNKS, SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
+
+# What a word of the focus may end in, in the text, or the other way round: "pay" in "payment".
+_ENDING = re.compile(r"(?:e?s|e?d|ings?|e?rs?|ments?|able|al|ly|(?:at)?ions?|ness)?\Z")
 
 # Relevance of chunks that the focus does not retrieve: small, but other scores still order them.
 _FLOOR = 1e-3
@@ -34,3 +38,14 @@ def focus_scores(
         relative = float(torch.tensor(passage.score - best).exp())
         scores[number_of[passage.row.id]] = relative + _FLOOR
     return scores
+
+
+def share_meant(focus_words: Collection[str], words: Collection[str]) -> float:
+    """Return the share of the focus' words that are among these, whatever their endings."""
+    meant = [word for word in focus_words if any(_same(word, other) for other in words)]
+    return len(meant) / len(focus_words)
+
+
+def _same(word: str, other: str) -> bool:
+    short, long = sorted((word, other), key=len)
+    return long.startswith(short) and _ENDING.match(long, len(short)) is not None

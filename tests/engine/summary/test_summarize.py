@@ -14,6 +14,7 @@ from drt_engine.results import Citation
 from drt_engine.store import DocumentRow, Store
 from drt_engine.summary import abstractive, candidates
 from drt_engine.summary.centrality import chunk_centrality
+from drt_engine.summary.focus import share_meant
 from drt_engine.summary.options import WORDS, SummaryOptions
 from drt_engine.summary.result import SummaryResult
 from drt_engine.summary.summarize import summarize
@@ -102,6 +103,37 @@ def test_the_focus_changes_the_choice(store: Store, long: DocumentRow) -> None:
     )
     assert_made_of_slices(store, long, focused)
     assert focused.text != plain.text
+
+
+def test_the_focus_finds_a_section_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "focus_scores", lambda *given: torch.ones(len(given[-1])))
+    sections = {
+        "Duties": "The member carries out the work of the post. The member obeys lawful orders.",
+        "Payment": "Money is handed over on the last day. Nothing is added for nights.",
+        "Travel": "The society buys the tickets. The member carries no more than two bags.",
+    }
+    text = "".join(f"# {name}\n\n{prose}\n\n" for name, prose in sections.items())
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="terms.md", text=text)
+        summary = summarize(runtime(), store, row.id, SummaryOptions(words=8, focus="pay"))
+    assert summary.sentences[0].quote in sections["Payment"]
+
+
+@pytest.mark.parametrize(
+    ("focus", "words", "share"),
+    [
+        ({"pay"}, {"payments", "money"}, 1.0),
+        ({"deductions", "pay"}, {"deduct", "payable"}, 1.0),
+        ({"deductions", "pay"}, {"repay", "deduction"}, 0.5),
+        ({"pay"}, {"payload", "spay"}, 0.0),
+    ],
+)
+def test_words_of_the_focus_count_whatever_their_ending(
+    focus: set[str], words: set[str], share: float
+) -> None:
+    assert share_meant(focus, words) == share
 
 
 @pytest.mark.thorough
