@@ -329,12 +329,12 @@ def collect(
     settings: Settings,
     *,
     progress: Bar | None = None,
-    show: Callable[[DocumentInfo], None] | None = None,
+    show: Callable[[IngestResult], None] | None = None,
 ) -> IngestReport:
     """Report results as they come, on stderr what was not read and why; return what they were.
 
-    ``show`` gets every document as soon as it is read. What was read until an interruption is in
-    the ``report`` of the ``Interrupted`` that is raised then.
+    ``show`` gets every result with a document as soon as it is read. What was read until an
+    interruption is in the ``report`` of the ``Interrupted`` that is raised then.
     """
     from drt import IngestReport
 
@@ -347,7 +347,7 @@ def collect(
             if result.error is not None:
                 report(str(result.error))
             elif result.document is not None and show is not None:
-                show(result.document)
+                show(result)
     except KeyboardInterrupt:
         read = sum(result.document is not None for result in results)
         note_interrupted(settings, read)

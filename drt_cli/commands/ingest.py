@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import click
@@ -186,8 +186,17 @@ def _code(documents: int, failures: int) -> int:
     return PARTLY if documents else FAILED
 
 
-def _print_read(document: DocumentInfo) -> None:
-    _print_document("read" if document.new else "unchanged", document)
+def _print_read(result: IngestResult) -> None:
+    document = result.document
+    assert document is not None
+    if document.new or result.source == document.source:
+        _print_document("read" if document.new else "unchanged", document)
+        return
+    name, first_name = PurePath(result.source).name, PurePath(document.source).name
+    if name == first_name:
+        name, first_name = result.source, document.source
+    say(f"copy  {document.id}  {one_line(name)}: same text as {one_line(first_name)}", hanging=2)
+    sys.stdout.flush()
 
 
 def _print_remarks(result: IngestReport, settings: Settings) -> None:

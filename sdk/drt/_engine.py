@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.evaluate.run import evaluate as evaluate
+    from drt_engine.ingest.identity import other_files as other_files
     from drt_engine.ingest.parallel import Workers as Workers
     from drt_engine.ingest.pipeline import ingest_source as ingest_source
     from drt_engine.ingest.rebuild import rebuild as rebuild
@@ -91,6 +92,7 @@ _FORWARDED = {
     "in_context": "answer.follow_up",
     "index_recall": "search.recall",
     "ingest_source": "ingest.pipeline",
+    "other_files": "ingest.identity",
     "ingest_shards": "cluster.ingest",
     "is_list": "store.federation",
     "library_folders": "store.federation",

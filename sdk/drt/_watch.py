@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import _engine
-from ._errors import DocumentError, UnsupportedFormatError
-from ._types import IngestProgress, WatchEvent
+from ._errors import DocumentError, UnsupportedFormatError, engine_errors
+from ._types import DocumentInfo, IngestProgress, WatchEvent
 
 if TYPE_CHECKING:
     from ._assistant import Assistant
+    from ._library import Library
 
 SETTLED = 2.0  # seconds since its last change after which a file is not being written any more
 Stamp = tuple[int, int]
@@ -73,8 +74,22 @@ class Watch:
     def _remove_lost(self) -> Iterator[WatchEvent]:
         for document in self._assistant.library.documents():
             if any(_lost(Path(document.source), folder) for folder in self._folders):
+                if _keep_copy(self._assistant.library, document):
+                    continue
                 self._assistant.library.remove(document)
                 yield WatchEvent("removed", document.source, document)
+
+
+def _keep_copy(library: Library, document: DocumentInfo) -> bool:
+    """Give a document whose file is gone the place of a copy; return False where there is none."""
+    with (
+        engine_errors(),
+        _engine.open_catalogue(library.path, lock_timeout=library.lock_timeout) as store,
+    ):
+        copies = _engine.other_files(store, document.id, document.source)
+        if copies:
+            store.rename_source(document.id, copies[0])
+        return bool(copies)
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, Stamp]]:

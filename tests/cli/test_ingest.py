@@ -33,6 +33,19 @@ def test_reading_says_what_was_read_and_what_was_not(drt: Drt, handbook: Path) -
     assert (again.code, again.err) == (0, "")
 
 
+def test_a_copy_is_told_from_an_unchanged_file(drt: Drt, handbook: Path) -> None:
+    copy = handbook.with_name("copy.txt")
+    copy.write_bytes(handbook.read_bytes())
+    first, second = drt("ingest", handbook, copy).out.splitlines()
+    assert first.startswith("read  ")
+    assert second.startswith("copy  ") and second.endswith("  copy.txt: same text as handbook.txt")
+    deep = handbook.parent / "deep"
+    deep.mkdir()
+    namesake = copy.rename(deep / "handbook.txt")
+    out = drt("ingest", namesake).out
+    assert out.endswith(f"{namesake}: same text as {handbook}\n")
+
+
 def test_json_is_one_object(drt: Drt, handbook: Path) -> None:
     report = drt("ingest", "--json", handbook, handbook.with_name("missing.txt")).json
     assert list(report) == ["documents", "failures", "skipped", "notes", "tokens", "seconds"]

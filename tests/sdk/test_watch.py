@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from drt import Assistant, DocumentError, Watch
+from drt_engine.store import Store
 from tests.sdk.fakes import FakeEngine
 
 OLD = 1_000_000_000  # seconds: long settled
@@ -111,3 +112,16 @@ def test_watching_goes_on_until_it_is_left(assistant: Assistant, folder: Path) -
     events = list(islice(assistant.watch(folder, interval=0.01), 2))
     assert [event.kind for event in events] == ["read", "read"]
     assert events[0].to_dict()["document"]["title"] == "a.txt"
+
+
+def test_a_copy_stays_when_the_first_file_is_deleted(assistant: Assistant, folder: Path) -> None:
+    watch = Watch(assistant, [folder])
+    told(watch)
+    document = assistant.library.show("a.txt")
+    write(folder / "copy.txt", (folder / "a.txt").read_bytes())
+    with Store.open(assistant.library.path) as store:  # as reading the copy does
+        store.note_source(str(folder / "copy.txt"), "digest", document.id)
+    (folder / "a.txt").unlink()
+    assert told(watch) == [] and names(assistant) == ["b.txt", "copy.txt"]
+    (folder / "copy.txt").unlink()
+    assert told(watch) == [("removed", "copy.txt")]

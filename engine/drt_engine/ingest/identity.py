@@ -121,13 +121,16 @@ def _sha256(file: BinaryIO) -> str:
 def unchanged_document(store: Store, source: Source, digest: str | None) -> DocumentRow | None:
     """Return the document that a file with these bytes gave, if it is still at the file's path.
 
-    Then the file need not be parsed.
+    Or at that of a file of which this one is a copy. Then the file need not be parsed.
     """
     noted = store.source_digest(source.location) if digest is not None else None
     if noted is None or noted[0] != digest:
         return None
     row = store.document_by_id(noted[1])
-    return row if row is not None and row.source == source.location else None
+    if row is None or row.source == source.location:
+        return row
+    is_copy = _exists(row.source) and store.document_at(source.location) is None
+    return row if is_copy else None
 
 
 def expect_same_text(store: Store, row: DocumentRow, text: DocumentText) -> None:
@@ -155,16 +158,43 @@ def place_document(store: Store, row: DocumentRow, place: str) -> DocumentRow:
     """
     if row.source == place:
         return row
-    replaced = store.document_at(place) is not None
+    replaced = store.document_at(place)
     moved = Path(row.source).is_absolute() and not _exists(row.source)
-    if not replaced and not moved:
+    if replaced is None and not moved:
         return row  # a copy of a file that is still there
-    store.rename_source(row.id, place)
+    copies = () if replaced is None else other_files(store, replaced.id, place)
+    store.rename_source(row.id, place, moved=moved, copies=copies)
     return store.document(row.id)
+
+
+def other_files(store: Store, document_id: str, place: str) -> list[str]:
+    """Return the files besides ``place`` that gave a document and are still there."""
+    return [
+        path
+        for path in store.copies(document_id)
+        if path != place and _exists(path) and not _is_same_file(path, place)
+    ]
+
+
+def _is_same_file(source: str, other: str) -> bool:
+    """Return whether two paths, or those of two members, lead to one file."""
+    (file, member), (other_file, other_member) = _file_and_member(source), _file_and_member(other)
+    try:
+        return member == other_member and os.path.samefile(file, other_file)
+    except OSError:
+        return False  # one is gone
 
 
 def _exists(source: str) -> bool:
     """Return whether a file is there, or the archive whose member (``ARCHIVE!/MEMBER``) it is."""
-    archives = (source[: match.start()] for match in re.finditer("!/", source))
     # Path.exists raises for names that are too long, which members may have.
-    return os.path.exists(source) or any(os.path.isfile(archive) for archive in archives)
+    return os.path.exists(_file_and_member(source)[0])
+
+
+def _file_and_member(source: str) -> tuple[str, str]:
+    """Return a file's path with an empty string, or an archive's path with its member's name."""
+    if not os.path.exists(source):
+        for match in re.finditer("!/", source):
+            if os.path.isfile(source[: match.start()]):
+                return source[: match.start()], source[match.end() :]
+    return source, ""

@@ -27,6 +27,7 @@ from drt_engine.ingest.identity import (
     expect_same_text,
     file_digest,
     identify,
+    other_files,
     place_document,
     unchanged_document,
 )
@@ -76,7 +77,7 @@ def ingest_source(
         skipped(text.skipped)
     place = place_of(source, text)
     row, new = _ingest(runtime, store, reading, text=text, place=place, progress=progress)
-    if digest is not None and row.source == place and digest == reading.digest_after():
+    if digest is not None and digest == reading.digest_after():  # of a copy, too
         store.note_source(place, digest, row.id)
     return row, new
 
@@ -111,7 +112,7 @@ def _ingest(
         read_meanwhile = store.document_by_id(text.document_id)  # by the process we waited for
         if read_meanwhile is None:
             raise
-        return read_meanwhile, False
+        return place_document(store, read_meanwhile, place), False
     except Changed:
         # What was read of it has no text that it could be checked against.
         store.remove_document(text.document_id)
@@ -162,7 +163,12 @@ def read_document(
         writing.wait()
         if reading.text_digest != text.digest or at != text.characters:
             raise Changed
-        return writer.finish(places=reading.places, origins=text.origins, created=text.created)
+        return writer.finish(
+            places=reading.places,
+            origins=text.origins,
+            created=text.created,
+            copies=[] if older_id is None else other_files(store, older_id, place),
+        )
 
 
 class SourceHere:

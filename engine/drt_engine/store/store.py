@@ -118,10 +118,17 @@ class Store(LibraryView):
 
     # documents
 
-    def rename_source(self, document_id: str, source: str) -> None:
-        """Set a document's source; another document with that source is removed."""
+    def rename_source(
+        self, document_id: str, source: str, *, moved: bool = True, copies: Sequence[str] = ()
+    ) -> None:
+        """Set a document's source; another document with that source is removed.
+
+        Or goes to the first of ``copies`` at which its text was read, too. The old source is a copy
+        from then on, unless the file was ``moved``.
+        """
         with self._writing():
-            self._folder.delete(self._catalog.rename_source(document_id, source))
+            files = self._catalog.rename_source(document_id, source, moved=moved, copies=copies)
+            self._folder.delete(files)
 
     def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
         """Set what a document names as its author and date; NotFound."""

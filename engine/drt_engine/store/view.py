@@ -200,6 +200,14 @@ class LibraryView:
         """Return the digest of a file's bytes when it was read, and the document id it gave."""
         return self._catalog.source_digest(path)
 
+    def copies(self, document_id: str) -> list[str]:
+        """Return the paths, other than a document's source, at which its text was read."""
+        return self._catalog.copies(document_id)
+
+    def documents_of_copy(self, name: str) -> list[DocumentRow]:
+        """Return documents of whose text another file with this path or file name was read."""
+        return self._catalog.documents_of_copy(name)
+
     # chunks
 
     def chunk_ids(

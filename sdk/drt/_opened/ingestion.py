@@ -105,7 +105,9 @@ class Ingestion:
                 name = path if isinstance(source, engine.DocumentError) else source.name
                 yield IngestResult(name, None, error)
             else:
-                yield IngestResult(document.source, document, None, seconds, tokens)
+                # a copy's document stays at the file that was read first
+                place = _place(source) or document.source
+                yield IngestResult(place, document, None, seconds, tokens)
         if nothing:
             empty = DocumentError(f"{path} holds no file that can be read as a document.")
             yield IngestResult(path, None, empty)
@@ -155,6 +157,13 @@ class Ingestion:
             seconds = time.perf_counter() - began
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
+
+
+def _place(source: Source | engine.DocumentError) -> str | None:
+    """Return where a file is; None for what is no file."""
+    if isinstance(source, engine.DocumentError) or source.path is None:
+        return None
+    return source.location
 
 
 def checked_tags(tags: str | Iterable[str]) -> tuple[str, ...]:

@@ -44,9 +44,14 @@ def nearest(name: str, names: Sequence[str]) -> str:
     return f"there is {', '.join(map(repr, names[:3]))}{rest_of_names}"
 
 
-def document_named(name: str, rows: Sequence[DocumentRow]) -> DocumentRow:
-    """Return the one of ``rows`` that a name means, no exact id; NotFound when none or several."""
-    for matches in _name_matches(name, rows):
+def document_named(
+    name: str, rows: Sequence[DocumentRow], copy_rows: Sequence[DocumentRow] = ()
+) -> DocumentRow:
+    """Return the one of ``rows`` that a name means, no exact id; NotFound when none or several.
+
+    ``copy_rows`` are those of which a copy has the name: they are meant where nothing else is.
+    """
+    for matches in [*_name_matches(name, rows), copy_rows]:
         if len(matches) == 1:
             return matches[0]
         if matches:
@@ -122,7 +127,26 @@ class DocumentRows:
         exact = self.document_by_id(name)
         if exact is not None:
             return exact
-        return document_named(name, self.documents())
+        return document_named(name, self.documents(), self.documents_of_copy(name))
+
+    def documents_of_copy(self, name: str) -> list[DocumentRow]:
+        """Return documents of whose text another file of this name was read."""
+        name = storable(name)
+        rows = self.database.query(
+            "SELECT s.path, d.id FROM sources s JOIN documents d ON d.id = s.document"
+            " WHERE s.path <> d.source"
+        )
+        ids = [document for path, document in rows if name in (path, PurePath(path).name)]
+        return self.documents_by_id(ids) if ids else []
+
+    def copies(self, document_id: str) -> list[str]:
+        """Return the paths, other than a document's source, at which its text was read."""
+        rows = self.database.query(
+            "SELECT s.path FROM sources s JOIN documents d ON d.id = s.document"
+            " WHERE d.id = ? AND s.path <> d.source ORDER BY s.path",
+            (document_id,),
+        )
+        return [str(path) for (path,) in rows]
 
     def number(self, document_id: str) -> int:
         """Return a ready document's row number; NotFound."""
@@ -177,14 +201,17 @@ class DocumentRows:
         *,
         origins: Sequence[Origins] = (),
         created: str | None = None,
+        copies: Sequence[str] = (),
     ) -> list[str]:
-        """Mark a document ready, replacing others of its source; returns the files to delete."""
+        """Mark a document ready, replacing others of its source; returns the files to delete.
+
+        A document that is replaced goes to the first of its ``copies`` that is free.
+        """
         with self.database.transaction() as connection:
             number, source = connection.execute(
                 "SELECT number, source FROM documents WHERE id = ?", (document_id,)
             ).fetchone()
-            _inherit_tags(connection, source, number)
-            files = drop_source(connection, source, keep=number)
+            files = _vacate(connection, source, keep=number, copies=copies)
             connection.executemany(
                 "INSERT INTO places VALUES (?, ?, ?, ?)", [(number, *place) for place in places]
             )
@@ -213,25 +240,24 @@ class DocumentRows:
             raise unknown_id(document_id)
         return drop_document(connection, row[0])
 
-    def rename_source(self, document_id: str, source: str) -> list[str]:
-        """Move a document to another source, replacing the one there.
+    def rename_source(
+        self, document_id: str, source: str, *, moved: bool = True, copies: Sequence[str] = ()
+    ) -> list[str]:
+        """Move a document to another source, replacing the one there, which goes to a copy.
 
-        A title that is only the name of its file changes with it. Returns the files to delete.
+        A title that is only the name of its file changes with it. Its old source is a copy from
+        then on, unless it was ``moved``. Returns the files to delete.
         """
         number, source = self.number(document_id), storable(source)
         with self.database.transaction() as connection:
-            _inherit_tags(connection, source, number)
-            files = drop_source(connection, source, keep=number)
-            old_title, old_source = connection.execute(
-                "SELECT title, source FROM documents WHERE number = ?", (number,)
-            ).fetchone()
-            is_file_name = old_title == PurePath(old_source).name
-            title = PurePath(source).name if is_file_name else old_title
-            connection.execute(
-                "UPDATE documents SET source = ?, title = ? WHERE number = ?",
-                (source, title, number),
-            )
-            update_document_checksum(connection, number)
+            files = _vacate(connection, source, keep=number, copies=copies)
+            if moved:
+                connection.execute(
+                    "DELETE FROM sources WHERE path <> ?"
+                    " AND path = (SELECT source FROM documents WHERE number = ?)",
+                    (source, number),
+                )
+            _move(connection, number, source)
         return files
 
     def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
@@ -326,6 +352,41 @@ def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentR
 def _tags_of(connection: sqlite3.Connection, number: int) -> tuple[str, ...]:
     row = connection.execute("SELECT tags FROM documents WHERE number = ?", (number,)).fetchone()
     return unpack_tags(str(row[0]))
+
+
+def _vacate(
+    connection: sqlite3.Connection, source: str, *, keep: int, copies: Sequence[str]
+) -> list[str]:
+    """Take a source from all documents but one, which gets their tags; return files to delete.
+
+    The document that was read there goes to the first of its ``copies`` without one of its own.
+    """
+    _inherit_tags(connection, source, keep)
+    for copy in map(storable, copies):
+        row = connection.execute(
+            "SELECT d.number FROM documents d JOIN sources s ON s.document = d.id"
+            " WHERE d.source = ? AND d.state = 'ready' AND d.number <> ? AND s.path = ?"
+            " AND NOT EXISTS (SELECT 1 FROM documents WHERE source = s.path AND state = 'ready')",
+            (source, keep, copy),
+        ).fetchone()
+        if row is not None:
+            _move(connection, row[0], copy)
+            connection.execute("DELETE FROM sources WHERE path = ?", (source,))
+            break
+    return drop_source(connection, source, keep=keep)
+
+
+def _move(connection: sqlite3.Connection, number: int, source: str) -> None:
+    """Give a document a source that no other one has."""
+    old_title, old_source = connection.execute(
+        "SELECT title, source FROM documents WHERE number = ?", (number,)
+    ).fetchone()
+    is_file_name = old_title == PurePath(old_source).name
+    title = PurePath(source).name if is_file_name else old_title
+    connection.execute(
+        "UPDATE documents SET source = ?, title = ? WHERE number = ?", (source, title, number)
+    )
+    update_document_checksum(connection, number)
 
 
 def _inherit_tags(connection: sqlite3.Connection, source: str, number: int) -> None:

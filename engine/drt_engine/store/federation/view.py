@@ -137,7 +137,9 @@ class FederatedView(LibraryView):
 
         Raises NotFound with the nearest names, or with the ids when several fit.
         """
-        return self.document_by_id(name) or document_named(name, self.documents())
+        return self.document_by_id(name) or document_named(
+            name, self.documents(), self.documents_of_copy(name)
+        )
 
     def document_by_id(self, document_id: str) -> DocumentRow | None:
         """Return the document with exactly this id, or None."""
@@ -162,6 +164,17 @@ class FederatedView(LibraryView):
     def source_digest(self, path: str) -> tuple[str, str] | None:
         """Return the digest of a file's bytes when it was read, and the document id it gave."""
         return self._first(lambda view: view.source_digest(path))
+
+    def copies(self, document_id: str) -> list[str]:
+        """Return the paths, other than a document's source, at which its text was read."""
+        return sorted(
+            {path for paths in self._each(lambda v: v.copies(document_id)) for path in paths}
+        )
+
+    def documents_of_copy(self, name: str) -> list[DocumentRow]:
+        """Return documents of whose text another file with this path or file name was read."""
+        rows = [row for each in self._each(lambda v: v.documents_of_copy(name)) for row in each]
+        return list({row.id: row for row in rows}.values())
 
     def library_of(self, document_id: str) -> Path:
         """Return the folder of the library that a document is read from."""

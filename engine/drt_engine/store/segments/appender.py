@@ -135,8 +135,11 @@ class Appender:
         places: Sequence[Place],
         origins: Sequence[Origins] = (),
         created: str | None = None,
+        copies: Sequence[str] = (),
     ) -> DocumentRow:
         """Mark the document ready, replacing an older one of the same source.
+
+        The older one goes to the first of ``copies`` at which its text was read, too.
 
         ``origins`` leads from the text to its file, for the caller to make and to understand;
         ``created`` is the time it was read, for a document of another library; now by default.
@@ -149,7 +152,10 @@ class Appender:
             if any(later <= earlier for earlier, later in pairwise(starts)):
                 raise ValueError("places are not in increasing order of their starts")
         self._expect_identity(row)
-        self._folder.delete(self._catalog.finish(row.id, places, origins=origins, created=created))
+        files = self._catalog.finish(
+            row.id, places, origins=origins, created=created, copies=copies
+        )
+        self._folder.delete(files)
         consolidate_landmark_files(self._catalog, self._folder, self._layout)
         ready = self._catalog.document_by_id(row.id)
         self.close()
