@@ -62,7 +62,7 @@ class DiskMemory:
     ) -> Selection:
         """Choose for each query [Q, E] the best ``count`` chunks with numbers below ``before`` [Q].
 
-        The index of the selection is a chunk's number.
+        The index of the selection is a chunk's number, on the CPU, as ``before`` is.
         """
         scores = queries.new_full((len(queries), count), float("-inf"))
         chunks = torch.zeros(scores.shape, dtype=torch.long)

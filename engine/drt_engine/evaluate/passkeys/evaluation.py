@@ -165,7 +165,7 @@ class _LongReader:
 
     def __call__(self, context: PasskeyContext) -> Tensor:
         self._context.read(context)
-        return self._context.logits(context.layout.answer).argmax(dim=-1)
+        return self._context.logits(context.layout.answer).argmax(dim=-1).cpu()
 
 
 @contextmanager

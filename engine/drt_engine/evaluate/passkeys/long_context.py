@@ -16,7 +16,7 @@ from drt_engine.data.passkeys import PasskeyContext
 from drt_engine.lm.disk_memory import DiskMemory
 from drt_engine.model.chunking import shift_chunks
 from drt_engine.model.drt import DRT, Span
-from drt_engine.model.gca_layer import Retrieved
+from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 
 _TOKENS_AT_ONCE = 1 << 14
 
@@ -26,6 +26,7 @@ class LongContext:
 
     def __init__(self, model: DRT, memory: DiskMemory) -> None:
         self.model, self.memory = model, memory
+        self._device = model.embedding.weight.device
         self._context: PasskeyContext | None = None
 
     def read(self, context: PasskeyContext) -> None:
@@ -49,7 +50,7 @@ class LongContext:
     def _read_segment(self, context: PasskeyContext, start: int, stop: int) -> None:
         """Write the memory of chunks ``start`` to ``stop``."""
         warm_up = min(start, self.model.config.warm_up_chunks)
-        ids = context.tokens(start - warm_up, stop)[None]
+        ids = context.tokens(start - warm_up, stop)[None].to(self._device)
         _, encoded = self.model.read(ids, torch.ones_like(ids, dtype=torch.bool), skip=warm_up)
         self.memory.write(start, self.model.remember(encoded))
 
@@ -59,7 +60,7 @@ class LongContext:
         assert context is not None, "read comes before logits"
         first = max(0, context.chunks - self._upper_reach())
         warm_up = min(first, self.model.config.warm_up_chunks)
-        ids = context.tokens(first - warm_up, context.chunks)[None]
+        ids = context.tokens(first - warm_up, context.chunks)[None].to(self._device)
         states, mask = self.model.chunk_states(ids, torch.ones_like(ids, dtype=torch.bool))
         states, mask = states[:, warm_up:], mask[:, warm_up:]
         landmarks = self._landmarks(states, mask)
@@ -94,9 +95,9 @@ class LongContext:
         top = self.memory.best(self.model.scorer, queries, number, count=count)
         # Each place has a row of its own in the gathered memory.
         memory = self.memory.gather(top.index.flatten())
-        index = torch.arange(top.index.numel()).view_as(top.index)
+        index = torch.arange(top.index.numel(), device=self._device).view_as(top.index)
         return Retrieved(
-            memory,
+            ChunkMemory(*(part.to(self._device) for part in vars(memory).values())),
             shift_chunks(index[None]),
             shift_chunks(top.scores[None], float("-inf")),
             shift_chunks(top.probabilities[None], 0.0),
