@@ -82,7 +82,8 @@ def _read(file: Path) -> str:
 def _retrieved(model: DRT, chunks: Tensor, valid: Tensor) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return index, scores and probabilities [C, R] of what each chunk reads, by group."""
     states, encoded = model.read(chunks, valid)
-    plan = model.stream_plan(encoded, 1, chunks.shape[1])
+    vectors = model.frozen_vectors(chunks, valid)
+    plan = model.stream_plan(encoded, 1, chunks.shape[1], vectors=vectors)
     groups: list[tuple[Tensor, Tensor, Tensor]] = []
 
     def recording(group: int, x: Tensor) -> Sequence[Span]:

@@ -7,12 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
 from drt import schema
 from drt_engine.errors import ConfigError, EmptyDocument, UnreadableDocument
 from drt_engine.generate.decode import Decoder
 from drt_engine.lm.build import make_model as make_language_model
+from drt_engine.lm.drt_state import DRTState
 from drt_engine.lm.runtime import LanguageRuntime
+from drt_engine.model.drt import DRT
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.retrieval.sources import StreamSource
 from drt_engine.trace.stream import stream_page, stream_text, trace_stream
@@ -54,6 +57,33 @@ def test_chunks_read_what_the_decoder_retrieves(runtime: LanguageRuntime, file: 
                 assert read == list(expected)
             decoder.feed(ids[number * 8 : number * 8 + 8])
             decoder.close()
+
+
+def vectors(chunks: Tensor, valid: Tensor) -> Tensor:
+    """Unit vectors that depend on the ids of a chunk alone."""
+    angle = (chunks * valid).sum(dim=-1, keepdim=True) + chunks[..., :1]
+    return torch.cat([angle.sin(), angle.cos()], dim=-1)
+
+
+@pytest.mark.parametrize("architecture", ["drt", "rpt"])
+@pytest.mark.parametrize("retriever", ["fixed", "random"])
+def test_chunks_read_what_another_retriever_chooses(
+    architecture: str, retriever: str, file: Path
+) -> None:
+    torch.manual_seed(0)
+    config = tiny(vocab=TOKENIZER.vocab_size, architecture=architecture, retriever=retriever)
+    model = make_language_model(config).eval()
+    assert isinstance(model, DRT)
+    model.chunk_vectors = vectors
+    trace = trace_stream(runtime_of(model), file)
+    state, ids = DRTState(model, dtype=torch.float32), TOKENIZER.encode(TEXT).ids
+    with torch.inference_mode():
+        for number, chunk in enumerate(trace["chunks"]):
+            state.prefill(ids[number * config.chunk : (number + 1) * config.chunk])
+            (retrieval,) = state._decoder.retrievals
+            expected = () if retrieval is None else retrieval.chunk_ids
+            assert [-1 - entry["chunk"] for entry in chunk["reads"][0]] == list(expected)
+    assert number > 6
 
 
 def test_the_views_of_a_trace(runtime: LanguageRuntime, file: Path) -> None:
