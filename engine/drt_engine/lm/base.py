@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.lm.held import held_bytes
 from drt_engine.model.attention import alibi_slopes
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import LowerLayer
@@ -70,8 +71,8 @@ class WindowState:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the keys and values of all layers."""
-        return self._window.nbytes
+        """Bytes of all tensors that are kept for the next token."""
+        return held_bytes(self)
 
     def prefill(self, ids: Sequence[int]) -> Tensor:
         """Read tokens; return their last states [T, E]."""

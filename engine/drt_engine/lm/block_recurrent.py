@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.lm.base import without_landmarks
+from drt_engine.lm.held import held_bytes
 from drt_engine.model.attention import WindowAttention, alibi_slopes
 from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import LowerLayer
@@ -169,9 +170,8 @@ class RecurrentState:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the window, the recurrent state, and the open block when it is full."""
-        one_layer = self._window.keys[0].nbytes * self._model.config.window // self._window.slots
-        return self._window.nbytes + self._state.nbytes + 2 * one_layer
+        """Bytes of all tensors that are kept for the next token, the open block included."""
+        return held_bytes(self)
 
     def prefill(self, ids: Sequence[int]) -> Tensor:
         """Read tokens; return their last states [T, E]."""

@@ -44,12 +44,9 @@ class ChunkStore:
         self._group = 0  # that asks next: groups ask in their order at every border
 
     @property
-    def nbytes(self) -> int:
-        """Bytes in the memory of the model's device."""
-        parts = [self._landmarks, self._vectors]
-        if self._place == "device":
-            return sum(rows.nbytes for rows in (*parts, *self._memory.values()))
-        return sum(rows.nbytes for rows in parts)
+    def offloaded(self) -> tuple[object, ...]:
+        """The parts that are not in the memory of the model's device."""
+        return () if self._place == "device" else tuple(self._memory.values())
 
     def announce(self, vector: Tensor) -> None:
         """Take the vector [F] of the chunk that is closed next, for the fixed retriever."""
@@ -96,11 +93,6 @@ class ChunkStore:
 class _Rows(Protocol):
     """Rows of a tensor that grows."""
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in memory."""
-        ...
-
     def append(self, rows: Tensor) -> None:
         """Add rows [n, ..]."""
         ...
@@ -119,11 +111,6 @@ class GrowingRows:
 
     def __len__(self) -> int:
         return self._count
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the rows that there are."""
-        return 0 if self._room is None else self.all().nbytes
 
     def append(self, rows: Tensor) -> None:
         """Add rows [n, ..]; those with fewer tokens than the others are padded with zeros."""
@@ -153,8 +140,6 @@ class GrowingRows:
 
 class FileRows:
     """Rows of P = 1 in a temporary file without a name, read one by one."""
-
-    nbytes = 0
 
     def __init__(self, folder: Path | None = None) -> None:
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115  open as long as this is

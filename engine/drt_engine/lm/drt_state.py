@@ -9,6 +9,7 @@ from torch import Tensor
 
 from drt_engine.generate.decode import Decoder
 from drt_engine.lm.chunk_store import ChunkStore
+from drt_engine.lm.held import held_bytes
 from drt_engine.model.drt import DRT
 
 
@@ -30,8 +31,11 @@ class DRTState:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of window, landmarks and chunk memory, of what is not offloaded."""
-        return self._decoder.window.nbytes + self._store.nbytes
+        """Bytes of all tensors that are kept for the next token, but of offloaded chunk memory.
+
+        The retrieved chunks, which are copies beside the model, and their layout count, too.
+        """
+        return held_bytes(self, without=self._store.offloaded)
 
     def prefill(self, ids: Sequence[int]) -> Tensor:
         """Read tokens, closing each chunk that is full; return their last states [T, E]."""

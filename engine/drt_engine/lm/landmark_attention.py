@@ -20,6 +20,7 @@ from torch import Tensor, nn
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.lm.chunk_store import GrowingRows
+from drt_engine.lm.held import held_bytes
 from drt_engine.model.attention import WindowAttention
 from drt_engine.model.chunking import insert_landmarks
 from drt_engine.model.layers import RMSNorm, SwiGLU
@@ -173,8 +174,8 @@ class LandmarkState:
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of the keys and values of all layers."""
-        return sum(rows.nbytes for rows in (*self._keys, *self._values))
+        """Bytes of all tensors that are kept for the next token, with room for further blocks."""
+        return held_bytes(self)
 
     def prefill(self, ids: Sequence[int]) -> Tensor:
         """Read tokens, closing each block that is full; return their last states [T, E]."""

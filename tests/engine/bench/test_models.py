@@ -23,6 +23,7 @@ TINY = {
     "lower_layers": 1,
     "upper_layers": 2,
     "chunk": 8,
+    "retrieved": 4,
     "window": 16,
     "state_tokens": 4,
     "vocab": 64,

@@ -84,9 +84,11 @@ def test_reading_in_pieces_and_steps_is_reading_in_one_go() -> None:
     compare_pieces(model, pieces=(1, 4, 7, 130))
     compare_padding(model)
     state = begin_stream(model, dtype=torch.float64)
-    state.prefill([5, 6])
+    state.prefill([5, 6, 7])
+    state.step(8)
     before = state.state_bytes
     state.prefill([7] * 200)
+    state.step(8)
     assert state.state_bytes == before > 0
 
 

@@ -121,9 +121,11 @@ def test_segment_by_segment_is_in_one_go() -> None:
     compare_pieces(model, pieces=(4, 8, 4))
     compare_padding(model)
     state = begin_stream(model, dtype=torch.float64)
-    before = state.state_bytes
     with torch.no_grad():
-        state.prefill([5] * 50)
+        state.step(5)
+        before = state.state_bytes
+        state.prefill([5] * 51)
+        state.step(5)  # the first of a block, too
     assert state.state_bytes == before > 0
 
 
