@@ -114,6 +114,15 @@ def test_it_computes_its_definition() -> None:
     compare(moved_model(config), lambda exact, chunks: oracle(config, exact, chunks))
 
 
+def test_keys_and_values_are_projected_once() -> None:
+    model = moved_model(recurrent())
+    ids, calls = random_ids(model.config, 2, 6, 3), []
+    for layer in model.layers:  # type: ignore[union-attr]
+        layer.attention.qkv.register_forward_hook(lambda *_: calls.append(1))
+    model(ids, full(ids))
+    assert len(calls) == model.config.layers
+
+
 @pytest.mark.thorough
 def test_segment_by_segment_is_in_one_go() -> None:
     model = moved_model(recurrent())
