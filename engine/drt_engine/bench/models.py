@@ -3,16 +3,18 @@
 Tables 3 and 4 of the paper (arXiv 2410.01651) in one shape. Every model has random weights and
 reads made-up tokens: how fast one goes through does not depend on what it says. Each is timed in
 turns with the base LM, which its row is a ratio to, and its rows are reported and kept at once: a
-run that is interrupted, or is given too few minutes, goes on where it was.
+run that is interrupted, or is given too few minutes, goes on where it was, on the same hardware.
 """
 
 from __future__ import annotations
 
 import logging
+import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -136,6 +138,7 @@ class _Comparison:
         setting = {
             "shape": f"{shape.name}, width {shape.width}",
             "device": machine.device.type,
+            "hardware": hardware(machine.device),
             "dtype": str(machine.dtype),
             "threads": torch.get_num_threads(),
         }
@@ -277,6 +280,21 @@ class _Step:
             ("training on", "tokens/s"): [self._ids.numel() / s for s in seconds],
             ("memory of training on", "MiB"): [peak_bytes(self, self._device) / _MEBI],
         }
+
+
+def hardware(device: torch.device, processors: Path = Path("/proc/cpuinfo")) -> str:
+    """Return the name of a GPU, or that of the processor and its widest instructions."""
+    if device.type == "cuda":
+        return str(torch.cuda.get_device_name(device))
+    try:
+        lines = processors.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        lines = []
+    fields = (line.partition(":") for line in lines)
+    names = [v.strip() for k, _, v in fields if k.strip().lower() in ("model name", "cpu model")]
+    name = names[0] if names else platform.processor() or platform.machine()
+    # Virtual machines name a family of processors only.
+    return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 
 
 def _model(config: ModelConfig, machine: Machine) -> LanguageModel:
