@@ -10,7 +10,10 @@ from pathlib import Path
 import torch
 
 from drt_engine.config.model import ModelConfig
+from drt_engine.errors import ConfigError
 from drt_engine.lm.build import load_language_model
+from drt_engine.model.drt import DRT
+from drt_engine.model.int8 import round_to_int8
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.protocol import LanguageModel
 from drt_engine.model.weights import model_folder
@@ -43,13 +46,23 @@ class LanguageRuntime:
         threads: int | None = None,
         dtype: str = "auto",
     ) -> LanguageRuntime:
-        """Load a shipped model by name, or any model folder; arguments as for ``Runtime.load``."""
+        """Load a shipped model by name, or any model folder; arguments as for ``Runtime.load``.
+
+        Raises ``ConfigError`` for a ``dtype`` int8 with a model that is no DRT, too.
+        """
         folder = model_folder(model)
         set_threads(threads)
         place = choose_device(device)
         compute = choose_dtype(dtype, place)
         net, tokenizer = load_language_model(folder)
         cast_weights(net, compute)
+        if dtype == "int8":
+            if not isinstance(net, DRT):
+                raise ConfigError(
+                    f"dtype int8 is for the layers by which a DRT reads, and {net.config.name} is "
+                    f"of the architecture {net.config.architecture!r}; use --dtype fp32"
+                )
+            round_to_int8(net)
         net = net.to(place)
         return cls(net.config.name, net, tokenizer, compute, place)
 
