@@ -1,12 +1,14 @@
 """Perplexity at lengths that no memory holds in one go: a stream is read in segments.
 
 The documents are one token stream, an end token between them. It is cut into streams of each
-length, which a model reads through its own state: what is resident is the state and one segment.
+length, which a model reads through its own state: what is resident is the state, one segment, and
+four bytes for each token.
 """
 
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -40,40 +42,43 @@ def perplexity_by_length(
     ``limit`` tokens of the corpus are read at each length, at least one stream; without it, as many
     as the longest length has. Raises ``ConfigError`` for a corpus that is shorter.
     """
-    count = max(limit or 0, *lengths)
-    ids = list(islice(_joined(runtime, corpus), count))
-    if len(ids) < max(lengths):
+    longest = max(lengths)
+    # A list of numbers would take 36 bytes a token.
+    ids = array("I", islice(_joined(runtime, corpus), max(limit or 0, longest)))
+    if len(ids) < longest:
         raise ConfigError(
-            f"{corpus} holds {len(ids):,} tokens, expected at least {max(lengths):,} for the "
+            f"{corpus} holds {len(ids):,} tokens, expected at least {longest:,} for the "
             "longest of the lengths; name a larger corpus or shorter lengths"
         )
     groups: dict[str, Metrics] = {}
     for length in lengths:
         sums = torch.zeros(_QUARTERS, dtype=torch.float64)
         numbers = torch.zeros(_QUARTERS, dtype=torch.long)
-        starts = range(0, len(ids) - length + 1, length)
-        for start in progress(starts, length_name(length)):
-            losses = segment_losses(runtime, ids[start : start + length], memory=memory).double()
-            quarter = torch.arange(1, length) * _QUARTERS // length
-            sums.index_add_(0, quarter, losses)
-            numbers += quarter.bincount(minlength=_QUARTERS)
+        count = min(len(ids), max(limit or longest, length))
+        for start in progress(range(0, count - length + 1, length), length_name(length)):
+            stream, place = memoryview(ids)[start : start + length], 1
+            for losses in segment_losses(runtime, stream, memory=memory):
+                quarter = torch.arange(place, place + len(losses)) * _QUARTERS // length
+                sums.index_add_(0, quarter, losses.double())
+                numbers += quarter.bincount(minlength=_QUARTERS)
+                place += len(losses)
         groups[length_name(length)] = _metrics(sums, numbers)
     return groups
 
 
 def segment_losses(
     runtime: LanguageRuntime, ids: Sequence[int], *, memory: Place = "device"
-) -> Tensor:
-    """Return the loss of each token of a stream but its first, [T - 1], fp32, on the CPU."""
-    model, losses = runtime.model, []
-    with runtime.computing():
-        state = begin_stream(model, dtype=runtime.dtype, place=memory)
-        for at in range(0, len(ids) - 1, _SEGMENT):
-            targets = ids[at + 1 : at + 1 + _SEGMENT]
-            states = state.prefill(ids[at : at + len(targets)])
-            target_ids = torch.tensor(targets, device=states.device)
-            losses.append(model.token_losses(states, target_ids).float().cpu())
-    return torch.cat(losses)
+) -> Iterator[Tensor]:
+    """Yield the loss of each token of a stream but its first, by segments, fp32, on the CPU."""
+    model = runtime.model
+    state = begin_stream(model, dtype=runtime.dtype, place=memory)
+    for at in range(0, len(ids) - 1, _SEGMENT):
+        *read, last = ids[at : at + _SEGMENT + 1]
+        with runtime.computing():  # not around a yield, where the caller would be inside, too
+            states = state.prefill(read)
+            targets = torch.tensor([*read[1:], last], device=states.device)
+            losses = model.token_losses(states, targets).float().cpu()
+        yield losses
 
 
 def _joined(runtime: LanguageRuntime, corpus: Path) -> Iterator[int]:

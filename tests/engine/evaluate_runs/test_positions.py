@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -59,8 +61,9 @@ def test_segments_give_the_losses_of_one_pass(
     runtime = runtime_of(**changes)
     ids = random_ids(runtime.config, 203).tolist()
     whole = stream_losses(runtime, ids)
-    pieces = segment_losses(runtime, ids, memory=memory)  # type: ignore[arg-type]
-    torch.testing.assert_close(pieces, whole, atol=2e-5, rtol=1e-4)
+    pieces = list(segment_losses(runtime, ids, memory=memory))  # type: ignore[arg-type]
+    assert [len(piece) for piece in pieces] == [37] * 5 + [17]
+    torch.testing.assert_close(torch.cat(pieces), whole, atol=2e-5, rtol=1e-4)
 
 
 def test_lengths_are_cut_from_the_joined_documents(corpus: Path) -> None:
@@ -72,6 +75,31 @@ def test_lengths_are_cut_from_the_joined_documents(corpus: Path) -> None:
     losses = torch.cat([stream_losses(runtime, ids[a : a + 256]) for a in (0, 256)])
     expected = float(losses.double().mean().exp())
     assert metrics["256"]["perplexity"] == pytest.approx(expected, rel=1e-4)
+
+
+def test_the_limit_is_that_of_each_length(corpus: Path) -> None:
+    runtime = runtime_of(architecture="base")
+    for limit, streams in ((128, [2, 1]), (511, [7, 1]), (None, [4, 1])):
+        options = PerplexityOptions(corpus, lengths=(64, 256), limit=limit)
+        metrics = evaluate_perplexity(runtime, options).metrics
+        assert [metrics["64"]["n"], metrics["256"]["n"]] == [63 * streams[0], 255 * streams[1]]
+
+
+def test_tokens_take_a_few_bytes_each(corpus: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tokens = 1 << 17
+    monkeypatch.setattr(positions, "_joined", lambda *_: range(1000, 1000 + tokens))
+
+    def losses(_: object, ids: memoryview, **__: object) -> Iterator[torch.Tensor]:
+        assert (ids[0], ids[-1]) == (1000, 999 + tokens)
+        yield torch.zeros(len(ids) - 1)
+
+    monkeypatch.setattr(positions, "segment_losses", losses)
+    tracemalloc.start()
+    try:
+        positions.perplexity_by_length(runtime_of(), corpus, [tokens], limit=None)
+        assert tracemalloc.get_traced_memory()[1] < 8 * tokens
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_corpus_that_is_too_short(corpus: Path) -> None:
