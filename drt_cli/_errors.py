@@ -22,6 +22,10 @@ class CliError(Exception):
     """The command line refuses something itself; its text is one sentence for the user."""
 
 
+class WrongUsage(CliError):
+    """A command line that means something else than it says, with what was probably meant."""
+
+
 def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
     """Run ``work`` and return the exit code; with ``debug``, errors keep their traceback."""
     try:
@@ -35,7 +39,7 @@ def handle_errors(work: Callable[[], Any], *, debug: bool) -> int:
         if debug:
             raise
         report(_sentence(error))
-        return FAILED
+        return USAGE if isinstance(error, WrongUsage) else FAILED
     return code if isinstance(code, int) else DONE
 
 

@@ -21,6 +21,7 @@ from drt_cli._options import (
 )
 from drt_cli._output import read_paths, say
 from drt_cli._text import printable
+from drt_cli._words import check_question
 from drt_cli._writing import chosen_writer, writer_options
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def command(
         as_lines=as_lines,
     )
     _check(form, from_stdin=from_stdin, session=session, writer=writer, mode=options["mode"])
+    if not from_stdin:
+        check_question("ask", question, paths, noun="question")
     if from_stdin and "-" in paths:
         raise click.UsageError("Standard input cannot be both the questions and a document.")
     if writer is not None and stream:

@@ -27,6 +27,7 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember
 from drt_cli._text import marked_blocks
+from drt_cli._words import check_question
 
 if TYPE_CHECKING:
     from drt import DocumentInfo, SearchHit
@@ -76,6 +77,7 @@ def command(
     """
     if as_json and as_lines:
         raise click.UsageError("--json prints one object and --jsonl one a line; use one.")
+    check_question("search", query, paths, noun="query")
     with settings.assistant() as assistant:
         reading = read_paths(assistant, paths, settings) if paths else None
         if reading is not None and not reading.documents:
