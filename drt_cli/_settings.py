@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ GLOBAL = (
     "log",
     "quiet",
 )
+_FROM_FILE = "drt_cli.from_file."  # in a context, before a setting's name: its value
 SETTINGS_PROBLEM = "drt_cli.settings_problem"  # in a context: why the settings were not applied
 TABLES = ("ask", "search", "chat", "trace", "summarize", "ingest", "show")
 _TABLE = re.compile(r"\s*\[\s*(?P<name>[^\[\]]+?)\s*\]\s*(?:#.*)?$")
@@ -100,16 +102,48 @@ def apply_settings(ctx: click.Context) -> None:
     """Make the settings the defaults of this command line's options."""
     tables: dict[str, dict[str, Any]] = {}
     for name, value in load_settings().items():
-        option = option_of(ctx.command, name)
+        try:
+            option = option_of(ctx.command, name)
+        except CliError as error:
+            raise CliError(f"{settings_path()}: {error}") from None
         assert option.name is not None
         table, _, _ = name.rpartition(".")
+        if table in ("", ctx.invoked_subcommand):
+            try:
+                setting = converted(ctx, option, name, value)
+            except CliError as error:
+                raise CliError(_with_source(str(error), name)) from None
         if table:
-            # click converts and checks these like what is typed.
             tables.setdefault(table, {})[option.name] = value
         elif ctx.get_parameter_source(option.name) is click.core.ParameterSource.DEFAULT:
-            setting = converted(ctx, option, name, value)
             option.handle_parse_result(ctx, {option.name: setting}, [])
+            ctx.meta[_FROM_FILE + name] = setting
     ctx.default_map = tables
+
+
+def model_problem(ctx: click.Context, error: Exception) -> CliError | None:
+    """Return an error about a model that is not there with where its name was set.
+
+    None for other errors, and where it was typed.
+    """
+    sdk = sys.modules.get("drt")
+    if sdk is None or not isinstance(error, sdk.ModelError):
+        return None
+    from_file = ctx.meta.get(_FROM_FILE + "model")
+    if from_file is not None and from_file in str(error):
+        return CliError(_with_source(str(error), "model"))
+    typed = ctx.get_parameter_source("model")
+    if typed is click.core.ParameterSource.ENVIRONMENT:
+        return CliError(f"{str(error).removesuffix('.')} (set by the variable DRT_MODEL).")
+    return None
+
+
+def _with_source(sentence: str, name: str) -> str:
+    """Return a sentence about a setting's value with where it is set, and how to unset it."""
+    return (
+        f"{sentence.removesuffix('.')} (set in {settings_path()}; drt config unset {name}"
+        " removes it)."
+    )
 
 
 def converted(ctx: click.Context, option: click.Option, name: str, value: Value) -> Any:

@@ -108,6 +108,18 @@ class LazyGroup(click.Group):
             ctx.fail(f"There is no command {name!r}; {_hint(name)}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> object:
+        """Invoke the command; where the model is not there, say where its name comes from."""
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            from ._settings import model_problem
+
+            problem = model_problem(ctx, error)
+            if problem is None:
+                raise
+            raise problem from error
+
     def format_commands(
         self,
         ctx: click.Context,  # noqa: ARG002  click's signature

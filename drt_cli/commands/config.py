@@ -68,6 +68,10 @@ def set_(ctx: click.Context, name: str, value: str) -> None:
     option = option_of(ctx.find_root().command, name)
     parsed = parsed_value(option, value)
     converted(ctx, option, name, parsed)
+    if name == "model":
+        from drt import model_info
+
+        model_info(value)  # raises where there is none
     write_setting(name, parsed)
 
 

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drt import _engine
 from drt_cli._settings import toml_value
+from drt_engine.errors import WeightsError
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -130,3 +132,43 @@ def test_flags_and_repeated_options(drt: Drt, engine: FakeEngine, handbook: Path
 def test_any_text_survives_the_file(text: str) -> None:
     assert tomllib.loads(f"value = {toml_value(text)}\n") == {"value": text}
     assert tomllib.loads(f"value = {toml_value([text, text])}\n") == {"value": [text, text]}
+
+
+def test_a_model_that_is_not_there_is_refused(drt: Drt, file: Path) -> None:
+    result = drt("config", "set", "model", "nonexist")
+    assert result.code == 1 and "there is no model 'nonexist'" in result.err
+    assert not file.exists()
+    assert drt("config", "set", "model", "drt-small-en").code == 0
+
+
+def test_a_missing_model_is_told_where_it_was_set(
+    drt: Drt,
+    engine: FakeEngine,
+    handbook: Path,
+    file: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    drt("ingest", handbook)
+
+    def missing(model: str, **_options: object) -> None:
+        raise WeightsError(f"no model is called {model!r}")
+
+    monkeypatch.setitem(vars(_engine), "load_runtime", missing)
+    file.write_text('model = "nonexist"\n')
+    where = f"(set in {file}; drt config unset model removes it)"
+    assert f"no model is called 'nonexist' {where}.\n" in drt("ask", "Notice?").err
+    assert drt("library", "list").code == 0
+    assert drt("ask", "Notice?", "--model", "typed").err == "drt: no model is called 'typed'\n"
+    monkeypatch.setenv("DRT_MODEL", "listed")
+    assert drt("ask", "Notice?").err.endswith("'listed' (set by the variable DRT_MODEL).\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "name"), [("threads = 0\n", "threads"), ("[ask]\ntop-k = 100\n", "ask.top-k")]
+)
+def test_a_bad_setting_is_told_where_it_is(drt: Drt, file: Path, text: str, name: str) -> None:
+    file.write_text(text)
+    err = drt("ask", "Notice?").err
+    assert f"setting {name}: " in err
+    assert f"(set in {file}; drt config unset {name} removes it)." in err
+    assert drt("config", "unset", name).code == 0 and drt("library", "list").code == 0
