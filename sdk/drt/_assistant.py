@@ -307,6 +307,11 @@ class Assistant:
         if document is None and part is None:
             raise QuestionError("no document is named to summarise; name one, or filter them.")
 
+        if document is not None and not self._opened.loaded:
+            for name in _as_list(document):
+                if not isinstance(name, os.PathLike):
+                    self._library.show(name)
+
         def work(runtime: Runtime, store: OpenStore) -> Summary:
             ids = None
             if document is not None:
@@ -365,13 +370,17 @@ class Assistant:
         self, document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo]
     ) -> list[str]:
         """Return names of documents, once those given as files are read."""
-        if isinstance(document, str | os.PathLike | DocumentInfo):
-            document = [document]
         return [
             document_name(self.ingest(item) if isinstance(item, os.PathLike) else item)
-            for item in document
+            for item in _as_list(document)
         ]
 
     def _save_session(self, state: SessionState) -> None:
         with self._opened.working():
             state.save()
+
+
+def _as_list(
+    document: StrPath | DocumentInfo | Sequence[StrPath | DocumentInfo],
+) -> Sequence[StrPath | DocumentInfo]:
+    return [document] if isinstance(document, str | os.PathLike | DocumentInfo) else document

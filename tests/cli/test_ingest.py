@@ -17,8 +17,10 @@ from drt_cli._options import Settings
 from drt_cli._output import MOST_REMARKS, note_skipped, print_line, progress_bar
 from drt_cli._shards_bar import shards_bar
 from drt_engine.cluster.shard_reader import DocumentResult
+from drt_engine.documents import Source
 from drt_engine.errors import EmptyDocument
-from drt_engine.store import DocumentRow
+from drt_engine.ingest.identity import file_digest
+from drt_engine.store import DocumentRow, Store
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
@@ -410,3 +412,23 @@ def test_a_bar_of_all_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "2,000 tokens/s, long.txt 50%" in screen.getvalue()
     with shards_bar(Settings(quiet=True)) as none:
         assert none is None
+
+
+def test_what_needs_no_model_loads_none(
+    drt: Drt, engine: FakeEngine, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    empty = handbook.with_name("empty.txt")
+    empty.touch()
+    assert drt("ingest", empty).code == 1 and engine.loads == []
+    drt("ingest", handbook)
+    assert len(engine.loads) == 1
+    digest = file_digest(Source.from_path(handbook))
+    assert digest is not None
+    with Store.open(handbook.with_name("library")) as store:  # the fake one notes nothing
+        store.note_source(str(handbook), digest, store.documents()[0].id)
+    assert drt("ingest", handbook, "--tag", "sea").out.startswith("unchanged  ")
+    assert drt("library", "list", "--tag", "sea").out != ""
+    assert drt("summarize", "nofile").code == 1
+    assert len(engine.loads) == 1
+    handbook.write_text("Another text.", encoding="utf-8")
+    assert drt("ingest", handbook).out.startswith("read  ") and len(engine.loads) == 2

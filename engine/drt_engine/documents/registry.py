@@ -79,13 +79,7 @@ def open_document(source: Source, *, isolate: bool = True) -> OpenDocument:
     file becomes unreadable or changes on the way.
     """
     try:
-        with source.open() as file:
-            if not file.read(1):
-                raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
-        document_format = find_format(source)
-        if document_format is None:
-            raise unsupported(source)
-        _check(document_format, source)
+        document_format = readable_format(source)
         if document_format.isolated and isolate:
             from drt_engine.documents.sandbox.process import read_isolated
 
@@ -93,6 +87,21 @@ def open_document(source: Source, *, isolate: bool = True) -> OpenDocument:
         return open_here(document_format, source)
     except (OSError, UnicodeError) as error:
         raise failure(source, error) from error
+
+
+def readable_format(source: Source) -> Format:
+    """Return a source's format; raises DocumentError for one that is empty or has no reader.
+
+    Raises OSError as it comes.
+    """
+    with source.open() as file:
+        if not file.read(1):
+            raise EmptyDocument(f"{source.name} is empty; there is nothing to read.")
+    document_format = find_format(source)
+    if document_format is None:
+        raise unsupported(source)
+    _check(document_format, source)
+    return document_format
 
 
 def _check(document_format: Format, source: Source) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from drt_engine.documents import Block, Source, open_document
+from drt_engine.documents.base import unreadable
+from drt_engine.documents.registry import readable_format
 from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.errors import EmptyDocument, StoreError
 from drt_engine.store import DocumentRow, Store
@@ -131,6 +133,18 @@ def unchanged_document(store: Store, source: Source, digest: str | None) -> Docu
         return row
     is_copy = _exists(row.source) and store.document_at(source.location) is None
     return row if is_copy else None
+
+
+def look_up(store: Store | None, source: Source) -> DocumentRow | None:
+    """Return the document of an unchanged file, before a model is loaded to read it.
+
+    Raises ``DocumentError`` for what no model helps to read; ``store`` is None where there is none.
+    """
+    try:
+        readable_format(source)
+    except OSError as error:
+        raise unreadable(source.name, error) from error
+    return None if store is None else unchanged_document(store, source, file_digest(source))
 
 
 def expect_same_text(store: Store, row: DocumentRow, text: DocumentText) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drt_engine.documents import PathExpansion, Source
     from drt_engine.ingest.parallel import Turn, Workers
     from drt_engine.ingest.reading import SourceReading
-    from drt_engine.store import Store
+    from drt_engine.store import DocumentRow, Store
 
 
 class Ingestion:
@@ -128,6 +128,10 @@ class Ingestion:
         if isinstance(source, engine.DocumentError):
             raise translate(source)
         self._opened.expect_one()
+        if not self._opened.loaded and reading is None:
+            unchanged = self._unchanged(source, tags)
+            if unchanged is not None:
+                return unchanged
         with self._opened.working() as (runtime, opened):
             store = cast("Store", opened)
             began = time.perf_counter()
@@ -152,11 +156,32 @@ class Ingestion:
                 )
             finally:
                 source.close()
-            if not set(tags) <= set(row.tags):
-                row = row._replace(tags=store.change_tags(row.id, add=tags))
+            row = _tagged(store, row, tags)
             seconds = time.perf_counter() - began
             document = _convert.document(row, new=new, skipped=tuple(skipped))
             return document, seconds, tokens
+
+    def _unchanged(
+        self, source: Source, tags: Sequence[str]
+    ) -> tuple[DocumentInfo, float, int] | None:
+        """Return what ``_read`` does for an unchanged file, for which no model is loaded."""
+        began = time.perf_counter()
+        try:
+            if not self._opened.library.exists():
+                with engine_errors():
+                    _engine.look_up(None, source)
+                return None
+            with self._opened.cataloguing() as (_, opened):
+                store = cast("Store", opened)
+                row = _engine.look_up(store, source)
+                if row is None:
+                    return None
+                row = _tagged(store, row, tags)
+        except DocumentError:
+            source.close()
+            raise
+        source.close()
+        return _convert.document(row), time.perf_counter() - began, 0
 
 
 def _place(source: Source | engine.DocumentError) -> str | None:
@@ -164,6 +189,13 @@ def _place(source: Source | engine.DocumentError) -> str | None:
     if isinstance(source, engine.DocumentError) or source.path is None:
         return None
     return source.location
+
+
+def _tagged(store: Store, row: DocumentRow, tags: Sequence[str]) -> DocumentRow:
+    """Return a document once it has the tags."""
+    if set(tags) <= set(row.tags):
+        return row
+    return row._replace(tags=store.change_tags(row.id, add=tags))
 
 
 def checked_tags(tags: str | Iterable[str]) -> tuple[str, ...]:

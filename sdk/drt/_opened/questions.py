@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -54,6 +55,8 @@ class Questions:
         filters = filters_of(options)
         if self._opened.loaded:
             return
+        if not re.search(r"\w", question):
+            raise QuestionError(f"{what} has no words, expected plain language.")
         library = self._opened.library
         library.expect_documents()
         ids = [library.show(document).id for document in _documents(options)]
