@@ -49,8 +49,8 @@ from drt_engine.answer.result import AnswerResult, Draft
 from drt_engine.answer.sentences import passage_around
 from drt_engine.answer.session import SessionState
 from drt_engine.answer.settings.setting_answer import setting_answer, without_other_settings
-from drt_engine.answer.tables.records import lacks_column
-from drt_engine.answer.tables.table_answer import quoted_row, table_answer
+from drt_engine.answer.tables.quoted_cells import without_other_columns
+from drt_engine.answer.tables.table_answer import table_answer
 from drt_engine.answer.unclear import likely_of_several
 from drt_engine.answer.write import written_answer
 from drt_engine.errors import ConfigError
@@ -327,10 +327,8 @@ class _Asking:
         if placed is not None:
             return placed
         draft = self._quote(opened, question)
-        row = quoted_row(self.view, self.documents, draft)
-        is_free = self.options.threshold is None
-        if draft.found and is_free and lacks_column(question, draft.text, row):
-            draft = replace(draft, text="", found=False, verdict=None)
+        if self.options.threshold is None:
+            draft = without_other_columns(self.runtime, self.view, self.documents, question, draft)
         extensions = [with_option, with_footnote, with_output, with_setting, with_items]
         if self.options.threshold is None:  # which it is surer of than the quote
             extensions += [with_release, without_other_settings]

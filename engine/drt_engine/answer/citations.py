@@ -20,6 +20,11 @@ _LONGEST_WORD = 100  # of an address
 _ADDRESS = re.compile(
     r"[\w.+-]{1,64}@[\w-]{1,64}(?:\.[\w-]{1,64})+|\bhttps?://[^\s<>()\[\]\"'`|]+(?<![.,;:!?])"
 )
+# "A-20931", "UTF-8" and "order_id": of a part, nobody could tell what it is.
+_IDENTIFIER = re.compile(
+    r"\b(?:[A-Z]{1,6}(?:-[A-Za-z]{0,3}\d[^\W_]{0,30}){1,6}|[^\W_]{1,40}(?:_{1,2}[^\W_]{1,40}){1,9})\b"
+)
+_MARKS = ("**", "`")  # of Markdown, around words
 _UNDERLINES = re.compile(r"(?:[-=~^*_+#.]{3,}[^\S\n]*\n\s*)+(?=\S)")  # of a heading
 
 
@@ -59,9 +64,9 @@ def cite(
 def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Citation:
     """Return the citation of a quoted span, with the retrieval probability of its passage.
 
-    A span that begins or ends inside a word, a number or an address is grown to the whole of it,
-    and loses a quotation mark or a bracket at an end whose other one it has not; near brackets are
-    completed.
+    A span that begins or ends inside a word, a number, an identifier or an address is grown to the
+    whole of it, and loses a mark or a bracket at an end whose other one it has not; near brackets,
+    and marks beside it, are completed.
     """
     low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
     text = store.text(document.id, low, high)
@@ -69,12 +74,34 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
     start, end = without_lone_marks(text, start, end)
     start, end = with_whole_brackets(text, start, end)
     start, end = with_whole_addresses(text, start, end)
+    start, end = with_whole_marks(text, start, end)
     return cite(store, document, low + start, low + end, span.passage.probability)
 
 
 def with_whole_addresses(text: str, start: int, end: int) -> tuple[int, int]:
-    """Grow ``start:end`` so that it cuts no mail address and no URL."""
-    for address in _ADDRESS.finditer(text):
-        if address.start() < start < address.end() or address.start() < end < address.end():
-            start, end = min(start, address.start()), max(end, address.end())
+    """Grow ``start:end`` so that it cuts no mail address, no URL and no identifier."""
+    for pattern in (_ADDRESS, _IDENTIFIER):
+        for whole in pattern.finditer(text):
+            if whole.start() < start < whole.end() or whole.start() < end < whole.end():
+                start, end = min(start, whole.start()), max(end, whole.end())
+    return start, end
+
+
+def with_whole_marks(text: str, start: int, end: int) -> tuple[int, int]:
+    """Drop a mark of Markdown at an end of ``start:end`` whose other half is outside.
+
+    One inside is completed where its other half is beside the span: "3 June to **17 June".
+    """
+    for mark in _MARKS:
+        size = len(mark)
+        if text.count(mark, start, end) % 2 == 0 or end - start <= size:
+            continue
+        if text.startswith(mark, start) and not text[start + size].isspace():
+            start += size
+        elif text.endswith(mark, start, end) and not text[end - size - 1].isspace():
+            end -= size
+        elif text.startswith(mark, end):
+            end += size
+        elif start >= size and text.startswith(mark, start - size):
+            start -= size
     return start, end

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from drt_engine.answer.citations import with_whole_marks
 from drt_engine.answer.sentences import sentences_at
 from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.store import DocumentRow
@@ -185,6 +186,7 @@ def grown_span(
     if _QUESTION_END.search(text) and (reply := _reply_end(view, document, end)):
         return Grown(start, reply)
     first, last = without_lone_brackets(text, 0, end - start)
+    first, last = with_whole_marks(text, first, last)
     return Grown(start + first, start + last)
 
 

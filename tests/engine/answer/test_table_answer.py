@@ -119,7 +119,7 @@ def test_cells_items_and_fields_are_of_the_section_that_is_asked(tmp_path: Path)
 def test_a_document_too_long_to_be_searched_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_answer, "_LONGEST_DOCUMENT", 10)
+    monkeypatch.setattr(table_answer, "LONGEST_DOCUMENT", 10)
     monkeypatch.setattr(table_answer, "MARGIN", 60)
     result = ask(runtime(), store, "When was Marek founded?", AskOptions(retriever="lexical"))
     assert (result.text, result.confidence) == ("1902", PRECISION)

@@ -36,7 +36,7 @@ from drt_engine.text.table_rows import Cell, TableRow, table_rows
 # The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
 # questions) 0.98 of the cells looked up are right; real tables are less tidy.
 PRECISION = 0.97
-_LONGEST_DOCUMENT = 2_000_000  # characters that are searched whole; of a longer one, what surrounds
+LONGEST_DOCUMENT = 2_000_000  # characters that are searched whole; of a longer one, what surrounds
 MARGIN = 2_000  # characters around a retrieved chunk
 _FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
@@ -95,6 +95,9 @@ def table_answer(
                     cite(view, document, offset + cell.start, offset + cell.end, probability)
                     for cell in cells[:_MOST_CITATIONS]
                 ]
+                if len(cells) > _MOST_CITATIONS:
+                    more = len(cells) - _MOST_CITATIONS
+                    citations[-1] = replace(citations[-1], more_items=more)
                 answer = text_of_answer or citations[0].quote
                 return Draft(answer, True, PRECISION, tuple(citations))
     return None
@@ -217,7 +220,7 @@ def quoted_row(view: LibraryView, documents: DocumentRows, draft: Draft) -> Tabl
     if citation is None or citation.quote.count("|") < _FEWEST_BARS or "\n" in citation.quote:
         return None
     document = documents.row(citation.document)
-    if document.characters > _LONGEST_DOCUMENT:
+    if document.characters > LONGEST_DOCUMENT:
         return None
     text = view.text(document.id, 0, document.characters)
     rows = (row for row in table_rows(text) if citation.start <= row.start)
@@ -230,7 +233,7 @@ def texts_around(
 ) -> list[tuple[str, int, float]]:
     """Return texts to look into, where each begins, and the probability of its best passage."""
     document_passages = [passage for passage in passages if passage.row.document_id == document.id]
-    if document.characters <= _LONGEST_DOCUMENT:
+    if document.characters <= LONGEST_DOCUMENT:
         return [
             (view.text(document.id, 0, document.characters), 0, document_passages[0].probability)
         ]
