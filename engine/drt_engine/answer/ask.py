@@ -192,9 +192,8 @@ def _steps(
             if draft.text:
                 yield draft.text
         run = opened.run
-        trace = _trace(asking, opened, draft, text, tape)
         result = replace(
-            _result(asking, opened, draft, judgement, trace),
+            _result(asking, opened, draft, judgement, text, tape),
             hint=_hint(asking, run, question, draft, unclear),
         )
         if session is not None:  # which reads the answer, and may retrieve for it
@@ -427,10 +426,16 @@ def _passage(view: LibraryView, documents: DocumentRows, citations: Sequence[Cit
 
 
 def _result(
-    asking: _Asking, opened: _Opened, draft: Draft, judgement: Judgement, trace: Trace
+    asking: _Asking,
+    opened: _Opened,
+    draft: Draft,
+    judgement: Judgement,
+    question: str,
+    tape: Tape | None,
 ) -> AnswerResult:
     """Return a draft as a result without a hint, with the ``judgement`` that it rests on."""
     view, documents = asking.view, asking.documents
+    tokens_read = opened.tokens_read + draft.tokens_read  # before a trace has the quote read, too
     likely = draft.likely and not draft.found
     return AnswerResult(
         text=draft.text,
@@ -438,8 +443,8 @@ def _result(
         confidence=draft.confidence,
         mode=asking.options.mode,
         citations=tuple(replace(c, likely=likely or c.likely) for c in draft.citations),
-        tokens_read=opened.tokens_read + draft.tokens_read,
-        trace=trace,
+        tokens_read=tokens_read,
+        trace=_trace(asking, opened, draft, question, tape),
         signals=judgement.signals,
         likely=draft.likely,
         quote_probability=draft.probability,
