@@ -13,6 +13,7 @@ from ._errors import report
 from ._options import Settings
 from ._output import (
     counted,
+    note_changed,
     note_unread,
     print_answer,
     print_evidence,
@@ -65,10 +66,12 @@ class Asking:
             answers = self.assistant.ask_all(question, **self.options)
             _print_all(answers, as_json=self.form.as_json, as_lines=self.form.as_lines)
             note_unread(answers)
+            self._note_changed(answers)
             remember(self.assistant.library, question, answers.citations)
             return
         answer = self._answer(question)
         note_unread(answer)
+        self._note_changed(answer)
         remember(self.assistant.library, question, answer.citations)
         if self.form.explain and answer.trace is not None:
             _print_trace(answer.trace, on_stderr=self.form.as_json or self.form.as_lines)
@@ -76,6 +79,10 @@ class Asking:
         self.saved = unsaved is None
         if unsaved is not None:
             report(unsaved)
+
+    def _note_changed(self, answer: Answer | AllAnswers) -> None:
+        ids = [citation.document for citation in answer.citations]
+        note_changed(self.settings, self.assistant.library, ids)
 
     def _answer(self, question: str) -> Answer:
         """Return the answer once it is printed: written, piece by piece, or whole."""

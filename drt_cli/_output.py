@@ -6,6 +6,8 @@ terminal through ``_layout.py``, which wraps it.
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -51,6 +53,7 @@ REMARK_CHARACTERS = 200
 NAMES_CHARACTERS = 140  # of files of unknown types, within a remark
 # How the engine's note about such a file ends.
 UNKNOWN_TYPE = " (no reader knows its type)"
+EMPTY_FILE = " (it is empty)"
 READING_CONTINUES = "what was read is kept, and reading the same file again continues there"
 
 
@@ -233,6 +236,22 @@ def note_unread(result: Answer | AllAnswers | SearchResult | Summary) -> None:
         click.echo(f"drt: scanned in full: {printable(reason)}", err=True)
 
 
+def note_changed(settings: Settings, library: Library, documents: Iterable[str]) -> None:
+    """Say on stderr which files of cited documents have changed since they were read."""
+    for source in library.changed_files(documents):
+        name = _from_here(source)
+        note(
+            settings,
+            f"{name} has changed since it was read; drt ingest {shlex.quote(name)} reads it again.",
+        )
+
+
+def _from_here(source: str) -> str:
+    """Return a path as it may be typed in the current folder."""
+    path, here = PurePath(source), PurePath(os.getcwd())
+    return str(path.relative_to(here)) if path.is_relative_to(here) else source
+
+
 def note_unread_libraries(library: Library) -> None:
     """Say on stderr which of several libraries are not listed, and why."""
     _note_unread(library.unread_libraries())
@@ -392,12 +411,16 @@ def note_skipped(
     # Beyond its first notes the engine only counts them. Where these are all of unknown files, the
     # sentence about those counts them, too.
     unnamed = f"{unknown_files - len(unknown)} more"
-    remarks += [
-        f"Passed over: {phrase}" for phrase in notes if phrase not in unknown and phrase != unnamed
-    ]
+    empty = [phrase for phrase in notes if phrase.endswith(EMPTY_FILE)]
+    named = {*unknown, *empty, unnamed}
+    remarks += [f"Passed over: {phrase}" for phrase in notes if phrase not in named]
     if unknown_files:
         names = [phrase.removesuffix(UNKNOWN_TYPE) for phrase in unknown]
         note(settings, _unknown_files(names, unknown_files))
+    if empty:
+        names = [phrase.removesuffix(EMPTY_FILE) for phrase in empty]
+        files = counted(len(empty), "empty file")
+        note(settings, f"Passed over {files}: {_first_names(names, len(empty))}")
     for remark in remarks[:MOST_REMARKS]:
         note(settings, shortened(remark, REMARK_CHARACTERS))
     if len(remarks) > MOST_REMARKS:
@@ -412,15 +435,18 @@ def note_skipped(
 def _unknown_files(names: Sequence[str], count: int) -> str:
     """Return the sentence about ``count`` files that no reader knows, of which some have names."""
     reason = "no reader knows its type" if count == 1 else "no reader knows their types"
+    return f"Passed over: {_first_names(names, count) or counted(count, 'file')} ({reason})"
+
+
+def _first_names(names: Sequence[str], count: int) -> str:
+    """Return as many of the names of ``count`` files as fit, and how many more there are."""
     shown: list[str] = []
     for name in names:
         if len(", ".join([*shown, name])) > NAMES_CHARACTERS and shown:
             break
         shown.append(shortened(name, NAMES_CHARACTERS))
-    if not shown:
-        return f"Passed over: {counted(count, 'file')} ({reason})"
     unnamed = count - len(shown)
-    return f"Passed over: {', '.join(shown)}{f' and {unnamed:,} more' * bool(unnamed)} ({reason})"
+    return f"{', '.join(shown)}{f' and {unnamed:,} more' * bool(unnamed)}" if shown else ""
 
 
 class Bar(Protocol):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import marks, note, place, print_json, say
+from drt_cli._output import marks, note, note_changed, place, print_json, say
 from drt_cli._text import printable
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
         print_json(result.to_dict())
     else:
         _print(result)
+    note_changed(settings, library, [result.citation.document])
     if opened:
         from drt_cli._open import open_source
 

@@ -176,6 +176,16 @@ class Library:
             last = row.characters if end is None else min(end, row.characters)
             return store.text(row.id, start, last)
 
+    def changed_files(self, documents: Iterable[str | DocumentInfo]) -> list[str]:
+        """Return those sources of documents, given by id, that have changed since they were read.
+
+        Files above 64 MiB and members of archives are not looked at.
+        """
+        ids = list(dict.fromkeys(map(document_name, documents)))
+        with self._reading() as store:
+            rows = store.documents_by_id(ids)
+            return [row.source for row in rows if _engine.has_changed(store, row)]
+
     def tag(
         self,
         document: str | DocumentInfo,

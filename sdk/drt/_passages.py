@@ -74,7 +74,13 @@ def _parsed(handle: str) -> tuple[str, int, int]:
         raise NotFoundError(
             f"{handle!r} is no citation; expected DOCUMENT:START-END, as `drt ask` prints it."
         )
-    return match["document"], int(match["start"]), int(match["end"])
+    start, end = int(match["start"]), int(match["end"])
+    if start >= end:
+        raise NotFoundError(
+            f"{handle!r} ends where it begins or before; expected DOCUMENT:START-END with START"
+            " below END."
+        )
+    return match["document"], start, end
 
 
 def _from_word(text: str) -> str:

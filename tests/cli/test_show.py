@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,9 @@ from typing import Any
 import pytest
 
 from drt_cli import _open, _state
+from drt_engine.documents import Source
+from drt_engine.ingest.identity import file_digest
+from drt_engine.store import Store
 from tests.cli.conftest import Drt
 
 
@@ -154,3 +158,35 @@ def test_a_broken_memory_is_none(drt: Drt, handbook: Path, tmp_path: Path, text:
     shown = drt("show", "1")
     assert shown.code == 1 and "no answer is remembered" in shown.err
     assert drt("ask", "Which period?").code == 0 and drt("show", "1").code == 0
+
+
+def test_a_handle_that_ends_before_it_begins_says_so(drt: Drt, handbook: Path) -> None:
+    drt("ingest", handbook)
+    for handle in ("handbook.txt:50-10", "handbook.txt:5-5"):
+        result = drt("show", handle)
+        assert result.code == 1 and f"'{handle}' ends where it begins or before" in result.err
+
+
+def test_a_file_that_has_changed_since_is_named(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(handbook.parent)
+    drt("ingest", handbook)
+    digest = file_digest(Source.from_path(handbook))
+    assert digest is not None
+    with Store.open(handbook.with_name("library")) as store:  # the fake one notes nothing
+        store.note_source(str(handbook), digest, store.documents()[0].id)
+    handbook.touch()
+    assert drt("ask", "Which period?").err == drt("show", "1").err == ""
+    handbook.write_text("Another text.", encoding="utf-8")
+    changed = (
+        "handbook.txt has changed since it was read; drt ingest handbook.txt reads it again.\n"
+    )
+    for words in (("ask", "Which period?"), ("ask", "Which period?", "--json"), ("show", "1")):
+        result = drt(*words)
+        assert result.code == 0 and result.err == changed and "thirty days" in result.out
+    assert drt("show", "1", "--quiet").err == ""
+    os.utime(handbook, (1_000_000_000, 1_000_000_000))  # not since
+    assert drt("show", "1").err == ""
+    handbook.unlink()
+    assert drt("show", "1").err == ""

@@ -5,6 +5,7 @@ Knows the library and readers, no model.
 
 from __future__ import annotations
 
+import datetime
 import hashlib
 import os
 import re
@@ -19,10 +20,12 @@ from drt_engine.documents.registry import readable_format
 from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
 from drt_engine.errors import EmptyDocument, StoreError
 from drt_engine.store import DocumentRow, Store
+from drt_engine.store.view import LibraryView
 from drt_engine.text.tokenizer import Tokenizer
 
 # to be raised when a reader gives another text, author or date for the same bytes
 _READERS = "4:"
+_MOST_BYTES = 64 << 20  # of a file that is read only to say that it has changed
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,26 @@ def unchanged_document(store: Store, source: Source, digest: str | None) -> Docu
         return row
     is_copy = _exists(row.source) and store.document_at(source.location) is None
     return row if is_copy else None
+
+
+def has_changed(store: LibraryView, row: DocumentRow) -> bool:
+    """Return whether a document's file has other bytes than were read; False where none can tell.
+
+    That is where the file is gone, in an archive, or large. A file that was not written to since
+    is not opened.
+    """
+    noted = store.source_digest(row.source)
+    if noted is None or noted[1] != row.id:
+        return False
+    try:
+        status = os.stat(row.source)
+        read = datetime.datetime.fromisoformat(row.created).timestamp()
+    except (OSError, ValueError):
+        return False
+    if status.st_mtime < read or status.st_size > _MOST_BYTES:
+        return False
+    digest = file_digest(Source.from_path(row.source))
+    return digest is not None and digest.partition(":")[2] != noted[0].partition(":")[2]
 
 
 def look_up(store: Store | None, source: Source) -> DocumentRow | None:
