@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from drt import Assistant, Library
 
+DATE = re.compile(r"\d{4}(-\d\d){0,2}")
 Command = TypeVar("Command", bound=click.Command)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -277,8 +278,17 @@ _type_option = click.option(
     metavar="FORMAT",
     help="Only documents of this format, such as pdf or .md; may be repeated.",
 )
+
+
+def _date(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
+    if value is None or DATE.fullmatch(value):
+        return value
+    raise click.BadParameter(f"{value!r} is no date, expected YYYY, YYYY-MM or YYYY-MM-DD.")
+
+
 _since_option = click.option(
     "--since",
+    callback=_date,
     metavar="DATE",
     help="Only documents of this day, month or year (YYYY-MM-DD) or later: by the date that they"
     " name, or else by the day they were read.",

@@ -7,6 +7,7 @@ as it is, comments included.
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
 import re
@@ -18,6 +19,7 @@ from typing import Any
 import click
 
 from ._errors import CliError
+from ._options import Settings
 
 Value = str | int | float | bool | list[str]
 GLOBAL = (
@@ -92,10 +94,38 @@ def option_of(root: click.Command, name: str) -> click.Option:
     for option in command.params if command is not None else ():
         if isinstance(option, click.Option) and f"--{key}" in option.opts and not option.hidden:
             return option
+    close = difflib.get_close_matches(name.replace("_", "-"), _setting_names(root), n=1)
+    if close:
+        raise CliError(f"there is no setting {name!r}; did you mean {close[0]!r}?")
     raise CliError(
         f"there is no setting {name!r}; settings are {', '.join(GLOBAL)}, and the options of "
         f"{', '.join(TABLES)}, such as ask.top-k."
     )
+
+
+def _setting_names(root: click.Command) -> list[str]:
+    """Return the names of all settings."""
+    names = list(GLOBAL)
+    if not isinstance(root, click.Group):
+        return names
+    for table in TABLES:
+        command = root.get_command(click.Context(root), table)
+        for option in command.params if command is not None else ():
+            if isinstance(option, click.Option) and not option.hidden:
+                names += [f"{table}.{spelt[2:]}" for spelt in option.opts if spelt[:2] == "--"]
+    return names
+
+
+def value_without_setting(ctx: click.Context, option: click.Option, name: str) -> str:
+    """Return what holds where a setting is not in the file, in words."""
+    variable = f"DRT_{name}".upper().replace("-", "_").replace(".", "_")
+    if variable in os.environ:
+        return f"the variable {variable} holds, {os.environ[variable]}"
+    default = getattr(Settings(), option.name or "", None)
+    if default in (None, ()):
+        default = option.get_default(ctx)
+    shown = f", {toml_value(default)}" if isinstance(default, str | int | float) else ""
+    return f"the default holds{shown}"
 
 
 def apply_settings(ctx: click.Context) -> None:

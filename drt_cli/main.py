@@ -7,7 +7,6 @@ the commands' own.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import importlib
 import os
 import signal
@@ -133,9 +132,10 @@ def _hint(name: str) -> str:
     """Return the end of a message that says what was probably meant by what is no command."""
     if os.path.exists(name):
         return f'`drt ask "QUESTION" {name}` asks it, `drt ingest {name}` keeps it.'
-    close = difflib.get_close_matches(name, COMMANDS, n=1)
-    meant = _OTHER_NAMES.get(name.lower()) or next(iter(close), None)
-    return f"did you mean {meant!r}?" if meant else "`drt --help` lists the commands."
+    from ._groups import meant  # not on the way to --help
+
+    command = meant(name, COMMANDS, _OTHER_NAMES.get(name.lower()))
+    return f"did you mean {command!r}?" if command else "`drt --help` lists the commands."
 
 
 def _plugin_command(name: str) -> click.Command | None:

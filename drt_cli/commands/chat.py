@@ -62,8 +62,9 @@ COMMANDS = (
     ("/mode [MODE]", "quote or free; without MODE, which it is"),
     ("/save FILE", "write the conversation, as .md, .csv or .json"),
     ("/help", "this list"),
-    ("/quit", "end the conversation"),
+    ("/quit", "end the conversation (also quit, exit)"),
 )
+_GOODBYES = ("quit", "exit", "/exit")  # as other prompts take them
 CONTINUED = (
     "A line that ends in a backslash goes on in the next; so does everything between two lines of"
     " three double quotes."
@@ -110,7 +111,7 @@ def command(
         options["documents"] = documents or None
         chat = _Chat(assistant, conversation, options, as_lines, settings, written_by)
         for text in _inputs():
-            if text == "/quit":
+            if text == "/quit" or text.lower() in _GOODBYES:
                 break
             chat.take(text)
     return PARTLY if chat.unsaved else DONE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from drt_cli._errors import DONE, FAILED, CliError
+from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import note, print_json, say
 from drt_cli._settings import (
@@ -14,13 +15,14 @@ from drt_cli._settings import (
     parsed_value,
     settings_path,
     toml_value,
+    value_without_setting,
     write_setting,
 )
 from drt_cli._text import printable
 
 
 @with_global_options()
-@click.group("config")
+@click.group("config", cls=HintingGroup)
 def command() -> None:
     """Get and set the defaults of options.
 
@@ -37,14 +39,17 @@ def command() -> None:
 @click.argument("name", metavar="NAME")
 @click.pass_context
 def get(ctx: click.Context, name: str) -> int:
-    """Print a setting; exit code 1 if it is not set.
+    """Print a setting; if it is not set, say what holds, with exit code 1.
 
     \b
     Example: drt config get ask.top-k
     """
-    option_of(ctx.find_root().command, name)
-    value = load_settings().get(name.replace("_", "-"))
+    option = option_of(ctx.find_root().command, name)
+    name = name.replace("_", "-")
+    value = load_settings().get(name)
     if value is None:
+        holds = value_without_setting(ctx, option, name)
+        note(ctx.obj or Settings(), f"{name} is not set in {settings_path()}; {holds}.")
         return FAILED
     click.echo(printable(value if isinstance(value, str) else toml_value(value)))
     return DONE

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED
+from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, document_options, json_option, with_global_options
 from drt_cli._output import (
     note,
@@ -32,7 +33,7 @@ NO_INDEX = "There is no approximate index; drt library index --approximate makes
 
 
 @with_global_options()
-@click.group("library")
+@click.group("library", cls=HintingGroup)
 def command() -> None:
     """List, show, remove, check, export and import documents."""
 

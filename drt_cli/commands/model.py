@@ -7,13 +7,14 @@ from typing import Literal
 
 import click
 
+from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import print_json, print_table, say
 from drt_cli._text import printable, reflowed
 
 
 @with_global_options()
-@click.group("model")
+@click.group("model", cls=HintingGroup)
 def command() -> None:
     """List, describe, verify and convert models."""
 

@@ -9,6 +9,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED
 from drt_cli._files import write_from_library
+from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import (
     NOT_FOUND,
@@ -25,7 +26,7 @@ from drt_cli._writing import print_stored, written_markdown
 
 
 @with_global_options()
-@click.group("session")
+@click.group("session", cls=HintingGroup)
 def command() -> None:
     """List, search, show, rename, delete and export conversations."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -12,6 +11,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
 from drt_cli._options import (
+    DATE,
     Settings,
     json_option,
     jsonl_option,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def _file_or_date(
     _ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> str | None:
-    if value is None or Path(value).is_file() or re.fullmatch(r"\d{4}(-\d\d){0,2}", value):
+    if value is None or Path(value).is_file() or DATE.fullmatch(value):
         return value
     raise click.BadParameter(
         f"{value!r} is neither a file nor a date (YYYY, YYYY-MM or YYYY-MM-DD)."

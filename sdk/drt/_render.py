@@ -126,8 +126,10 @@ def _place(citation: Citation) -> str:
     parts = [citation.title]
     if citation.page is not None:
         parts.append(f"page {citation.page}")
-    if citation.section:
-        parts.append(citation.section)
+    # A heading path mostly begins with the title.
+    section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
+    if section:
+        parts.append(section)
     return ", ".join([*parts, citation.handle])
 
 

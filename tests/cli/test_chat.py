@@ -122,3 +122,11 @@ def test_a_summary_is_given_where_it_is_asked_for(chat: Drt, drt: Drt) -> None:
     assert "probably says it here" in likely.out
     shown = drt("session", "show", "review").out
     assert "The document probably says it here: See the annex." in shown
+
+
+@pytest.mark.parametrize("goodbye", ["/quit", "quit", "EXIT", "/exit"])
+def test_a_chat_is_ended_by_words_of_other_prompts(
+    chat: Drt, engine: FakeEngine, goodbye: str
+) -> None:
+    assert chat("Which period?", goodbye, "Which log?").code == 0
+    assert [one["question"] for one in engine.asked] == ["Which period?"]

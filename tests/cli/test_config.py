@@ -172,3 +172,27 @@ def test_a_bad_setting_is_told_where_it_is(drt: Drt, file: Path, text: str, name
     assert f"setting {name}: " in err
     assert f"(set in {file}; drt config unset {name} removes it)." in err
     assert drt("config", "unset", name).code == 0 and drt("library", "list").code == 0
+
+
+def test_what_is_not_set_is_said_to_have_its_default(
+    drt: Drt, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def got(name: str) -> str:
+        result = drt("config", "get", name)
+        assert (result.code, result.out) == (1, "")
+        return result.err
+
+    where = f"is not set in {file};"
+    assert got("model") == f'model {where} the default holds, "drt-small-en".\n'
+    assert got("ask.mode") == f'ask.mode {where} the default holds, "quote".\n'
+    assert got("ask.top_k") == f"ask.top-k {where} the default holds.\n"
+    monkeypatch.setenv("DRT_ASK_TOP_K", "12")
+    assert got("ask.top-k") == f"ask.top-k {where} the variable DRT_ASK_TOP_K holds, 12.\n"
+
+
+def test_a_misspelt_setting_is_answered_with_the_right_one(drt: Drt, file: Path) -> None:
+    assert drt("config", "set", "ask.topk", "3").err.endswith("did you mean 'ask.top-k'?\n")
+    assert drt("config", "get", "thread").err.endswith("did you mean 'threads'?\n")
+    file.write_text("[ask]\ntopk = 3\n")
+    err = drt("library", "list").err
+    assert err == f"drt: {file}: there is no setting 'ask.topk'; did you mean 'ask.top-k'?\n"

@@ -432,3 +432,26 @@ def test_what_needs_no_model_loads_none(
     assert len(engine.loads) == 1
     handbook.write_text("Another text.", encoding="utf-8")
     assert drt("ingest", handbook).out.startswith("read  ") and len(engine.loads) == 2
+
+
+def test_empty_files_of_a_folder_are_one_line(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(handbook.parent)
+    folder = handbook.parent / "folder"
+    folder.mkdir()
+    handbook.rename(folder / "handbook.txt")
+    for name in ("__init__.py", "a.txt", "b.pdf"):
+        (folder / name).touch()
+    result = drt("ingest", "folder")
+    assert result.code == 0 and result.out.count("\n") == 1
+    names = "folder/__init__.py, folder/a.txt, folder/b.pdf"
+    assert f"Passed over 3 empty files: {names}\n" in result.err
+    one = drt("ingest", f"{folder}/*.py", "--json")
+    assert one.code == 1 and one.json["notes"] == [f"{folder}/__init__.py (it is empty)"]
+
+
+def test_an_address_is_no_file(drt: Drt, engine: FakeEngine) -> None:
+    result = drt("ingest", "https://example.com/report?x=1")
+    assert result.code == 1 and engine.loads == []
+    assert "is an address, and drt reads files only; save the page first" in result.err

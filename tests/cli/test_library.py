@@ -122,3 +122,34 @@ def test_conversations_are_searched(read: Drt) -> None:
     assert (turn["session"], turn["turn"], turn["answer"]) == ("review", 1, "period")
     nothing = read("session", "search", "zeppelin")
     assert (nothing.code, nothing.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("library", "rm"), "remove"),
+        (("library", "info"), "show"),
+        (("library", "lst"), "list"),
+        (("session", "rm"), "delete"),
+        (("config", "remove"), "unset"),
+        (("model", "show"), "info"),
+    ],
+)
+def test_a_command_that_is_not_there_is_answered_with_the_one_that_was_meant(
+    drt: Drt, words: tuple[str, str], meant: str
+) -> None:
+    result = drt(*words, "x")
+    assert result.code == 2
+    assert f"There is no command '{' '.join(words)}'; did you mean '{meant}'?" in result.err
+
+
+def test_a_command_that_is_like_no_other(drt: Drt) -> None:
+    err = drt("library", "xyzzy").err
+    assert "There is no command 'library xyzzy'; `drt library --help` lists them." in err
+
+
+def test_a_day_in_words_is_wrong_usage(drt: Drt, handbook: Path) -> None:
+    drt("ingest", handbook)
+    for words in (("library", "list"), ("ask", "Which period?"), ("search", "period")):
+        result = drt(*words, "--since", "yesterday")
+        assert result.code == 2 and "'yesterday' is no date, expected YYYY" in result.err

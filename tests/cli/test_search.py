@@ -89,13 +89,14 @@ def test_filters_reach_the_engine_and_empty_ones_load_no_model(
     wrong = {
         ("--pages", "7"): "nothing is on pages 7 to 7 of these documents: they have pages 3 to 3",
         ("--type", "pdf"): "no document is of type 'pdf': there is 'text' (1)",
-        ("--since", "soon"): "since is 'soon', expected YYYY, YYYY-MM or YYYY-MM-DD",
+        ("--since", "2020-13"): "since is '2020-13', expected YYYY, YYYY-MM or YYYY-MM-DD",
     }
     for options, sentence in wrong.items():
         result = drt("ask", "Which period?", *options)
         assert (result.code, result.err) == (1, f"drt: {sentence}\n")
     assert engine.loads == []
     assert drt("search", "period", "--pages", "4-2").code == 2
+    assert drt("ask", "Which period?", "--since", "soon").code == 2
 
 
 def test_a_summary_of_what_filters_leave(drt: Drt, engine: FakeEngine, handbook: Path) -> None:

@@ -78,3 +78,11 @@ def test_long_texts_are_cut_into_items_in_no_time() -> None:
         began = time.perf_counter()
         split_items(text)
         assert time.perf_counter() - began < 5
+
+
+def test_a_title_that_begins_its_section_is_not_repeated() -> None:
+    place = replace(PLACE, section="Rules & fees > Part 1")
+    assert replace(ANSWER, citations=(place,)).as_markdown() == ANSWER.as_markdown()
+    alone = replace(PLACE, section="Rules & fees")
+    shown = replace(ANSWER, citations=(alone,)).as_markdown()
+    assert shown.endswith("[^1]: Rules \\& fees, page 3, 01234567:10-46")

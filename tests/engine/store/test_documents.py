@@ -329,3 +329,12 @@ def test_listing_imports_no_torch(store: Store) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_documents_that_are_not_named_are_counted_once(store: Store) -> None:
+    for number in range(5):
+        add_document(
+            store, number, [f"text {number}"], source=f"/folder/{number}.txt", title=f"T{number}"
+        )
+    with pytest.raises(NotFound, match="there is 'T0', 'T1', 'T2' and 2 more$"):
+        store.document("nothing alike")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import glob
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "standard input"
 UNKNOWN = "no reader knows its type"
 HIDDEN = "hidden name"
+EMPTY = "it is empty"  # of files found in folders and by patterns
 _LIBRARY_ENTRIES = {"catalog.db", "lock", "segments"}  # of a library's folder, as FORMAT.md says
 _HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
 
@@ -50,6 +52,12 @@ class PathExpansion(Iterator[SourceOrError]):
 
     def _expand(self, arguments: Sequence[str]) -> Iterator[SourceOrError]:
         for argument in arguments:
+            if re.match(r"(?i)(https?|ftp)://", argument):
+                yield UnreadableDocument(
+                    f"{printable_path(argument)} is an address, and drt reads files only; save the"
+                    " page first and name its file."
+                )
+                continue
             if argument == "-":
                 yield from self._opened(self._standard_input())
                 continue
@@ -200,7 +208,11 @@ class PathExpansion(Iterator[SourceOrError]):
     def _from_folder(self, path: Path) -> Iterator[SourceOrError]:
         source = Source.from_path(path)
         try:
-            plain = stat.S_ISREG(path.stat().st_mode)
+            status = path.stat()
+            plain = stat.S_ISREG(status.st_mode)
+            if plain and status.st_size == 0 and os.access(path, os.R_OK):
+                self.notes.skip(source.name, EMPTY)
+                return
             if not plain or not _format(source):
                 self._pass_over(source.name, UNKNOWN if plain else "a device or pipe")
                 self.skipped += 1

@@ -29,8 +29,11 @@ _MIN_PREFIX = 4
 _DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date, tags"
 
 
-def nearest(name: str, names: Sequence[str]) -> str:
-    """Return the end of a "no such name" sentence: what is alike, or else what exists."""
+def nearest(name: str, names: Sequence[str], *, listed: Sequence[str] | None = None) -> str:
+    """Return the end of a "no such name" sentence: what is alike, or else what exists.
+
+    ``listed`` has one name for each thing that exists, by default ``names``.
+    """
     if not names:
         return "there is none yet"
     folded = {candidate.casefold(): candidate for candidate in names}
@@ -40,8 +43,10 @@ def nearest(name: str, names: Sequence[str]) -> str:
     close += [candidate for candidate in names if name and name.casefold() in candidate.casefold()]
     if close:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
-    rest_of_names = f" and {len(names) - 3} more" if len(names) > 3 else ""
-    return f"there is {', '.join(map(repr, names[:3]))}{rest_of_names}"
+    listed = names if listed is None else listed
+    first_names = list(dict.fromkeys(listed))[:3]
+    rest = len(listed) - len(first_names)
+    return f"there is {', '.join(map(repr, first_names))}{f' and {rest} more' if rest else ''}"
 
 
 def document_named(
@@ -57,8 +62,9 @@ def document_named(
         if matches:
             ids = ", ".join(row.id for row in matches[:5])
             raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
-    names = [row.title for row in rows] + [PurePath(row.source).name for row in rows]
-    hint = nearest(name, list(dict.fromkeys(names)))
+    titles = [row.title for row in rows]
+    names = titles + [PurePath(row.source).name for row in rows]
+    hint = nearest(name, list(dict.fromkeys(names)), listed=titles)
     raise NotFound(f"no document {name!r} in the library: {hint}")
 
 
