@@ -42,14 +42,15 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Make a folder of files: a copy, an empty one, one of no format, an archive."""
+    """Make a folder of files: a copy, one without words, an empty one, no format, an archive."""
     path = tmp_path / "files"
     path.mkdir()
     for number in range(4):
         (path / f"f{number}.txt").write_text(f"Letter {number}. {LETTERS}", encoding="utf-8")
     (path / "manual.md").write_text(MANUAL, encoding="utf-8")
     (path / "copy.md").write_text(MANUAL, encoding="utf-8")
-    (path / "empty.txt").write_text("")
+    (path / "empty.txt").write_text("\n \n")
+    (path / "nothing.txt").write_text("")
     (path / "data.bin").write_bytes(b"\0\1\2")
     with zipfile.ZipFile(path / "e.zip", "w") as archive:
         for number in range(3):
@@ -101,6 +102,9 @@ def test_each_document_is_read_once_into_its_shard(
     assert len(sentences(results)) == 1 and "empty.txt is empty" in sentences(results)[0]
     passed_over = [r for r in results if r.row is None and r.error is None]
     assert sum(result.skipped_files for result in passed_over) == 2
+    assert [note for r in passed_over for note in r.skipped if note.endswith("(it is empty)")] == [
+        f"{folder}/nothing.txt (it is empty)"
+    ]
     shards = contents(path)
     assert sorted(sum(shards, [])) == expected
     for number, shard in enumerate(shards):
