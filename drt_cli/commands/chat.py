@@ -31,6 +31,7 @@ from drt_cli._output import (
     counted,
     marks,
     note,
+    note_changed,
     note_unread,
     place,
     print_answer,
@@ -157,6 +158,8 @@ class _Chat:
         self.turns.append((question, self.last, None))
         remember(self.assistant.library, question, self.last.citations)
         note_unread(self.last)
+        ids = [citation.document for citation in self.last.citations]
+        note_changed(self.settings, self.assistant.library, ids)
         if self.writer is not None and self.last.mode != "summary":
             filters = {name: self.options[name] for name in FILTERS}
             try:

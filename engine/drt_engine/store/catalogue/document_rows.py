@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from drt_engine.errors import CorruptStore, NotFound, StoreError
@@ -50,18 +50,21 @@ def nearest(name: str, names: Sequence[str], *, listed: Sequence[str] | None = N
 
 
 def document_named(
-    name: str, rows: Sequence[DocumentRow], copy_rows: Sequence[DocumentRow] = ()
+    name: str,
+    rows: Sequence[DocumentRow],
+    rows_of_copy: Callable[[str], Sequence[DocumentRow]],
 ) -> DocumentRow:
     """Return the one of ``rows`` that a name means, no exact id; NotFound when none or several.
 
-    ``copy_rows`` are those of which a copy has the name: they are meant where nothing else is.
+    ``rows_of_copy`` returns those of which a copy has a name, and is asked where nothing else has.
     """
-    for matches in [*_name_matches(name, rows), copy_rows]:
-        if len(matches) == 1:
-            return matches[0]
-        if matches:
-            ids = ", ".join(row.id for row in matches[:5])
-            raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
+    named = next((matches for matches in _name_matches(name, rows) if matches), None)
+    matches = rows_of_copy(name) if named is None else named
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        ids = ", ".join(row.id for row in matches[:5])
+        raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
     titles = [row.title for row in rows]
     names = titles + [PurePath(row.source).name for row in rows]
     hint = nearest(name, list(dict.fromkeys(names)), listed=titles)
@@ -133,7 +136,7 @@ class DocumentRows:
         exact = self.document_by_id(name)
         if exact is not None:
             return exact
-        return document_named(name, self.documents(), self.documents_of_copy(name))
+        return document_named(name, self.documents(), self.documents_of_copy)
 
     def documents_of_copy(self, name: str) -> list[DocumentRow]:
         """Return documents of whose text another file of this name was read."""

@@ -138,7 +138,7 @@ class FederatedView(LibraryView):
         Raises NotFound with the nearest names, or with the ids when several fit.
         """
         return self.document_by_id(name) or document_named(
-            name, self.documents(), self.documents_of_copy(name)
+            name, self.documents(), self.documents_of_copy
         )
 
     def document_by_id(self, document_id: str) -> DocumentRow | None:
