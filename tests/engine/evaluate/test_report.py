@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from drt_engine.errors import WeightsError
 from drt_engine.evaluate.report import BenchReport, BenchRow, EvalReport, bench_row, median_iqr
 
 _EVAL = EvalReport(
@@ -87,9 +88,9 @@ def test_bench_row_divides_the_medians() -> None:
 
 
 def test_what_json_cannot_hold_is_refused() -> None:
-    with pytest.raises(ValueError, match="f1 is nan"):
+    with pytest.raises(WeightsError, match="f1 is nan, .* diverged"):
         EvalReport("qa", "x", 1, {"all": {"f1": math.nan}}, 1.0, "m")
-    with pytest.raises(ValueError, match="none hit@1 is inf"):
+    with pytest.raises(WeightsError, match="none hit@1 is inf"):
         EvalReport("qa", "x", 1, {"all": {"none": {"hit@1": math.inf}}}, 1.0, "m")
     with pytest.raises(ValueError, match="both or neither"):
         BenchRow("a", 1.0, 0.0, "s", "b")
