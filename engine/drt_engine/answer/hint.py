@@ -43,6 +43,13 @@ SELF_HINT = (
     "drt answers questions about your documents with quotes from them; ask what a document says."
 )
 LANGUAGE_HINT = "The question seems to be in another language; drt understands English alone."
+COUNT_HINT = (
+    "The rows of this table could not be counted, or listed, for this question; name a column and"
+    " one of its values as the table has them."
+)
+_OF_ROWS = re.compile(
+    r"(?i)\W*(?:how many|(?:what is )?the number of|number of|count|list|(?:which|what) \w+s are)\b"
+)
 # Function words that no English question has, of the languages that people are likeliest to try.
 _FOREIGN = word_set(
     """
@@ -90,6 +97,8 @@ def hint(
         return LANGUAGE_HINT
     if documents:
         return _which_document(documents)
+    if _OF_ROWS.match(question) and any(" | " in c.sentence for c in draft.citations):
+        return COUNT_HINT
     if draft.likely:
         return ""
     absence = _absence(view, question, search)

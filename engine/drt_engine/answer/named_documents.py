@@ -44,6 +44,12 @@ _CONTEXT = re.compile(
     r"|\b(?P<saying>does|do|did)\s+|\A\W*)(?:(?:the|this|that|our|my|your|their)\s+)?[\"'“‘(\[]*"
     r"(?=\w)"
 )
+# "What does ls -S do?" is of the page called ls.
+_COMMAND = re.compile(
+    r"(?i)(?:what|how) (?:does|do|is|are) (?:the )?[\"'`\u201c\u2018]*(?P<name>[a-z][\w.+-]*)"
+    r"(?: [a-z]+)? [\"'`\u201c\u2018]*--?[\w?]"
+)
+_PAGE = re.compile(r"(?i)(?P<name>.+?)(?:\.\d\w{0,4}(?:\.(?:gz|bz2|xz|zst))?|\(\d\w{0,4}\).*)")
 _TOKEN = re.compile(r"[^\W_]+")
 _BORDER = re.compile(r"[?!:;,()]|\.\s")
 _SAYING = word_set(
@@ -186,7 +192,7 @@ class _Match(NamedTuple):
 
 def _named(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant | None:
     """Return the documents whose name a question has, and the rest of the question."""
-    by_file = _named_by_file(rows, question)
+    by_file = _named_by_file(rows, question) or _named_by_command(rows, question)
     if by_file is not None:
         return by_file
     phrases = list(islice(_phrases(question), _MOST_PHRASES))
@@ -237,6 +243,25 @@ def _named_by_file(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant
         phrase = _Phrase(_context_of(context), context.start(), ())
         rest = _rest(question, phrase, span[1])
     return DocumentsMeant(tuple(dict.fromkeys(ids)), rest)
+
+
+def _named_by_command(rows: Sequence[DocumentRow], question: str) -> DocumentsMeant | None:
+    """Return the manual pages called what a question about an option names: "ls -S"."""
+    command = _COMMAND.match(" ".join(question.split()))
+    if command is None:
+        return None
+    name = command["name"].lower()
+    ids = tuple(row.id for row in rows if name in _page_names(row))
+    if not 0 < len(ids) <= _MOST_NAMED or len(ids) == len(rows):
+        return None
+    return DocumentsMeant(ids, question)
+
+
+def _page_names(row: DocumentRow) -> set[str]:
+    """Return what the manual page that a document is, is called; nothing for other documents."""
+    texts = (row.title, re.split(r"[/\\]|!", row.source)[-1])
+    pages = (_PAGE.fullmatch(text.strip()) for text in texts)
+    return {page["name"].lower() for page in pages if page}
 
 
 def _context_of(match: re.Match[str]) -> str:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.citations import cite
 from drt_engine.answer.hint import (
+    COUNT_HINT,
     LANGUAGE_HINT,
     SELF_HINT,
     SUMMARY_HINT,
@@ -108,3 +110,25 @@ def test_words_that_only_other_documents_have_are_nowhere_in_those_that_are_aske
         options = AskOptions(threshold=1.0, filters=Filters(types=("md",)))
         answer = ask(runtime(), store, "Do zeppelins carry lamps?", options)
     assert 'Nowhere in the documents that were asked: "zeppelins", "carry"; try' in answer.hint
+
+
+@pytest.mark.parametrize(
+    ("question", "likely", "is_told"),
+    [
+        ("How many keepers are there?", False, True),
+        ("How many keepers are there?", True, True),
+        ("List the keepers of 1990.", False, True),
+        ("Where do keepers sleep?", False, False),
+    ],
+)
+def test_what_could_not_be_counted_in_a_table_is_told(
+    tmp_path: Path, question: str, likely: bool, is_told: bool
+) -> None:
+    rows = "".join(f"Lamp{n},{n} oil\n" for n in range(9))
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="lamps.csv", text="lamp,fuel\n" + rows)
+        (document,) = store.documents()
+        place = cite(store, document, 0, 4, 1.0)
+        draft = Draft("", False, 0.2, (place,), likely=likely)
+        said = hint(store, question, draft, SearchOptions(), threshold=None)
+    assert (said == COUNT_HINT) is is_told

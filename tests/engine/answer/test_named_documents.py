@@ -40,6 +40,33 @@ FILES = {
 }
 
 
+PAGES = {
+    "heap.1": "HEAP(1)\n\nheap - pile files up\n\n-S  sort by size\n",
+    "heap-all.1": "HEAP-ALL(1)\n\nheap-all - pile all up\n\n-S  say nothing\n",
+    "pile.md": "# Piles\n\nheap -S piles up.\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "files"),
+    [
+        ("What does heap -S do?", ["heap.1"]),
+        ("what does `heap-all --size` do", ["heap-all.1"]),
+        ("What is the heap option -S?", ["heap.1"]),
+        ("What does pile -S do?", []),  # which is no manual page
+        ("What does pull -S do?", []),
+        ("What does heap do?", []),
+    ],
+)
+def test_an_option_is_of_the_page_of_its_command(
+    tmp_path: Path, question: str, files: list[str]
+) -> None:
+    with library(tmp_path / "library") as opened:
+        for name, text in PAGES.items():
+            read_text(opened, tmp_path, name=name, text=text)
+        assert named(opened, question) == (files, question)
+
+
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     folder = tmp_path_factory.mktemp("named")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
-from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of
+from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of, without_remark
 from drt_engine.answer.tables.wording import (
     Similarity,
     best_column_name,
@@ -26,6 +26,8 @@ _LEAST = 0.7  # similarity of a word to the name of the column that it means
 _LONGEST_VALUE = 8  # words; longer cells are prose
 _LEAST_DATE = 10_000_000  # the number that the digits of a date are
 _SHORT = 2  # letters; such a value has to be written as in the cell
+_LONGEST_PART, _LONGEST_PARTED = 4, 100  # words of a part of a value, characters of the value
+_WITHIN = word_set("in from at near")
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,:]\d+)*|[^\W_]+")
 _NUMBER = re.compile(r"\d[\d.,:]*|\d{4}-\d\d-\d\d")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
@@ -56,6 +58,8 @@ class Scope:
     tests: dict[str, Callable[[Cell], bool]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     is_clear: bool = True
+    # Columns of which a part of each value was asked for: "in Texas" of "Austin, Texas".
+    parts: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.values or self.tests)
@@ -85,6 +89,7 @@ def scope_of(tokens: Sequence[Token], table: Table, similarity: Similarity) -> S
     scope = Scope()
     _compare(tokens, table, scope, similarity)
     _match_values(tokens, table, scope)
+    _match_parts(tokens, table, scope)
     _match_names(tokens, table, scope)
     _match_truths(tokens, table, scope)
     column_words = {word for name in table.columns for word in table_words(name)}
@@ -140,8 +145,61 @@ def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
             scope.is_clear = False
             continue
         (name,) = names
-        scope.values.setdefault(name, set()).update(v for n, v in fitting if n == name)
+        values = {v for n, v in fitting if n == name}
+        if name in table.ordered:  # "1999 (1869)" is 1999, with a remark
+            cells = (cell.text for cell, _ in table.columns[name])
+            values |= {text for text in cells if without_remark(text) in values}
+        scope.values.setdefault(name, set()).update(values)
         scope.taken |= places
+
+
+def _match_parts(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
+    """Restrict a column by a part of its values: "in Texas" has all of "Austin, Texas".
+
+    Unclear where the part is at other places of other values: "Washington, D.C." is not in the
+    state of that name.
+    """
+    words = [token.word for token in tokens]
+    spans = [
+        (at, end)
+        for at in range(1, len(tokens))
+        for end in range(min(len(tokens), at + _LONGEST_PART), at, -1)
+        if tokens[at].written[0].isupper() and tokens[at].word not in STOP_WORDS
+    ]
+    parts = _parts_of(table) if spans else {}
+    for at, end in spans:
+        places = set(range(at, end))
+        hits = parts.get(tuple(words[at:end]), {})
+        if not hits or places & scope.taken:
+            continue
+        named = {name for name, _ in hits if _is_named(tokens, name, places)}
+        names = named or {name for name, _ in hits}
+        if not named and words[at - 1] not in _WITHIN:
+            continue
+        kinds = [(name, place) for name, place in hits if name in names]
+        if len(kinds) != 1:
+            scope.is_clear = False
+            continue
+        (name, _) = kinds[0]
+        if name in scope.values:
+            continue
+        scope.values[name] = hits[kinds[0]]
+        scope.parts.add(name)
+        scope.taken |= places
+
+
+def _parts_of(table: Table) -> dict[tuple[str, ...], dict[tuple[str, int], set[str]]]:
+    """Return the values that parts between commas are of, by column and place from the end."""
+    parts: dict[tuple[str, ...], dict[tuple[str, int], set[str]]] = {}
+    for name, cells in table.columns.items():
+        for text in {cell.text for cell, _ in cells if "," in cell.text}:
+            if len(text) > _LONGEST_PARTED:
+                continue
+            for each in text.split(";"):
+                for place, part in enumerate(reversed(each.split(","))):
+                    key = tuple(_WORD.findall(part.lower()))
+                    parts.setdefault(key, {}).setdefault((name, place), set()).add(text)
+    return parts
 
 
 def stem_key(word: str) -> str:
@@ -156,7 +214,9 @@ def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[
         if not all(same_word(t.word, w) for t, w in zip(part, words, strict=True)):
             continue
         letters = value.strip()
-        is_short = len(letters) <= _SHORT or (len(words) == 1 and words[0] in STOP_WORDS)
+        is_short = len(letters) <= _SHORT or (
+            len(words) == 1 and not STOP_WORDS.isdisjoint((words[0], part[0].word))
+        )
         if is_short and not letters.isdigit() and (at == 0 or part[0].written != letters):
             continue
         return at, at + len(words)
@@ -254,11 +314,16 @@ def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Si
     if _holds_dates(table, name) and number < 10_000:
         number = number * 10_000 + (1231 if is_above != is_included else 0)
 
-    def test(cell: Cell) -> bool:
-        value = table.value(cell)
+    def passes(value: float) -> bool:
         above = value > number if is_above else value < number
         return above or (is_included and value == number)
 
+    def test(cell: Cell) -> bool:
+        return any(map(passes, table.readings(cell)))
+
+    # A cell of several numbers is counted only where all of them say the same.
+    if any(len({*map(passes, table.readings(cell))}) > 1 for cell, _ in table.columns[name]):
+        scope.is_clear = False
     scope.tests[name] = test
     scope.taken |= limit.places
 

@@ -138,6 +138,8 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     if not cells or count > _MOST_ROWS or stop > len(cells):
         return None
     values = [value for value, _, _ in cells]
+    if _may_be_beaten(asked, name, values[stop - 1], is_much=is_much):
+        return None
     if stop == 1 and values.count(values[0]) <= _MOST_TIED:
         stop = count = values.count(values[0])
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
@@ -152,6 +154,17 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
     ]
     return TableTotal(joined(names), tuple(basis))
+
+
+def _may_be_beaten(asked: TableQuestion, name: str, value: float, *, is_much: bool) -> bool:
+    """Return whether a cell that is no one number has one that goes before a value."""
+    others = [
+        other
+        for cell, _ in cells_in(asked.scope, asked.table, name)
+        if math.isnan(asked.table.value(cell))
+        for other in asked.table.readings(cell)
+    ]
+    return any(other >= value if is_much else other <= value for other in others)
 
 
 def _is_of_row(asked: TableQuestion) -> bool:

@@ -21,12 +21,17 @@ from drt_engine.answer.tables.wording import (
     table_words,
 )
 from drt_engine.text.table_rows import Cell, TableRow
-from drt_engine.text.words import STOP_WORDS
+from drt_engine.text.words import STOP_WORDS, word_set
 
 _LEAST_ROW = 0.5  # of the weight of a word that one row alone has: below it no row is named
 _MOST_NAME_WORDS = 3  # of a cell that names something; of a longer one, a word says little
 _LEAST_COVERAGE = 0.45  # of a cell's weighted words that the question must have
 _OTHER_FORM = 0.9  # of the weight of a word whose form the question has
+# Words that order rows, and name none that has other words, too.
+_RANKS = word_set(
+    "first second third fourth fifth last latest earliest oldest newest youngest biggest largest"
+    " smallest highest lowest best worst top most least final"
+)
 _WRITTEN = re.compile(r"[^\W_]+")  # a word as the question has it
 _DATE = re.compile(r"\b(?:\d{1,4}(?:-\d\d?-|/\d\d?/)\d{1,4}|\d\d?:\d\d(?::\d\d)?)\b")
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
@@ -69,6 +74,10 @@ def named_row(
     ):
         return None  # two rows fit equally well; "Torino" alone is not "Torino (estate)"
     match = matches[0]
+    if match.words <= _RANKS and not any(
+        set(table_words(cell.text)) <= _RANKS for cell in match.cells
+    ):
+        return None  # "founded first" is no FirstEnergy
     remaining = [word for word in asked_words if word not in match.words]
     is_another = (
         _has_another_date(question, match)

@@ -47,7 +47,8 @@ _GROUPS = tuple(
         "mail email address",
         "website url web site homepage link",
         "username account handle login user",
-        "company firm business organisation organization corporation enterprise",
+        "company companies firm firms business organisation organization corporation enterprise"
+        " security",
         "country nation state",
         "town city place",
         "language tongue spoken speaks",

@@ -86,6 +86,8 @@ def _counted(asked: TableQuestion) -> TableTotal | None:
         return None
     if asked.table.name_column in asked.scope.values:
         return None  # rows that are named need no counting
+    if not _are_used(asked):
+        return None
     rows = rows_of(asked)
     is_row = _ROWS & {token.word for token in asked.tokens}
     # A column of one value, "rated G", tells the rows and is not what is counted.
@@ -105,6 +107,18 @@ def _counted(asked: TableQuestion) -> TableTotal | None:
         basis = [row.cells[0] for row in asked.table.rows]
         return TableTotal("0", tuple(basis)) if asked.scope.tests else None
     return TableTotal(str(len(rows)), tuple(basis))
+
+
+def _are_used(asked: TableQuestion) -> bool:
+    """Return whether each word that names a column says what is counted, or restricts it.
+
+    Firms "founded in Texas" are not those that have their office there.
+    """
+    used = {*asked.nouns, *asked.scope.values, *asked.scope.tests, asked.table.name_column}
+    return all(
+        any(name_similarity(word, name, asked.similarity) >= LEAST for name in used)
+        for word in asked.words
+    )
 
 
 def _is_of_rows(asked: TableQuestion) -> bool:
@@ -166,6 +180,8 @@ def _listed(asked: TableQuestion) -> TableTotal | None:
     is_person = re.match(r"(?i)\W*who\b", asked.question)
     column = asked.answer_column()
     if not nouns and not is_person and not re.match(r"(?i)\W*(?:which|list)\b", asked.question):
+        return None
+    if asked.scope.parts and not _are_used(asked):
         return None
     if set(asked.scope.values) == {column}:
         return None  # the question names what it would be answered with

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from drt_engine.text.table_rows import Cell, TableRow
@@ -91,6 +91,11 @@ def _named_date(match: re.Match[str]) -> float:
     return float(int(year or 0) * 10_000 + month * 100 + int(day or 0))
 
 
+def without_remark(text: str) -> str:
+    """Return a value without what is in brackets behind it."""
+    return text.partition(" (")[0] if text.endswith(")") else text
+
+
 def is_price(text: str) -> bool:
     """Return whether a cell is an amount of money, with its currency."""
     return _PRICE.fullmatch(text.strip()) is not None
@@ -153,6 +158,18 @@ class Table:
         text = cell.text
         has_comma = cell.column in self._comma_columns and is_amount(text)
         return comparable(with_decimal_point(text) if has_comma else text)
+
+    def readings(self, cell: Cell) -> tuple[float, ...]:
+        """Return the numbers that a cell may be compared by: none, its value, or several.
+
+        A remark in brackets is none of them: "2013 (1888)" is 2013, "1881/1894 (1980)" is two.
+        """
+        value = self.value(cell)
+        if not math.isnan(value):
+            return (value,)
+        parts = without_remark(cell.text).split("/")
+        values = [self.value(replace(cell, text=part)) for part in parts]
+        return tuple(value for value in values if not math.isnan(value))
 
     @cached_property
     def ordered(self) -> tuple[str, ...]:
