@@ -147,8 +147,8 @@ def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
         (name,) = names
         values = {v for n, v in fitting if n == name}
         if name in table.ordered:  # "1999 (1869)" is 1999, with a remark
-            cells = (cell.text for cell, _ in table.columns[name])
-            values |= {text for text in cells if without_remark(text) in values}
+            texts = {cell.text for cell, _ in table.columns[name]}
+            values |= {text for text in texts if without_remark(text) in values}
         scope.values.setdefault(name, set()).update(values)
         scope.taken |= places
 
