@@ -94,7 +94,8 @@ def with_whole_marks(text: str, start: int, end: int) -> tuple[int, int]:
     """
     for mark in _MARKS:
         size = len(mark)
-        if text.count(mark, start, end) % 2 == 0 or end - start <= size:
+        is_fence = text.find("```", start, end) >= 0
+        if text.count(mark, start, end) % 2 == 0 or end - start <= size or is_fence:
             continue
         if text.startswith(mark, start) and not text[start + size].isspace():
             start += size

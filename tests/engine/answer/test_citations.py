@@ -58,10 +58,11 @@ def test_an_identifier_is_never_cut(part: str, whole: str) -> None:
         ("to **17 June**, says `date", "to **17 June**, says `date`"),
         ("Note:** It moved", "**Note:** It moved"),
         ("a ** b", "a ** b"),
+        ("```sh\nrun", "```sh\nrun"),
     ],
 )
 def test_half_a_mark_is_dropped_or_completed(part: str, whole: str) -> None:
-    text = "**Note:** It moved from 3 June to **17 June**, says `date` (a ** b)."
+    text = "**Note:** It moved from 3 June to **17 June**, says `date` (a ** b).\n```sh\nrun\n```"
     at = text.index(part)
     start, end = with_whole_marks(text, at, at + len(part))
     assert text[start:end] == whole
