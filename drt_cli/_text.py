@@ -45,8 +45,11 @@ def marked(context: str, quote: str, *, begin: str, end: str) -> str:
     line, plain_quote = one_line(context), one_line(quote)
     if not plain_quote or plain_quote not in line:
         return line
-    before, _, after = line.partition(plain_quote)
-    return f"{before}{begin}{plain_quote}{end}{after}"
+    from drt._items import find_words
+
+    start = find_words(line, plain_quote)
+    stop = start + len(plain_quote)
+    return f"{line[:start]}{begin}{plain_quote}{end}{line[stop:]}"
 
 
 def marked_blocks(text: str, span: str, *, begin: str, end: str) -> str:

@@ -33,3 +33,12 @@ def mark_of(item: str) -> str:
     """Return the bullet or number that an item begins with, and the space around it."""
     match = _ITEM.match(item)
     return match[0] if match else ""
+
+
+def find_words(text: str, words: str) -> int:
+    """Return where words stand in a text, whole ones before parts of longer ones; -1 for nowhere.
+
+    The "1" of "A-20931, 1 piece" is the second.
+    """
+    whole = re.search(rf"(?<![\w-]){re.escape(words)}(?![\w-])", text) if words else None
+    return text.find(words) if whole is None else whole.start()

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ._items import item_spans, mark_of
+from ._items import find_words, item_spans, mark_of
 
 if TYPE_CHECKING:
     from ._types import Answer, Citation
@@ -96,7 +96,7 @@ def _emphasised(
     """
     text = around if quote in around else quote
     emphasis = span if span in text and span else quote
-    first = text.find(emphasis) if emphasis else len(text)
+    first = find_words(text, emphasis) if emphasis else len(text)
     last = first + len(emphasis)
     items = []
     for start, end in item_spans(text):

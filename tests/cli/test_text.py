@@ -41,6 +41,11 @@ def test_each_item_and_paragraph_is_on_a_line_of_its_own() -> None:
     assert hostile == "- a\\x1b[2J\n- \x1b[1mrope\x1b[22m"
 
 
+def test_a_whole_word_is_marked_before_a_part_of_another() -> None:
+    assert marked('"id": "A-20931", "quantity": 1', "1", begin="«", end="»").endswith(": «1»")
+    assert marked("the A-20931 alone", "20931", begin="«", end="»") == "the A-«20931» alone"
+
+
 def test_the_quote_is_marked_across_lines() -> None:
     context = "The notice\nperiod is  thirty days."
     line = marked(context, "notice\nperiod", begin="[", end="]")
