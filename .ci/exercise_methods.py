@@ -159,6 +159,7 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     library.expect_documents()
     expect(library.show(document.id).id == document.id, "show")
     expect(library.stats()["documents"] == 2, "stats")
+    expect(library.changed_files(library.documents()) == [], "changed_files")
     expect([one.to_dict() for one in library.sessions()] != [], "sessions")
     expect([one.to_dict() for one in library.search_sessions("notice")] != [], "search_sessions")
     expect(len(library.session_turns("talk")) == 2, "session_turns")
