@@ -57,11 +57,6 @@ class WindowCache:
         self._bias = self._table
         self._fixed: tuple[Tensor, Tensor] | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the keys and values of all layers."""
-        return self.keys.nbytes + self.values.nbytes
-
     def begin(self, count: int) -> None:
         """Take slots for ``count`` new tokens, at most ``room``."""
         device, first = self._table.device, self.position
