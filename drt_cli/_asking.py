@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ._changed import note_changed
 from ._conversation import save_conversation
 from ._errors import report
 from ._options import Settings
 from ._output import (
     counted,
-    note_changed,
     note_unread,
     print_answer,
     print_evidence,

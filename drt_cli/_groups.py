@@ -7,20 +7,38 @@ from collections.abc import Collection
 
 import click
 
-_OTHER_NAMES = {
-    **dict.fromkeys(
-        ("rm", "delete", "del", "drop", "forget", "clear"), ("remove", "delete", "unset")
-    ),
-    **dict.fromkeys(("remove",), ("delete", "unset")),
-    **dict.fromkeys(("show", "info"), ("show", "info", "get")),
-    **dict.fromkeys(("describe", "view", "cat", "print", "text"), ("show", "info", "get")),
-    **dict.fromkeys(("ls", "documents", "all"), ("list",)),
-    **dict.fromkeys(("verify", "repair", "fsck"), ("check", "verify")),
-    **dict.fromkeys(("find", "grep"), ("search",)),
-    **dict.fromkeys(("mv",), ("rename",)),
-    **dict.fromkeys(("save", "backup"), ("export",)),
-    **dict.fromkeys(("load", "restore"), ("import",)),
-    **dict.fromkeys(("size", "status"), ("stats", "show")),
+# What other programs call these commands; of several, the first that a group has.
+_REMOVE, _SHOW = ("remove", "delete", "unset"), ("show", "info", "get")
+_OTHER_NAMES: dict[str, tuple[str, ...]] = {
+    "all": ("list",),
+    "backup": ("export",),
+    "cat": _SHOW,
+    "clear": _REMOVE,
+    "del": _REMOVE,
+    "delete": _REMOVE,
+    "describe": _SHOW,
+    "documents": ("list",),
+    "drop": _REMOVE,
+    "find": ("search",),
+    "forget": _REMOVE,
+    "fsck": ("check", "verify"),
+    "grep": ("search",),
+    "info": _SHOW,
+    "load": ("import",),
+    "ls": ("list",),
+    "mv": ("rename",),
+    "print": _SHOW,
+    "remove": _REMOVE,
+    "repair": ("check", "verify"),
+    "restore": ("import",),
+    "rm": _REMOVE,
+    "save": ("export",),
+    "show": _SHOW,
+    "size": ("stats", "show"),
+    "status": ("stats", "show"),
+    "text": _SHOW,
+    "verify": ("check", "verify"),
+    "view": _SHOW,
 }
 
 

@@ -6,8 +6,6 @@ terminal through ``_layout.py``, which wraps it.
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -234,22 +232,6 @@ def note_unread(result: Answer | AllAnswers | SearchResult | Summary) -> None:
     scan: ScanInfo | None = getattr(result, "scan", None)  # a summary has none
     for reason in scan.notes if scan is not None else ():
         click.echo(f"drt: scanned in full: {printable(reason)}", err=True)
-
-
-def note_changed(settings: Settings, library: Library, documents: Iterable[str]) -> None:
-    """Say on stderr which files of cited documents have changed since they were read."""
-    for source in library.changed_files(documents):
-        name = _from_here(source)
-        note(
-            settings,
-            f"{name} has changed since it was read; drt ingest {shlex.quote(name)} reads it again.",
-        )
-
-
-def _from_here(source: str) -> str:
-    """Return a path as it may be typed in the current folder."""
-    path, here = PurePath(source), PurePath(os.getcwd())
-    return str(path.relative_to(here)) if path.is_relative_to(here) else source
 
 
 def note_unread_libraries(library: Library) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drt_cli._changed import note_changed
 from drt_cli._conversation import save_conversation
 from drt_cli._errors import DONE, PARTLY, CliError, report
 from drt_cli._files import write_from_library
@@ -31,7 +32,6 @@ from drt_cli._output import (
     counted,
     marks,
     note,
-    note_changed,
     note_unread,
     place,
     print_answer,

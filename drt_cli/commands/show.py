@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from drt_cli._changed import note_changed
 from drt_cli._options import Settings, json_option, with_global_options
-from drt_cli._output import marks, note, note_changed, place, print_json, say
+from drt_cli._output import marks, note, place, print_json, say
 from drt_cli._text import printable
 
 if TYPE_CHECKING:

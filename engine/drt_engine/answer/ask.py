@@ -62,7 +62,7 @@ from drt_engine.retrieval.library import SearchOptions
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.trace.record import Recording, make_trace, token_texts
+from drt_engine.trace.record import Recording, make_trace, turn_texts
 from drt_engine.trace.tape import Tape
 
 
@@ -479,28 +479,7 @@ def _trace(
         rows = {document_id: asking.documents.row(document_id) for document_id in document_ids}
         return make_trace(question, run.source, rows)
     quote = draft.text if asking.options.mode == "quote" else None
-    texts = _token_texts(asking.runtime, run, tape, question, quote=quote)
+    texts = turn_texts(asking.runtime, run, tape, question, quote=quote)
     recording = Recording(tape, *texts, opened.judgement.start_shares)
     rows = {row.id: row for row in asking.view.documents()}  # any may come close
     return make_trace(question, run.source, rows, recording)
-
-
-def _token_texts(
-    runtime: Runtime, run: PromptRun, tape: Tape, question: str, *, quote: str | None
-) -> tuple[list[str], list[str]]:
-    """Return the texts of the question's and of the answer's tokens, for a full trace.
-
-    A ``quote`` is first read by the decoder, as in a conversation; without one, the answer is what
-    the decoder has written.
-    """
-    tokenizer = runtime.tokenizer
-    question_texts = token_texts(question, tokenizer.encode(question).ends)
-    if quote is not None:
-        encoding = tokenizer.encode(quote)
-        if encoding.ids:
-            run.decoder.feed(encoding.ids)
-        return question_texts, token_texts(quote, encoding.ends)
-    ids = tape.fed[2 * len(run.question_ids) + 1 :]
-    prefixes = [tokenizer.decode(ids[: i + 1]) for i in range(len(ids))]
-    text = prefixes[-1] if prefixes else ""
-    return question_texts, token_texts(text, [len(prefix) for prefix in prefixes])

@@ -9,7 +9,6 @@ run that is interrupted, or is given too few minutes, goes on where it was, on t
 from __future__ import annotations
 
 import logging
-import platform
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -30,6 +29,7 @@ from drt_engine.lm.build import begin_stream, make_model
 from drt_engine.lm.chunk_store import Place
 from drt_engine.model.layers import cast_weights
 from drt_engine.model.protocol import LanguageModel
+from drt_engine.processor import processor
 
 _log = logging.getLogger("drt")
 BASE = "base LM"
@@ -286,13 +286,7 @@ def hardware(device: torch.device, processors: Path = Path("/proc/cpuinfo")) -> 
     """Return the name of a GPU, or that of the processor and its widest instructions."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
-    try:
-        lines = processors.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        lines = []
-    fields = (line.partition(":") for line in lines)
-    names = [v.strip() for k, _, v in fields if k.strip().lower() in ("model name", "cpu model")]
-    name = names[0] if names else platform.processor() or platform.machine()
+    name, _ = processor(processors)
     # Virtual machines name a family of processors only.
     return f"{name}, {torch.backends.cpu.get_cpu_capability()}"
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 import sys
 import tempfile
@@ -19,6 +18,7 @@ from typing import Literal
 
 from drt_engine.documents.formats import importable
 from drt_engine.errors import EngineError
+from drt_engine.processor import processor
 from drt_engine.results import DoctorCheck
 
 Status = Literal["ok", "note", "problem"]
@@ -47,14 +47,6 @@ VARIABLES = (
     "ONEDNN_MAX_CPU_ISA",
     "TMPDIR",
 )
-INSTRUCTION_SETS = {
-    "avx2": "AVX2",
-    "avx512f": "AVX512",
-    "avx512_bf16": "AVX512-BF16",
-    "amx_bf16": "AMX",
-    "asimd": "NEON",
-    "bf16": "BF16",
-}
 _LITTLE_SPACE = 1 << 30  # bytes: a library takes 300 for each token, so 3 million tokens fit
 
 
@@ -94,19 +86,6 @@ def package_version(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
-
-
-def processor(processors: Path = Path("/proc/cpuinfo")) -> tuple[str, list[str]]:
-    """Return the processor's name and those of its instruction sets that matter here."""
-    try:
-        text = processors.read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    names = re.findall(r"(?mi)^(?:model name|cpu model)\s*:\s*(.+)$", text)
-    lines = re.findall(r"(?mi)^(?:flags|features)\s*:(.*)$", text)
-    flags = set(lines[0].split()) if lines else set()
-    name = names[0].strip() if names else platform.processor() or platform.machine()
-    return name, [label for flag, label in INSTRUCTION_SETS.items() if flag in flags]
 
 
 def memory() -> str:

@@ -23,7 +23,6 @@ from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import LowerLayer
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.protocol import LanguageModel
-from drt_kernels import window_attention
 
 _TOKENS_AT_ONCE = 128  # room for new tokens in the ring buffers, beyond the window
 
@@ -45,19 +44,8 @@ class RecurrentLayer(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """Return the states after the layer, [B, T, E]; ``valid`` [B, T], padding only behind."""
-        # As ``WindowAttention.forward``, but keys and values are also what the cell reads.
-        attention = self.attention
-        query, keys, values = attention.project(x)
-        attended = window_attention(
-            query,
-            keys,
-            values,
-            valid=valid,
-            window=self.window,
-            slopes=attention.slopes,
-            keep_weights=attention.keep_weights,
-        )
-        added = attention.out(attended.flatten(2))
+        query, keys, values = self.attention.project(x)  # the cell reads keys and values, too
+        added = self.attention.attend_projected(query, keys, values, valid)
         state = self.cell.start(len(x), x)
         pieces = []
         for at in range(0, x.shape[1], self.window):

@@ -42,7 +42,10 @@ class WindowAttention(nn.Module):
 
     def forward(self, x: Tensor, valid: Tensor) -> Tensor:
         """Return what the residual stream [B, T, E] gains; ``valid`` [B, T]: tokens that exist."""
-        q, k, v = self.project(x)
+        return self.attend_projected(*self.project(x), valid)
+
+    def attend_projected(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """Return ``forward`` of what ``project`` has returned."""
         out = window_attention(
             q,
             k,

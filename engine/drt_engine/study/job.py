@@ -27,7 +27,6 @@ from drt_engine.study.stored import (
     Measured,
     put_measured,
     read_object,
-    reference_of,
     result_path,
     write_object,
 )
@@ -116,7 +115,7 @@ class Job:
     def _with_steps(self) -> TrainConfig:
         """Return the configuration with the steps of equal compute, counted once."""
         config = self._config()
-        reference = reference_of(self.study, self.run)
+        reference = self.study.reference(self.run)
         if reference is None:
             return config
         path = self.folder / "steps.json"

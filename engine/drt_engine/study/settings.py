@@ -40,8 +40,8 @@ def model_settings(study: StudySpec, run: RunSpec) -> dict[str, Any]:
     is made anew on each machine.
     """
     settings: dict[str, Any] = {"train": _train_settings(study, run)}
-    if run.compute_of is not None:
-        reference = next(r for r in study.runs if r.name == run.compute_of)
+    reference = study.reference(run)
+    if reference is not None:
         settings["compute_of"] = _train_settings(study, reference)
     as_json: dict[str, Any] = json.loads(json.dumps(settings, default=str))
     config = study.train_config(run, (run.seeds or study.seeds)[0])

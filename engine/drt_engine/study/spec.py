@@ -116,6 +116,10 @@ class StudySpec:
             for seed in run.seeds or self.seeds:
                 yield run, seed
 
+    def reference(self, run: RunSpec) -> RunSpec | None:
+        """Return the run whose compute a run takes, if it takes that of one."""
+        return next((r for r in self.runs if r.name == run.compute_of), None)
+
     def folder(self, run: RunSpec, seed: int) -> Path:
         """Return where a run with a seed is kept."""
         return self.out / f"{slug(run.name)}-{seed}"

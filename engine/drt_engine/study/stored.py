@@ -11,7 +11,7 @@ from typing import Any
 from drt_engine.data.durable import alone_with, write_whole
 from drt_engine.errors import ConfigError
 from drt_engine.study.settings import expect_settings, model_settings, result_settings
-from drt_engine.study.spec import EvaluationSpec, RunSpec, StudySpec, slug
+from drt_engine.study.spec import EvaluationSpec, StudySpec, slug
 
 # What a model is trained with, written before its first step; and the same once it is the final
 # one, which says that it is. Older studies have an empty file.
@@ -126,8 +126,3 @@ def expect_same_study(study: StudySpec) -> None:
                 what = f"{folder}: {run.name!r}, seed {seed}, was measured"
                 expected = result_settings(study, run, evaluation)
                 expect_settings(read_object(file), expected, what, advice)
-
-
-def reference_of(study: StudySpec, run: RunSpec) -> RunSpec | None:
-    """Return the run whose compute a run takes."""
-    return next((r for r in study.runs if r.name == run.compute_of), None)

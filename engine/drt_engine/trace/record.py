@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
+from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.results import (
     Trace,
     TraceCandidate,
@@ -21,6 +22,7 @@ from drt_engine.results import (
 from drt_engine.retrieval.candidates import bm25_matches
 from drt_engine.retrieval.library import LibrarySource
 from drt_engine.retrieval.passages import Passage
+from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.trace.tape import Tape
 
@@ -45,6 +47,27 @@ class Recording:
 def token_texts(text: str, ends: Sequence[int]) -> list[str]:
     """Cut a text into its tokens, by where they end; white space goes with what follows it."""
     return [text[a:b] for a, b in zip([0, *ends], ends, strict=False)]
+
+
+def turn_texts(
+    runtime: Runtime, run: PromptRun, tape: Tape, question: str, *, quote: str | None
+) -> tuple[list[str], list[str]]:
+    """Return the texts of the question's and of the answer's tokens, for a full trace.
+
+    A ``quote`` is first read by the decoder, as in a conversation; without one, the answer is what
+    the decoder has written.
+    """
+    tokenizer = runtime.tokenizer
+    question_texts = token_texts(question, tokenizer.encode(question).ends)
+    if quote is not None:
+        encoding = tokenizer.encode(quote)
+        if encoding.ids:
+            run.decoder.feed(encoding.ids)
+        return question_texts, token_texts(quote, encoding.ends)
+    ids = tape.fed[2 * len(run.question_ids) + 1 :]
+    prefixes = [tokenizer.decode(ids[: i + 1]) for i in range(len(ids))]
+    text = prefixes[-1] if prefixes else ""
+    return question_texts, token_texts(text, [len(prefix) for prefix in prefixes])
 
 
 def make_trace(

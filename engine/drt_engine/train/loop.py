@@ -12,7 +12,6 @@ import itertools
 import math
 import random
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -95,8 +94,9 @@ class Loop:
         self._began = self._saved = time.monotonic()
         whole = False
         # Ranks that end after different steps would wait for each other.
-        waiting = waiting_interrupt if self.ranks.world == 1 else _no_interrupt
-        with waiting() as interrupted:
+        alone = self.ranks.world == 1
+        waiting = waiting_interrupt() if alone else contextlib.nullcontext(lambda: False)
+        with waiting as interrupted:
             try:
                 while self.step < last and not self._out_of_time() and not interrupted():
                     self._tasks_before = self.tasks.state()
@@ -239,8 +239,3 @@ class Loop:
                     f"rank {rank} starts from other parameters or another step than rank 0; "
                     "every rank must see the same files and the same run.out"
                 )
-
-
-@contextlib.contextmanager
-def _no_interrupt() -> Iterator[Callable[[], bool]]:
-    yield lambda: False

@@ -11,8 +11,9 @@ from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.tables.conditions import scope_of, tokens_of
 from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
-from drt_engine.answer.tables.values import Table, tables_of, without_remark
+from drt_engine.answer.tables.values import without_remark
 from drt_engine.text.table_rows import table_rows
+from tests.engine.answer.made_tables import never, table
 from tests.model_folder import library, read_text, runtime
 
 FIRMS = """\
@@ -28,15 +29,6 @@ symbol: IN | Security: Ink | Sector: Energy | Office: Cork, Ireland | Founded: 1
 symbol: JO | Security: Jot | Sector: Energy | Office: Lyon, France | Founded: 1961
 symbol: KA | Security: Kay | Sector: Energy | Office: Lyon, France | Founded: 1962
 """
-
-
-def table(text: str) -> Table:
-    (only,) = tables_of(table_rows(text))
-    return only
-
-
-def never(_: str, __: str) -> float:
-    return 0.0
 
 
 @pytest.mark.parametrize(

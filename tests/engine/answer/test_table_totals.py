@@ -7,9 +7,10 @@ import pytest
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
-from drt_engine.answer.tables.values import Table, tables_of
+from drt_engine.answer.tables.values import tables_of
 from drt_engine.answer.tables.verdicts import verdict_of
 from drt_engine.text.table_rows import table_rows
+from tests.engine.answer.made_tables import never, table
 
 FIRMS = """\
 company: Delta Media | sector: Mining | founded: 1901 | staff: 85 | joined: 2001-04-01
@@ -30,15 +31,6 @@ place: 1 | runner: Ann Lee | club: Iten | country: Kenya | finish_time: 2:14:08
 place: 2 | runner: Bea Moss | club: Leeds | country: Kenya | finish_time: 2:15:42
 place: 3 | runner: Cy Orr | club: Iten | country: Sweden | finish_time: 2:16:19
 """
-
-
-def table(text: str) -> Table:
-    (only,) = tables_of(table_rows(text))
-    return only
-
-
-def never(_: str, __: str) -> float:
-    return 0.0
 
 
 @pytest.mark.parametrize(

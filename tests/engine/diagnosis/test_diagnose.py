@@ -22,6 +22,7 @@ from drt_engine.diagnosis.diagnose import run_self_test
 from drt_engine.documents.sandbox import process
 from drt_engine.documents.sandbox.confinement import Confinement
 from drt_engine.model.weights import shipped_models
+from drt_engine.processor import processor
 from drt_engine.results import DoctorCheck
 from drt_engine.store import Store
 from tests.model_folder import model_folder
@@ -255,9 +256,9 @@ def test_missing_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_the_processor(tmp_path: Path, text: str, name: str, flags: list[str]) -> None:
     (tmp_path / "cpuinfo").write_text(text)
-    seen, sets = checks.processor(tmp_path / "cpuinfo")
+    seen, sets = processor(tmp_path / "cpuinfo")
     assert sets == flags and (seen == name if name else seen)
-    assert checks.processor(tmp_path / "absent")[1] == []
+    assert processor(tmp_path / "absent")[1] == []
 
 
 def test_extras_are_those_of_the_package() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -53,7 +54,7 @@ def _is_of_other(
     document = documents.row(citation.document)
     quote = citation.quote
     is_row = "|" in quote and "\n" not in quote and len(quote) <= _LONGEST_ROW
-    is_number = len(quote) <= _LONGEST_CELL and comparable(quote) == comparable(quote)
+    is_number = len(quote) <= _LONGEST_CELL and not math.isnan(comparable(quote))
     if not (is_row or is_number) or document.characters > LONGEST_DOCUMENT:
         return False
     text = view.text(document.id, 0, document.characters)

@@ -1,0 +1,17 @@
+"""A table that a text is, and a similarity of words that are never alike."""
+
+from __future__ import annotations
+
+from drt_engine.answer.tables.values import Table, tables_of
+from drt_engine.text.table_rows import table_rows
+
+
+def table(text: str) -> Table:
+    """The only table of a text."""
+    (only,) = tables_of(table_rows(text))
+    return only
+
+
+def never(_: str, __: str) -> float:
+    """No word is like another one."""
+    return 0.0
