@@ -62,15 +62,24 @@ def test_a_file_that_cannot_be_read(drt: Drt, bad: Path, manual: Path) -> None:
     assert_whole(drt)
 
 
-@pytest.mark.parametrize("content", [b"a", b".", "é".encode(), b"na\xefve caf\xe9 in the lamp"])
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (b"a", "a"),
+        (b".", "."),
+        ("é".encode(), "é"),
+        (b"na\xefve caf\xe9 in the lamp", "naïve café in the lamp"),
+    ],
+)
 def test_the_smallest_and_oldest_files_can_be_read(
-    drt: Drt, tmp_path: Path, content: bytes
+    drt: Drt, tmp_path: Path, content: bytes, text: str
 ) -> None:
     file = tmp_path / "small.txt"
     file.write_bytes(content)
     answer = drt("ask", QUESTION, file, *ANY, "--json")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.json["citations"][0]["quote"]
+    citation = answer.json["citations"][0]
+    assert citation["quote"] == text[citation["start"] : citation["end"]] != ""
 
 
 @pytest.mark.parametrize("command", [["ingest"], ["ask", QUESTION]])

@@ -57,11 +57,8 @@ def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_sound_machine(tmp_path: Path) -> None:
     made = report(tmp_path / "library", "drt-small-en")
     assert [c for c in made.values() if c.status == "problem"] == []
-    assert list(made) == [
-        *("drt", "Python", "packages", "platform", "processor", "instructions", "variables"),
-        *("extras", "library", "temporary", "readers"),
-        *("PyTorch", "type", "threads", "device", "model", "self-test"),
-    ]
+    assert {"packages", "processor", "library", "readers", "PyTorch", "model"} <= made.keys()
+    assert list(made)[-1] == "self-test"  # what it needs is above it, where it fails
     assert 'got "forty-five days"' in made["self-test"].value
     assert made["threads"].value == "1: asked for"
     assert not (tmp_path / "library").exists()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.documents import Source, expand_paths
+from drt_engine.documents import OpenDocument, Source, expand_paths
+from drt_engine.documents.readers.markdown import MarkdownReader
 from drt_engine.errors import NotFound
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.parallel import Workers
@@ -82,10 +83,21 @@ def test_two_files_become_each_other(store: Store, manual: Path, copy: Path) -> 
 def test_a_copy_is_not_parsed_again(
     store: Store, manual: Path, copy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = []
+    open_file = MarkdownReader.open
+
+    def counting(reader: MarkdownReader, source: Source) -> OpenDocument:
+        opened.append(Path(source.name).name)
+        return open_file(reader, source)
+
+    monkeypatch.setattr(MarkdownReader, "open", counting)
     row = read(store, manual)
     read(store, copy)
-    monkeypatch.setattr(pipeline, "identify", None)  # calling it would raise
-    assert read(store, copy) == row
+    assert set(opened) == {"manual.md", "copy.md"}
+    opened.clear()
+    assert read(store, copy) == row and opened == []
+    copy.write_text(EDITED, encoding="utf-8")
+    assert read(store, copy) != row and set(opened) == {"copy.md"}
 
 
 def test_a_moved_file_leaves_no_copy_behind(store: Store, manual: Path) -> None:
@@ -133,6 +145,7 @@ def test_members_of_one_archive_are_copies(store: Store, tmp_path: Path) -> None
     assert texts(store) == {"one.md": EDITED, "two.md": MANUAL}
 
 
+@pytest.mark.thorough  # starts two processes; the copies above are read by this one
 def test_workers_keep_copies(store: Store, manual: Path, copy: Path) -> None:
     with Workers(runtime(), 2) as workers:
         for _ in range(2):

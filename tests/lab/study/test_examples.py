@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
+from drt_engine.errors import ConfigError
 from drt_engine.model.drt import DRT
 from drt_lab.config.load import load_config
 from drt_lab.config.train import StartConfig, StreamConfig, SummariesConfig, TrainConfig
@@ -61,11 +63,14 @@ CONFIGS = dict(_configs())
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_a_study_of_the_paper_can_be_read(file: Path) -> None:
     study = load_study(file)
+    assert study.runs and study.evaluations
     for evaluation in study.evaluations:
-        if evaluation.task in MEASURES:
-            MEASURES[evaluation.task].options(evaluation.options)
-        else:
-            check_options(evaluation.task, evaluation.options)
+        wrong = {**evaluation.options, "no such option": 1}
+        measure = MEASURES.get(evaluation.task)
+        check = measure.options if measure else partial(check_options, evaluation.task)
+        check(evaluation.options)
+        with pytest.raises(ConfigError, match="no such option"):
+            check(wrong)
 
 
 @pytest.fixture(scope="module")
