@@ -144,6 +144,7 @@ def test_a_worker_that_ends_costs_nothing_but_time(
     contents(tmp_path / "papers")
 
 
+@pytest.mark.thorough
 def test_a_document_that_ends_two_workers_is_a_failure(
     ray: FakeRay, folder: Path, tmp_path: Path
 ) -> None:
@@ -170,6 +171,7 @@ def test_an_archive_that_always_ends_its_worker_has_an_end(
     assert {"f0.txt", "f3.txt"} <= set(names(results))
 
 
+@pytest.mark.thorough
 def test_workers_that_cannot_load_the_model(ray: FakeRay, folder: Path, tmp_path: Path) -> None:
     ray.kills = lambda name, arguments: name == "load"
     with pytest.raises(ConfigError, match="a worker ended 2 times while it loaded the model"):
@@ -179,6 +181,7 @@ def test_workers_that_cannot_load_the_model(ray: FakeRay, folder: Path, tmp_path
     assert names(read(tmp_path / "papers", folder, shards=3))
 
 
+@pytest.mark.thorough
 def test_a_worker_that_ends_while_it_opens_its_shard(
     ray: FakeRay, folder: Path, tmp_path: Path
 ) -> None:
@@ -293,6 +296,7 @@ def test_what_cannot_be_read_into_shards(ray: FakeRay, tmp_path: Path) -> None:
     assert not ray.opened  # no worker is started for nothing
 
 
+@pytest.mark.thorough
 def test_leaving_ends_all_workers(ray: FakeRay, folder: Path, tmp_path: Path) -> None:
     library = ShardedLibrary.of(tmp_path / "papers", 2)
     results = ingest_shards(library, [str(folder)], address="local", options=ReadingOptions(MODEL))

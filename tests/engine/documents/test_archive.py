@@ -18,6 +18,7 @@ from drt_engine.documents import PathExpansion, Source, expand_paths, limits, op
 from drt_engine.errors import DocumentError, UnreadableDocument, UnsupportedFormat
 from tests.engine.documents.helpers import joined
 from tests.engine.documents.makers import make_docx, make_tar, make_zip, paragraph
+from tests.sampling import sampled
 
 MEMBERS = {
     "notes/one.txt": "The first note.\n",
@@ -93,7 +94,10 @@ def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> 
     }
 
 
-@pytest.mark.parametrize(("pack", "suffix"), [(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")])
+@pytest.mark.parametrize(
+    ("pack", "suffix"),
+    sampled([(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")], {2}, thorough={0, 1}, unpack=True),
+)
 def test_a_file_compressed_alone_is_a_document(pack: Any, suffix: str, tmp_path: Path) -> None:
     page = b".Dd March 5, 2024\n.Dt PEEL 1\n.Os\n.Sh NAME\n.Nm peel\n.Nd peels\n"
     path = tmp_path / f"peel.1{suffix}"

@@ -48,6 +48,7 @@ class NumberlessMemory(DiskMemory):
         return torch.empty(count, *self._shapes[name])
 
 
+@pytest.mark.thorough  # test_passkey.py reads them in numbers
 def test_passkeys_are_read_on_the_device_of_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

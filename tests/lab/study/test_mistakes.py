@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from drt_lab.train.loop import Loop
 from tests.fakes import byte_tokenizer
 from tests.lab.study.tiny_study import write_study
 from tests.lab.train.corpora import ARTICLE, write_corpus
+from tests.sampling import sampled
 
 ONE = ("seeds=[1]",)
 FIELDS = ("id", "source", "license", "title", "text")
@@ -32,6 +34,21 @@ def fast(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.fsync", lambda _: None)
     monkeypatch.setattr("drt_lab.train.loop.plot", lambda run: None)
     monkeypatch.setattr("drt_lab.study.run.draw_plots", lambda table, folder: [])
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a study whose first model was trained and measured."""
+    folder = tmp_path_factory.mktemp("finished")
+    with mock.patch("os.fsync"), mock.patch("drt_lab.train.loop.plot"):
+        study(write_study(folder), ONE, only=["DRT"])
+    return folder
+
+
+@pytest.fixture
+def measured(finished: Path, tmp_path: Path) -> Path:
+    """A copy of its results, in the folder of a test."""
+    return Path(shutil.copytree(finished / "results", tmp_path / "results"))
 
 
 class Killed(BaseException):
@@ -60,7 +77,7 @@ def test_a_model_whose_time_was_over_is_not_measured(tmp_path: Path) -> None:
     assert table["rows"][0]["seeds"] == [1]
 
 
-@pytest.mark.parametrize("run", ["DRT", "Base LM"])
+@pytest.mark.parametrize("run", sampled(["DRT", "Base LM"], {0}, thorough={1}))
 def test_a_run_that_was_begun_with_other_settings_is_refused(tmp_path: Path, run: str) -> None:
     file = write_study(tmp_path)
     with kill_at(2), pytest.raises(Killed):
@@ -84,8 +101,15 @@ def corpus_study(folder: Path) -> tuple[Path, Path, Path]:
     return write_study(folder, change=change), corpus, tokenizer
 
 
-@pytest.mark.parametrize("changed", ["corpus", "tokenizer"])
-@pytest.mark.parametrize("shared", [False, True], ids=["folder", "results file"])
+@pytest.mark.parametrize(
+    ("changed", "shared"),
+    [
+        ("corpus", False),
+        ("tokenizer", True),
+        pytest.param("corpus", True, marks=pytest.mark.thorough),
+        pytest.param("tokenizer", False, marks=pytest.mark.thorough),
+    ],
+)
 def test_other_contents_of_a_file_are_another_study(
     tmp_path: Path, changed: str, shared: bool
 ) -> None:
@@ -101,22 +125,21 @@ def test_other_contents_of_a_file_are_another_study(
         study(file, overrides, only=["Base LM"], results=results)
 
 
-def test_results_without_settings_are_not_handed_on(tmp_path: Path) -> None:
+def test_results_without_settings_are_not_handed_on(measured: Path, tmp_path: Path) -> None:
     file, results = write_study(tmp_path), tmp_path / "results.json"
-    study(file, ONE, only=["DRT"])
-    (tmp_path / "results" / "drt-1" / "results" / "passkey.settings.json").unlink()
+    (measured / "drt-1" / "results" / "passkey.settings.json").unlink()
     assert study(file, ONE, only=["DRT"], results=results)["rows"][0]["seeds"] == [1]
     assert json.loads(results.read_text())["results"] == []
 
 
-def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> None:
-    file, folder = write_study(tmp_path), tmp_path / "results" / "drt-1"
-    folder.mkdir(parents=True)
+def test_a_run_that_another_process_works_on_is_left_to_it(measured: Path, tmp_path: Path) -> None:
+    file, folder = write_study(tmp_path), measured / "base-lm-1"
+    folder.mkdir()
     with (folder / ".lock").open("ab") as held:
         assert lock(held)
-        with pytest.raises(ConfigError, match=r"another process trains or measures .*drt-1"):
-            study(file, ONE, only=["DRT"])
-        assert study(file, ONE, only=["Base LM"])["rows"][1]["seeds"] == [1]
+        with pytest.raises(ConfigError, match=r"another process trains or measures .*base-lm-1"):
+            study(file, ONE, only=["Base LM"])
+        assert study(file, ONE, only=["DRT"])["rows"][0]["seeds"] == [1]
 
 
 @pytest.mark.parametrize(
@@ -127,7 +150,7 @@ def test_a_run_that_another_process_works_on_is_left_to_it(tmp_path: Path) -> No
     ],
 )
 def test_a_metric_that_no_result_has_is_named(
-    tmp_path: Path, change: tuple[str, str], message: str
+    measured: Path, tmp_path: Path, change: tuple[str, str], message: str
 ) -> None:
     file = write_study(tmp_path, change=change)
     for _ in range(2):  # the second has only the results that the first left
@@ -139,10 +162,9 @@ def test_a_metric_that_no_result_has_is_named(
     "name", ["results/passkey.json", "results/passkey.settings.json", "trained"]
 )
 @pytest.mark.parametrize("text", ['{"metr', "[1]\n", '{"metrics": {"64": 3}}'])
-def test_a_damaged_file_is_named(tmp_path: Path, name: str, text: str) -> None:
+def test_a_damaged_file_is_named(measured: Path, tmp_path: Path, name: str, text: str) -> None:
     file = write_study(tmp_path)
-    study(file, ONE, only=["DRT"])
-    (tmp_path / "results" / "drt-1" / name).write_text(text)
+    (measured / "drt-1" / name).write_text(text)
     with pytest.raises(ConfigError, match=f"{Path(name).name}.*remove|was (trained|measured) with"):
         study(file, ONE, only=["DRT"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import math
 import os
@@ -210,8 +211,15 @@ def test_a_run_that_fails_keeps_what_it_has(
     assert resumed.run() == whole[2:]
 
 
-@pytest.mark.parametrize("ends", [KeyboardInterrupt, ZeroDivisionError])
-@pytest.mark.parametrize("where", ["loss", "clip", "zero_grad"])
+@pytest.mark.parametrize(
+    ("where", "ends"),
+    sampled(
+        itertools.product(["loss", "clip", "zero_grad"], [KeyboardInterrupt, ZeroDivisionError]),
+        {2, 5},
+        thorough=range(6),
+        unpack=True,
+    ),
+)
 def test_a_step_that_ends_in_its_middle_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str, ends: type[BaseException]
 ) -> None:

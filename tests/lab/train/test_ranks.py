@@ -105,6 +105,7 @@ def parameters(settings: TrainConfig) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in state.items() if name.startswith("model.")}
 
 
+@pytest.mark.thorough  # two trainings; their parts are tested below
 def test_two_ranks_with_one_batch_each_are_one_rank_with_two(tmp_path: Path) -> None:
     alone, shared = (config(tmp_path / name, parts=2) for name in ("alone", "shared"))
     assert run(alone, 1) == run(shared, 2)

@@ -149,6 +149,7 @@ def test_the_mean_with_other_models_is_of_whole_ones(tmp_path: Path) -> None:
         torch.testing.assert_close(models[1][name], tensor, rtol=1e-2, atol=1e-5)
 
 
+@pytest.mark.thorough  # imports half of torch.distributed; test_loop.py has whole models
 @pytest.mark.parametrize(
     "architecture", sampled(["drt", "base", "landmark", "block-recurrent", "rpt"], {0})
 )
@@ -175,6 +176,7 @@ def saved(folder: Path) -> TrainConfig:
     return config
 
 
+@pytest.mark.thorough  # imports half of torch.distributed; test_loop.py has whole models
 def test_a_damaged_checkpoint_of_shards_is_a_sentence(tmp_path: Path) -> None:
     config = saved(tmp_path)
     (shard,) = (config.run.out / "state").glob("*.safetensors")
@@ -205,6 +207,7 @@ def test_a_checkpoint_of_another_model_is_a_sentence(tmp_path: Path) -> None:
         sharded_loop(config, wider)
 
 
+@pytest.mark.thorough  # imports half of torch.distributed; test_loop.py has whole models
 def test_an_interrupted_save_leaves_the_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
