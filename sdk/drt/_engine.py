@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.evaluate.run import evaluate as evaluate
+    from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import look_up as look_up
     from drt_engine.ingest.identity import other_files as other_files
@@ -87,6 +88,7 @@ _FORWARDED = {
     "bench": "bench.run",
     "checked_tags": "store.tags",
     "convert": "model.convert",
+    "descriptor_limit": "files",
     "diagnose": "diagnosis",
     "evaluate": "evaluate.run",
     "expand_paths": "documents",
