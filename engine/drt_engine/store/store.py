@@ -34,6 +34,7 @@ from drt_engine.store.filesystem.preparation import prepare_folder
 from drt_engine.store.index import upkeep
 from drt_engine.store.index.probe import NO_INDEX
 from drt_engine.store.segments import landmark_files
+from drt_engine.store.segments.open_files import drop_deleted_files
 from drt_engine.store.types import DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
 from drt_engine.store.view import LibraryView, Memory
@@ -225,6 +226,7 @@ class Store(LibraryView):
             except CorruptStore:
                 rebuild_swap.clear(self._folder)  # it can be read again
         compaction.forget(self._catalog, self._folder, self.layout)
+        drop_deleted_files(self.path)
 
     def replace_segment(self, row: SegmentRow, batch: ChunkBatch) -> bool:
         """Write a segment's memory anew, for the chunks it has; False when it is gone meanwhile."""
@@ -473,6 +475,7 @@ class Store(LibraryView):
             first = self._lock.acquire()
             try:
                 if first:
+                    self._memory.drop_deleted()
                     self._tidy()
             except BaseException:
                 self._lock.release()
