@@ -389,6 +389,12 @@ class LibraryView:
         """Return the map from a document's text, or a part of it, to its file: (start, anchors)."""
         return self._texts.origins(document_id, start, end)
 
+    def blocks(
+        self, document_id: str, start: int = 0, end: int | None = None
+    ) -> list[tuple[int, str]]:
+        """Return a document's block tree, or that of a part of it, in groups: (start, nodes)."""
+        return self._texts.tree(document_id, start, end)
+
     # sessions
 
     def load_session(self, name: str) -> SessionRow:
