@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from drt_engine.ingest.identity import other_files as other_files
     from drt_engine.ingest.parallel import Workers as Workers
     from drt_engine.ingest.pipeline import ingest_source as ingest_source
+    from drt_engine.ingest.rebuild import read_salvaged as read_salvaged
     from drt_engine.ingest.rebuild import rebuild as rebuild
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from drt_engine.store.federation import is_list as is_list
     from drt_engine.store.federation import library_folders as library_folders
     from drt_engine.store.federation import write_list as write_list
+    from drt_engine.store.salvage import free_name as free_name
+    from drt_engine.store.salvage import salvage as salvage
     from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.store.view import LibraryView
     from drt_engine.summary.result import SummaryResult
@@ -103,9 +106,12 @@ _FORWARDED = {
     "make_index": "retrieval.index",
     "model_setting": "cluster.ingest",
     "place_in_source": "documents.source_map",
+    "free_name": "store.salvage",
+    "read_salvaged": "ingest.rebuild",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
     "requested_summary": "answer.hint",
+    "salvage": "store.salvage",
     "search": "search.search",
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
