@@ -172,7 +172,7 @@ def test_connections_without_a_request_are_closed(
 def test_a_refusal_arrives_while_the_body_is_still_sent(assistant: Assistant) -> None:
     """A connection that is closed with bytes unread would be reset, and the response be lost."""
     field = b'--B\r\nContent-Disposition: form-data; name="tag"\r\n\r\nx\r\n'
-    form = field * 100_000 + b"--B--\r\n"
+    form = field * 500_000 + b"--B--\r\n"
     with running(assistant) as (address, _):
         for path, host, status in (("/v1/documents", "localhost", 400), ("/", "evil", 421)):
             head = (
