@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
-    ("data",),
+    ("preloaded", "data"),
     ("ingest", "retrieval"),
     ("generate",),
     ("lm",),
