@@ -36,6 +36,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("model",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
+    ("preloaded",),
     ("ingest", "retrieval"),
     ("generate",),
     ("trace", "answer", "search", "summary"),
