@@ -15,6 +15,7 @@ from drt_engine.train.tasks.passages import PassagesTask
 from drt_engine.train.tasks.passkey import PasskeyTask
 from drt_engine.train.tasks.questions import QuestionsTask
 from drt_engine.train.tasks.reader_cloze import ReaderClozeTask
+from drt_engine.train.tasks.records import RecordsTask
 from drt_engine.train.tasks.stream import StreamTask
 from drt_engine.train.tasks.summaries import SummariesTask
 
@@ -28,4 +29,5 @@ TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
     "passkey": PasskeyTask,
     "summaries": SummariesTask,
     "reader_cloze": ReaderClozeTask,
+    "records": RecordsTask,
 }
