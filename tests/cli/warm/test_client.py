@@ -69,7 +69,9 @@ def _acceptance_then_end(connection: socket.socket) -> None:
 
 
 @pytest.mark.parametrize(
-    "behaviour", [_nonsense, _silence, _end, _refusal, _acceptance_then_end], ids=str
+    "behaviour",
+    [_nonsense, _silence, _end, _refusal, _acceptance_then_end],
+    ids=lambda behaviour: behaviour.__name__,
 )
 def test_what_is_not_a_helper_is_passed_over(
     behaviour: Behaviour, state: Path, monkeypatch: pytest.MonkeyPatch
