@@ -31,11 +31,12 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("kernels/gca", "kernels/scan", "kernels/window"),
     ("kernels/decode",),
     ("kernels",),
-    ("errors", "files", "processor", "progress", "results", "threads", "text"),
+    ("blocks", "errors", "files", "processor", "progress", "results", "threads", "text"),
     ("config",),
     ("model",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
+    ("preloaded",),
     ("ingest", "retrieval"),
     ("generate",),
     ("trace", "answer", "search", "summary"),

@@ -18,9 +18,14 @@ from pathlib import Path
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-import hypothesis  # noqa: E402  its bytecode is kept, too
+from tests.environment import make_neutral  # noqa: E402  its bytecode is kept, too
+
+make_neutral()  # no fixture could: torch, which tests import, reads the number of threads once
+
+import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
+from tests.catalogue_opens import CatalogueOpens  # noqa: E402
 from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
@@ -48,10 +53,6 @@ hypothesis.settings.load_profile("drt")
 
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
 gc.disable()
-
-# Processes that run tests side by side would wait for each other's threads.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -97,6 +98,19 @@ def seeds() -> None:
         torch.default_generator.manual_seed(0)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(0)
+
+
+@pytest.fixture(scope="session")
+def _catalogue_opens() -> CatalogueOpens:
+    return CatalogueOpens()
+
+
+@pytest.fixture(autouse=True)
+def catalogue_opens(_catalogue_opens: CatalogueOpens) -> Iterator[CatalogueOpens]:
+    """Fail a test in which anything but SQLite opens a library's catalogue."""
+    yield _catalogue_opens
+    places, _catalogue_opens.places = _catalogue_opens.places, []
+    assert not places, places
 
 
 @pytest.fixture

@@ -12,11 +12,13 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from drt_engine.errors import StorageFull, StoreError
+from drt_engine.errors import StorageFull, StoreError, TooManyOpenFiles
+from drt_engine.files import OUT_OF_DESCRIPTORS
 from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
 from drt_engine.store.filesystem.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
+BACKUP_NAME = "backup.db"
 LOCK_NAME = "lock"
 READERS_NAME = "readers"
 SEGMENTS_NAME = "segments"
@@ -50,6 +52,11 @@ def file_error(error: OSError, library: Path) -> StoreError:
     """Return the store's own error for an operating system's."""
     if error.errno in _FULL:
         return StorageFull(full_message(library))
+    if error.errno in OUT_OF_DESCRIPTORS:
+        return TooManyOpenFiles(
+            f"a file of the library at {library} cannot be opened ({error.strerror}): try again"
+            " later, or allow more open files with `ulimit -n`"
+        )
     name = error.filename or library
     return StoreError(
         f"cannot use {name} in the library at {library} ({error.strerror}): check the folder"
@@ -63,7 +70,8 @@ def expect_plain(library: Path) -> None:
     The library's folder itself may be a link: the user has named it.
     """
     logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
-    for name in (CATALOG_NAME, *logs, LOCK_NAME, READERS_NAME, SEGMENTS_NAME, REBUILD_NAME):
+    files = (CATALOG_NAME, *logs, BACKUP_NAME, LOCK_NAME, READERS_NAME)
+    for name in (*files, SEGMENTS_NAME, REBUILD_NAME):
         try:
             mode = os.stat(library / name, follow_symlinks=False).st_mode
         except (FileNotFoundError, NotADirectoryError):
