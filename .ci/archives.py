@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = {
     "drt_kernels": "kernels/drt_kernels",
     "drt_engine": "engine/drt_engine",
+    "drt_lab": "engine/drt_lab",
     "drt": "sdk/drt",
     "drt_cli": "drt_cli",
 }

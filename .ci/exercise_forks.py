@@ -19,12 +19,12 @@ LIMIT = 300  # seconds of a command
 # What commands import on demand.
 MODULES = (
     "drt_engine.answer.ask",
-    "drt_engine.bench.run",
-    "drt_engine.evaluate.run",
+    "drt_lab.bench.run",
+    "drt_lab.evaluate.run",
     "drt_engine.ingest.pipeline",
     "drt_engine.summary.summarize",
     "drt_engine.trace.page",
-    "drt_engine.train.run",
+    "drt_lab.train.run",
 )
 
 

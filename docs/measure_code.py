@@ -37,6 +37,7 @@ from import_graph import ROOT, Graph, read_graph
 PACKAGES = {
     "kernels": "kernels/drt_kernels",
     "engine": "engine/drt_engine",
+    "lab": "engine/drt_lab",
     "sdk": "sdk/drt",
     "drt_cli": "drt_cli",
     "tests": "tests",

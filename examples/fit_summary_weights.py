@@ -22,11 +22,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.data.schema import SummaryItem, read_summaries
 from drt_engine.documents import Source, open_document
 from drt_engine.documents.structure.block_kinds import BlockKinds
-from drt_engine.evaluate.metrics.rouge import rouge
-from drt_engine.evaluate.metrics.summary_baselines import joined, textrank_summary
 from drt_engine.summary.candidates import Candidate
 from drt_engine.summary.selection import pick_sentences
 from drt_engine.summary.sentences.features import FEATURES, Described, described_sentences
@@ -39,6 +36,9 @@ from drt_engine.summary.sentences.word_worth import (
     worth_features,
 )
 from drt_engine.text.words import STOP_WORDS, words
+from drt_lab.data.schema import SummaryItem, read_summaries
+from drt_lab.evaluate.metrics.rouge import rouge
+from drt_lab.evaluate.metrics.summary_baselines import joined, textrank_summary
 
 LONGEST_DOCUMENT = 60_000  # characters
 RIDGE, WORD_RIDGE = 0.3, 0.001  # times the mean variance of a feature

@@ -84,10 +84,10 @@ all_tests() {
     tests decode tests/kernels/test_decode.py
     tests scan tests/kernels/test_scan.py
     tests window tests/kernels/test_window.py
-    tests measures tests/engine/study/test_measures.py
+    tests measures tests/lab/study/test_measures.py
     tests asking tests/engine/test_gpu.py
     for task in questions needles cloze stream; do
-        tests "$task" tests/engine/train/test_device.py -k "$task"
+        tests "$task" tests/lab/train/test_device.py -k "$task"
     done
     wait
 }

@@ -115,7 +115,7 @@ def check_kernels(run: Run) -> None:
     """Run the kernels' tests, at most a fifth of the time, and their timings in a tenth."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(SOURCES)}
     tests = ["-m", "pytest", "-q", "-o", "addopts=", "--import-mode=importlib", "-m", "gpu"]
-    tests += ["tests/kernels", "tests/engine/train/test_device.py"]
+    tests += ["tests/kernels", "tests/lab/train/test_device.py"]
     missing = [n for n in ("pytest", "hypothesis") if importlib.util.find_spec(n) is None]
     if missing:
         run.tell("kernel tests", "left out, not installed:", *missing)
@@ -147,10 +147,10 @@ def train_stage(run: Run, number: int, numbers: Sequence[int]) -> None:
     """Train one stage for its share of the time that is left, or until its planned steps."""
     import torch
 
-    from drt_engine.config.load import load_config
-    from drt_engine.config.train import TrainConfig
-    from drt_engine.train.loop import Loop
-    from drt_engine.train.run import device, start
+    from drt_lab.config.load import load_config
+    from drt_lab.config.train import TrainConfig
+    from drt_lab.train.loop import Loop
+    from drt_lab.train.run import device, start
 
     config_file = CONFIGS[number]
     later = numbers[list(numbers).index(number) + 1 :]
@@ -192,8 +192,8 @@ def train_stage(run: Run, number: int, numbers: Sequence[int]) -> None:
 
 def overrides(run: Run, number: int, numbers: Sequence[int]) -> list[str]:
     """Settings of a stage that differ from its file: place, start, device, batch."""
-    from drt_engine.config.load import load_config
-    from drt_engine.config.train import TrainConfig
+    from drt_lab.config.load import load_config
+    from drt_lab.config.train import TrainConfig
 
     config = load_config(TrainConfig, CONFIGS[number])
     said = [f"run.out={run.out / f'stage-{number}'}", f"run.device={run.device}"]
@@ -216,8 +216,8 @@ def overrides(run: Run, number: int, numbers: Sequence[int]) -> list[str]:
 
 def shares(numbers: Sequence[int]) -> dict[int, float]:
     """The share of the time that is left when a stage begins, by the steps of the recipe."""
-    from drt_engine.config.load import load_config
-    from drt_engine.config.train import TrainConfig
+    from drt_lab.config.load import load_config
+    from drt_lab.config.train import TrainConfig
 
     steps = {n: load_config(TrainConfig, CONFIGS[n]).optim.steps for n in numbers}
     return {n: steps[n] / sum(steps[m] for m in numbers[i:]) for i, n in enumerate(numbers)}
@@ -260,7 +260,7 @@ def time_step(loop: Any, *, most: float) -> float:
 
 def last_metrics(run: Run, number: int) -> str:
     """The newest value of each loss that a stage logged."""
-    from drt_engine.train.metrics import read_metrics
+    from drt_lab.train.metrics import read_metrics
 
     file = run.out / f"stage-{number}" / "metrics.jsonl"
     newest: dict[str, float] = {}

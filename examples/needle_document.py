@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from drt import Assistant
-from drt_engine.data.needles import NeedleCase, NeedleOptions, make_needles
-from drt_engine.data.schema import read_corpus
+from drt_lab.data.needles import NeedleCase, NeedleOptions, make_needles
+from drt_lab.data.schema import read_corpus
 
 CHARACTERS_PER_TOKEN = 4.2
 POOL = 20_000_000  # characters of the corpus that are shuffled

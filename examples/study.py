@@ -20,16 +20,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from drt_engine.config.load import load_config
-from drt_engine.config.train import QuestionsConfig, TrainConfig
 from drt_engine.model.drt import DRT
 from drt_engine.model.weights import load_model
-from drt_engine.train.answering.batch import QuestionBatch
-from drt_engine.train.answering.losses import span_loss
-from drt_engine.train.answering.prompt_pass import PromptPass, encode_pool
-from drt_engine.train.run import start, train
-from drt_engine.train.tasks.base import TaskSetup
-from drt_engine.train.tasks.questions import QuestionsTask
+from drt_lab.config.load import load_config
+from drt_lab.config.train import QuestionsConfig, TrainConfig
+from drt_lab.train.answering.batch import QuestionBatch
+from drt_lab.train.answering.losses import span_loss
+from drt_lab.train.answering.prompt_pass import PromptPass, encode_pool
+from drt_lab.train.run import start, train
+from drt_lab.train.tasks.base import TaskSetup
+from drt_lab.train.tasks.questions import QuestionsTask
 
 CONFIG = Path(__file__).parent / "configs" / "study.toml"
 RUNS = Path("runs/study")

@@ -11,9 +11,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from drt_engine.train.metrics import read_metrics
-from drt_engine.train.run import train
-from drt_engine.train.tokenizer import train_tokenizer
+from drt_lab.train.metrics import read_metrics
+from drt_lab.train.run import train
+from drt_lab.train.tokenizer import train_tokenizer
 
 
 def main() -> None:

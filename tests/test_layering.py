@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).parents[1]
+# Each package, its folder, and the packages that it may import.
 PACKAGES = {
-    "drt_kernels": (ROOT / "kernels" / "drt_kernels", None),
-    "drt_engine": (ROOT / "engine" / "drt_engine", "drt_kernels"),
-    "drt": (ROOT / "sdk" / "drt", "drt_engine"),
-    "drt_cli": (ROOT / "drt_cli", "drt"),
+    "drt_kernels": (ROOT / "kernels" / "drt_kernels", ()),
+    "drt_engine": (ROOT / "engine" / "drt_engine", ("drt_kernels",)),
+    "drt_lab": (ROOT / "engine" / "drt_lab", ("drt_engine", "drt_kernels")),
+    "drt": (ROOT / "sdk" / "drt", ("drt_engine", "drt_lab")),
+    "drt_cli": (ROOT / "drt_cli", ("drt",)),
 }
 
 # Arrows that still run upwards, and why. An entry without an arrow is an error, too.
@@ -57,15 +59,15 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_package_imports_only_its_neighbour(package: str) -> None:
-    folder, neighbour = PACKAGES[package]
+def test_a_package_imports_only_those_below_it(package: str) -> None:
+    folder, allowed = PACKAGES[package]
     files = sorted(folder.rglob("*.py"))
     assert files, f"{folder} holds no module"
     wrong = [
         f"{file.relative_to(ROOT)}:{line} imports {name}"
         for file in files
         for line, name in imports(file)
-        if name in PACKAGES and name not in (package, neighbour)
+        if name in PACKAGES and name not in (package, *allowed)
     ]
     assert wrong == []
 
@@ -81,6 +83,24 @@ def test_few_modules_of_the_sdk_know_the_engine_at_run_time() -> None:
                 if (module or "").startswith("drt_engine"):
                     knowing.add(file.relative_to(folder).parts[0])
     assert knowing == {"_engine.py", "_types", "_errors.py", "_opened"}
+
+
+def test_the_sdk_imports_the_laboratory_in_functions_of_one_module() -> None:
+    folder, _ = PACKAGES["drt"]
+    knowing = set()
+    for file in folder.rglob("*.py"):
+        tree = import_graph.parse(file)
+        inside = {
+            id(node)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+        }
+        for node, guarded in import_graph.statements(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("drt_lab"):
+                assert guarded or id(node) in inside, f"{file}:{node.lineno}"
+                knowing.add(file.name)
+    assert knowing == {"_engine.py"}
 
 
 def test_every_room_has_a_floor(graph: Any) -> None:

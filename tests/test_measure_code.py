@@ -41,7 +41,8 @@ def search(id: int, wanted: str) -> int:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Write a tree with the same module in the engine and in the SDK."""
-    for folder in ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli", "tests"):
+    engine = ("engine/drt_engine", "engine/drt_lab")
+    for folder in ("kernels/drt_kernels", *engine, "sdk/drt", "drt_cli", "tests"):
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "__init__.py").touch()
     (tmp_path / "engine/drt_engine/errors.py").write_text(CODE)

@@ -27,14 +27,14 @@ for name in [name for name in sys.modules if name.partition(".")[0].startswith("
     del sys.modules[name]
 hide()
 import importlib, pkgutil, sys, time
-import drt, drt_cli, drt_engine
+import drt, drt_cli, drt_engine, drt_lab
 from pathlib import Path
 
-for package in (drt_engine, drt, drt_cli):
+for package in (drt_engine, drt_lab, drt, drt_cli):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
         # The package mcp, where it is installed, imports what its authors need of this system, and
         # PyTorch's distributed checkpoints ask for SIGKILL wherever the platform is not win32.
-        own = ("drt._mcp", "drt_engine.train.shard", "drt_engine.train.stored_shards")
+        own = ("drt._mcp", "drt_lab.train.shard", "drt_lab.train.stored_shards")
         if not module.name.endswith("__main__") and not module.name.startswith(own):
             try:
                 importlib.import_module(module.name)

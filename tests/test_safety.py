@@ -13,7 +13,7 @@ from tests.forks import Forks
 from tests.test_layering import import_graph
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli")
+SOURCES = ("kernels/drt_kernels", "engine/drt_engine", "engine/drt_lab", "sdk/drt", "drt_cli")
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "runpy"}
 NETWORK = {"socket", "http", "urllib.request", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 # What opens a socket when it is asked to by name, and imports no other of these.

@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.test_layering import import_graph
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("kernels/drt_kernels", "engine/drt_engine", "sdk/drt", "drt_cli")
+PACKAGES = ("kernels/drt_kernels", "engine/drt_engine", "engine/drt_lab", "sdk/drt", "drt_cli")
 USERS = (*PACKAGES, "examples", "docs", ".ci")
 # For users of the package, plug-ins and the kernels' tests.
 OFFERED = {

@@ -1,1 +1,1 @@
-"""The DRT engine: model, retrieval, store, reading, answering, training and evaluation."""
+"""The DRT engine: model, retrieval, store, reading and answering."""

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from drt_engine.data.schema import CorpusDocument, read_corpus
+from drt_lab.data.schema import CorpusDocument, read_corpus
 
 QUESTIONS = Path(__file__).with_name("questions.jsonl")
 _SENTENCE_END = re.compile(r"[.!?][\"”)]?\s+(?=[A-Z\"“(\[])|\n")

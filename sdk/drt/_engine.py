@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
-    from drt_engine.bench.run import bench as bench
     from drt_engine.cluster.ingest import ingest_shards as ingest_shards
     from drt_engine.cluster.ingest import model_setting as model_setting
     from drt_engine.cluster.shard_reader import ModelSettings as ModelSettings
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from drt_engine.documents import holds_library as holds_library
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
-    from drt_engine.evaluate.run import evaluate as evaluate
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import look_up as look_up
     from drt_engine.ingest.identity import other_files as other_files
@@ -59,17 +57,19 @@ if TYPE_CHECKING:
     from drt_engine.store.federation import write_list as write_list
     from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.store.view import LibraryView
-    from drt_engine.study.run import study as study
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
     from drt_engine.threads import set_threads as set_threads
     from drt_engine.trace.page import trace_page as trace_page
-    from drt_engine.trace.stream import stream_page as stream_page
-    from drt_engine.trace.stream import stream_text as stream_text
-    from drt_engine.trace.stream import trace_stream as trace_stream
     from drt_engine.trace.text import trace_text as trace_text
-    from drt_engine.train.run import train as train
-    from drt_engine.train.tokenizer import train_tokenizer as train_tokenizer
+    from drt_lab.bench.run import bench as bench
+    from drt_lab.evaluate.run import evaluate as evaluate
+    from drt_lab.stream_trace import stream_page as stream_page
+    from drt_lab.stream_trace import stream_text as stream_text
+    from drt_lab.stream_trace import trace_stream as trace_stream
+    from drt_lab.study.run import study as study
+    from drt_lab.train.run import train as train
+    from drt_lab.train.tokenizer import train_tokenizer as train_tokenizer
 
 _FORWARDED = {
     "AskOptions": "answer.ask",
@@ -84,11 +84,9 @@ _FORWARDED = {
     "Workers": "ingest.parallel",
     "ask": "answer.ask",
     "ask_all": "answer.places",
-    "bench": "bench.run",
     "checked_tags": "store.tags",
     "convert": "model.convert",
     "diagnose": "diagnosis",
-    "evaluate": "evaluate.run",
     "expand_paths": "documents",
     "holds_library": "documents",
     "in_context": "answer.follow_up",
@@ -113,24 +111,30 @@ _FORWARDED = {
     "set_threads": "threads",
     "sentence_spans": "text.sentences",
     "stream": "answer.ask",
-    "study": "study.run",
     "supported_by": "answer.support",
-    "stream_page": "trace.stream",
-    "stream_text": "trace.stream",
     "trace_page": "trace.page",
-    "trace_stream": "trace.stream",
     "trace_text": "trace.text",
+    "write_list": "store.federation",
+}
+# What train, eval, bench, study and ``trace --stream`` call; nothing else imports the laboratory.
+_LABORATORY = {
+    "bench": "bench.run",
+    "evaluate": "evaluate.run",
+    "stream_page": "stream_trace",
+    "stream_text": "stream_trace",
+    "study": "study.run",
+    "trace_stream": "stream_trace",
     "train": "train.run",
     "train_tokenizer": "train.tokenizer",
-    "write_list": "store.federation",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Import a forwarded name from its module of the engine."""
-    if name not in _FORWARDED:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"drt_engine.{_FORWARDED[name]}"), name)
+    """Import a forwarded name from its module of the engine or the laboratory."""
+    for package, modules in (("drt_engine", _FORWARDED), ("drt_lab", _LABORATORY)):
+        if name in modules:
+            return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def load_runtime(
@@ -146,7 +150,7 @@ def load_runtime(
 
     if task is None:
         return Runtime.load(model, device=device, threads=threads, dtype=dtype)
-    from drt_engine.evaluate.run import load_for
+    from drt_lab.evaluate.run import load_for
 
     return load_for(task, model, device=device, threads=threads, dtype=dtype)  # type: ignore[return-value]
 
@@ -279,7 +283,7 @@ def session_turns(store: LibraryView, name: str) -> list[dict[str, Any]]:
 
 def report_table(result: dict[str, Any]) -> str:
     """Return an evaluation's or benchmark's JSON as a table."""
-    from drt_engine.evaluate.report import BenchReport, BenchRow, EvalReport
+    from drt_lab.evaluate.report import BenchReport, BenchRow, EvalReport
 
     if "task" in result:
         return EvalReport(**result).as_table()

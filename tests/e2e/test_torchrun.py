@@ -15,10 +15,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from drt_engine.train.metrics import read_metrics
+from drt_lab.train.metrics import read_metrics
 from tests.e2e.test_train import STAGE
-from tests.engine.train.corpora import ARTICLE, write_corpus, write_questions
 from tests.fakes import byte_tokenizer
+from tests.lab.train.corpora import ARTICLE, write_corpus, write_questions
 
 pytestmark = pytest.mark.slow
 
@@ -80,7 +80,7 @@ def expect_equal_models(first: Path, second: Path) -> None:
 
 def expect_near_models(first: Path, second: Path) -> None:
     """Compare the tensors of two checkpoints, of which either may be in shards, to 1e-6."""
-    from drt_engine.train.stored_shards import read_whole  # imports half of torch.distributed
+    from drt_lab.train.stored_shards import read_whole  # imports half of torch.distributed
 
     states = [read_whole(stage.parent / "run" / "state") for stage in (first, second)]
     assert states[0].keys() == states[1].keys()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.conftest import Drt
-from tests.engine.train.corpora import ARTICLE, write_corpus
 from tests.fakes import byte_tokenizer
 from tests.forks import Forks
+from tests.lab.train.corpora import ARTICLE, write_corpus
 
 STAGE = """
 [model]

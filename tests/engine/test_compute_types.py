@@ -17,13 +17,13 @@ from torch import nn
 from drt_engine.answer.ask import AskOptions, ask, stream
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
-from drt_engine.evaluate.perplexity import BASELINES, stream_losses
-from drt_engine.evaluate.retrieval import ranked
 from drt_engine.retrieval.library import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.summarize import summarize
+from drt_lab.evaluate.perplexity import BASELINES, stream_losses
+from drt_lab.evaluate.retrieval import ranked
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
 from tests.sampling import sampled
 

@@ -14,7 +14,6 @@ import torch
 
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.session import SessionState
-from drt_engine.bench.parts import generated_text
 from drt_engine.documents import Source
 from drt_engine.generate.decode import Decoder
 from drt_engine.generate.sampling import SamplingConfig, next_token
@@ -28,6 +27,7 @@ from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.summarize import summarize
 from drt_engine.text.tokenizer import Tokenizer
 from drt_kernels.testing import assert_close
+from drt_lab.bench.parts import generated_text
 
 pytestmark = pytest.mark.gpu
 QUESTION = "Which words are said of the harbour at the market?"

@@ -120,7 +120,7 @@ def test_the_compute_type_is_the_one_asked_for(
             assert again.citations == answer.citations
 
     asyncio.run(ask())
-    from drt_engine.bench import ingest, parts
+    from drt_lab.bench import ingest, parts
 
     # The type is that of this process; a process for its memory takes two seconds.
     monkeypatch.setattr(ingest, "run_process", lambda command: parts.ProcessTimes(1.0, 1.0, None))

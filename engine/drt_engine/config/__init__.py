@@ -1,1 +1,1 @@
-"""Configurations: frozen dataclasses, merged strictly, written back."""
+"""Configurations of models: frozen dataclasses."""

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.bench.parts import generated_text
 from drt_engine.config.model import preset
 from drt_engine.documents import Source
 from drt_engine.ingest import pipeline
@@ -21,6 +20,7 @@ from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
 from drt_engine.text.tokenizer import Encoding, Tokenizer
+from drt_lab.bench.parts import generated_text
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime, text_of
 from tests.sampling import sampled
 

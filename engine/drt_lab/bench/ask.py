@@ -1,0 +1,115 @@
+"""``drt bench ask``: a question to a document read before, warm and from a cold process."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.documents import Source
+from drt_engine.ingest.pipeline import ingest_source
+from drt_engine.ingest.temporary import open_library
+from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+from drt_lab.bench.parts import (
+    GIGA,
+    MATMUL,
+    MEGA,
+    BenchOptions,
+    Matmul,
+    MemoryCopy,
+    ProcessTimes,
+    run_process,
+    wait,
+)
+from drt_lab.evaluate.qa import check_quoting
+from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
+
+TOKENS = 30_000
+ASK, STORED, COLD, PYTHON = "ask", "ask --no-reread", "cold `drt ask`", "python importing torch"
+_IMPORT = [sys.executable, "-c", "import torch; print()"]
+
+
+def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
+    """Ask one question again and again; raises ConfigError for a model that does not quote."""
+    started = time.monotonic()
+    check_quoting(runtime, reread=False)
+    matmul, copy = Matmul(runtime), MemoryCopy(1 << 26)
+    modes = {ASK: True, STORED: False} if runtime.config.reads_passages else {STORED: False}
+    warm: dict[str, list[float]] = {name: [] for name in modes}
+    cold: list[ProcessTimes] = []
+    python: list[ProcessTimes] = []
+    with tempfile.TemporaryDirectory(prefix="drt-bench-") as name:
+        library = Path(name) / "library"
+        file = options.text_file(Path(name), tokens=TOKENS)
+        command = options.command(runtime, library, "ask", options.question)
+        with open_library(runtime, library) as store:
+            row, _ = ingest_source(runtime, store, Source.from_path(file))
+            for reread in modes.values():
+                _timed(runtime, store, options.question, reread=reread)
+            for _ in range(options.repetitions):
+                for mode, reread in modes.items():
+                    matmul.time()
+                    warm[mode].append(_timed(runtime, store, options.question, reread=reread))
+                copy.time()
+                cold.append(run_process(command))
+                python.append(run_process(_IMPORT))
+    return BenchReport(
+        bench="ask",
+        rows=[*_warm_rows(warm, matmul), *_cold_rows(cold, python)],
+        seconds=time.monotonic() - started,
+        model=runtime.name,
+        calibration={
+            "matmul_gflops": median_iqr(matmul.rates)[0] / GIGA,
+            "memcpy_gb_per_s": median_iqr(copy.rates)[0] / GIGA,
+            "matmul_bits": torch.finfo(runtime.dtype).bits,
+            "threads": torch.get_num_threads(),
+            "tokens": row.tokens,
+        },
+    )
+
+
+def _timed(runtime: Runtime, store: Store, question: str, *, reread: bool) -> float:
+    start_time = time.perf_counter()
+    ask(runtime, store, question, AskOptions(reread=reread))
+    wait(runtime)
+    return time.perf_counter() - start_time
+
+
+def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
+    milliseconds = {name: [1000 * s for s in seconds] for name, seconds in warm.items()}
+    products = [1000 * s for s in matmul.seconds]
+    rows = []
+    for name, values in milliseconds.items():
+        against, reference = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
+        rows.append(bench_row(name, values, unit="ms", against=against, against_values=reference))
+    return [*rows, bench_row(MATMUL, products, unit="ms")]
+
+
+def cold_processes(command: list[str], repetitions: int) -> list[BenchRow]:
+    """Run a ``drt ask`` in processes of its own, by turns with ones that only import torch."""
+    cold, python = [], []
+    for _ in range(repetitions):
+        cold.append(run_process(command))
+        python.append(run_process(_IMPORT))
+    return _cold_rows(cold, python)
+
+
+def _cold_rows(cold: list[ProcessTimes], python: list[ProcessTimes]) -> list[BenchRow]:
+    imports = [process.total for process in python]
+    rows = [
+        bench_row(
+            f"{COLD}, first output",
+            [process.first_output for process in cold],
+            unit="s",
+            against=PYTHON,
+            against_values=imports,
+        ),
+        bench_row(PYTHON, imports, unit="s"),
+    ]
+    peaks = [p.peak_bytes / MEGA for p in cold if p.peak_bytes is not None]
+    return [*rows, bench_row(f"peak memory of {COLD}", peaks, unit="MB")] if peaks else rows

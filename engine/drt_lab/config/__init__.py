@@ -1,0 +1,1 @@
+"""Configurations of runs: frozen dataclasses, merged strictly from TOML, written back."""

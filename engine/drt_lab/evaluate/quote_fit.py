@@ -1,0 +1,138 @@
+"""The second half of ``drt eval calibrate``: how likely the quote that is shown is right.
+
+A logistic map over ``QuoteFeatures`` is fitted to the quotes that might be shown for all questions,
+answerable or not, at the odds of the data. Where enough questions state the type of answer that
+they expect, as those that were asked for whole documents do, they alone count: in questions about
+single paragraphs, short quotes are right more often, and sentences less, than readers will see.
+From its threshold on, ``PRECISION`` of the quotes shown as answers are right, measured on documents
+that the fit had not seen.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drt_engine.model.calibration import QuoteCalibration, QuoteFeatures
+from drt_lab.evaluate.library import mean
+from drt_lab.evaluate.metrics.auroc import auroc
+from drt_lab.evaluate.metrics.logistic import fit_logistic
+from drt_lab.evaluate.metrics.reliability import expected_error, reliability
+from drt_lab.evaluate.report import Metrics
+
+PRECISION = 0.8  # of the quotes that are shown as answers, how many are to be right
+VERDICT_PRECISION = 0.9  # of "yes" and "no", which stand for themselves
+_LEAST_SHOWN = 10  # that tell a precision
+LEAST_TYPED = 200  # questions that state their type, for a fit to them alone
+_PARTS = 5  # of the documents; each is judged by a fit to the others
+
+
+@dataclass(frozen=True)
+class JudgedQuestion:
+    """A question of a document, with the features of the quotes that might be shown.
+
+    Each has whether it is right. ``yes_no`` is the answer to a yes-or-no question, empty for
+    others, ``verdict`` the log-odds of yes. ``typed`` says that the data states the type of answer.
+    """
+
+    document: str
+    candidates: tuple[tuple[QuoteFeatures, bool], ...]
+    yes_no: str = ""
+    verdict: float = 0.0
+    typed: bool = False
+
+
+@dataclass(frozen=True)
+class QuoteFit:
+    """A calibration; of each question, what is shown by fits that had not seen its document.
+
+    ``probabilities`` are those of the shown quotes, ``right`` says which of them are; ``verdict``
+    is the least log-odds of a sure "yes" or "no", ``None`` where there is none.
+    """
+
+    calibration: QuoteCalibration
+    probabilities: tuple[float, ...]
+    right: tuple[bool, ...]
+    verdict: float | None
+
+
+def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
+    """Fit the probability that a quote is right; ``None`` where all are alike."""
+    typed = [question for question in questions if question.typed]
+    questions = typed if len(typed) >= LEAST_TYPED else questions
+    full_fit = _fit(questions)
+    if full_fit is None:
+        return None
+    parts = [zlib.crc32(question.document.encode()) % _PARTS for question in questions]
+    fits = [
+        _fit([q for q, part in zip(questions, parts, strict=True) if part != left_out]) or full_fit
+        for left_out in range(_PARTS)
+    ]
+    shown = [_shown(fits[part], question) for question, part in zip(questions, parts, strict=True)]
+    probabilities, right = (tuple(values) for values in zip(*shown, strict=True))
+    threshold = lowest_threshold(probabilities, right, precision=PRECISION)
+    verdicts = [
+        (abs(question.verdict), (question.verdict > 0) == (question.yes_no == "yes"))
+        for question, probability in zip(questions, probabilities, strict=True)
+        if question.yes_no and threshold is not None and probability >= threshold
+    ]
+    verdict = lowest_threshold(
+        [size for size, _ in verdicts],
+        [label for _, label in verdicts],
+        precision=VERDICT_PRECISION,
+    )
+    calibration = QuoteCalibration(
+        full_fit.weights, full_fit.shift, 1.0 if threshold is None else threshold, PRECISION
+    )
+    return QuoteFit(calibration, probabilities, right, verdict)
+
+
+def _fit(questions: Sequence[JudgedQuestion]) -> QuoteCalibration | None:
+    candidates = [candidate for question in questions for candidate in question.candidates]
+    labels = [label for _, label in candidates]
+    if len(set(labels)) < 2:
+        return None
+    weights, offset = fit_logistic([features.bounded() for features, _ in candidates], labels)
+    named = dict(zip(QuoteFeatures._fields, weights, strict=True))
+    return QuoteCalibration(named, offset, span_threshold=PRECISION)
+
+
+def _shown(fit: QuoteCalibration, question: JudgedQuestion) -> tuple[float, bool]:
+    """Return how likely the quote that would be shown is right, and whether it is."""
+    number, probability = fit.choose([features for features, _ in question.candidates])
+    return probability, question.candidates[number][1]
+
+
+def lowest_threshold(
+    scores: Sequence[float], labels: Sequence[bool], *, precision: float
+) -> float | None:
+    """Return the lowest score from which on a share of ``precision`` is right, or ``None``."""
+    threshold, right = None, 0
+    ranking = sorted(zip(scores, labels, strict=True), reverse=True)
+    for number, (score, label) in enumerate(ranking, start=1):
+        right += label
+        if number >= _LEAST_SHOWN and right / number >= precision:
+            threshold = score
+    return threshold
+
+
+def quote_metrics(fit: QuoteFit) -> Metrics:
+    """Return what the probabilities are worth on documents that they were not fitted to."""
+    threshold = fit.calibration.threshold
+    shown = [
+        label
+        for label, probability in zip(fit.right, fit.probabilities, strict=True)
+        if probability >= threshold
+    ]
+    return {
+        "quote_threshold": threshold,
+        "verdict_threshold": fit.verdict,
+        "right_auroc": auroc(fit.probabilities, fit.right),
+        "precision": mean(map(float, shown)),
+        "shown": len(shown) / len(fit.right),
+        "right": sum(fit.right) / len(fit.right),
+        "right_shown": sum(shown) / len(fit.right),
+        "quote_error": expected_error(reliability(fit.probabilities, fit.right)),
+        "n_quotes": len(fit.right),
+    }

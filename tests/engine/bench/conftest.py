@@ -1,7 +1,0 @@
-"""The tiny model that the benchmarks run with, shared with the evaluations."""
-
-from __future__ import annotations
-
-from tests.engine.evaluate_runs.conftest import model_folder, runtime, write_lines
-
-__all__ = ["model_folder", "runtime", "write_lines"]
