@@ -92,11 +92,13 @@ class ChunkScorer(nn.Module):
     def scores(self, states: Tensor, mask: Tensor, landmarks: Tensor) -> Tensor:
         """Return scores [B, P] of landmarks [P, E] for questions with states [B, T, E]."""
         queries = F.normalize(self.query(self._mean(states, mask)), dim=-1)
-        return self.log_scale.exp() * queries @ landmarks.T
+        scores: Tensor = self.log_scale.exp() * queries @ landmarks.T
+        return scores
 
     def _mean(self, states: Tensor, mask: Tensor) -> Tensor:
         weight = mask[..., None].float()
-        return (self.norm(states.float()) * weight).sum(-2) / weight.sum(-2).clamp(min=1)
+        total: Tensor = (self.norm(states.float()) * weight).sum(dim=-2)
+        return total / weight.sum(dim=-2).clamp(min=1)
 
 
 class RetrievalDecoder(nn.Module):
@@ -125,7 +127,8 @@ class RetrievalDecoder(nn.Module):
 
         The first ``skip`` chunks only warm the window up, and are left out.
         """
-        return self.lower_states(ids.flatten()[None])[0].unflatten(0, ids.shape)[skip:]
+        states = self.lower_states(ids.flatten()[None])[0]
+        return states.view(*ids.shape, -1)[skip:]
 
     def remember(self, states: Tensor, mask: Tensor) -> DeepMemory:
         """Return the memory of P chunks with lower states [P, S, E] and ``mask`` [P, S].
@@ -135,6 +138,7 @@ class RetrievalDecoder(nn.Module):
         keys, values = [], []
         places = torch.arange(states.shape[1], device=states.device)
         for number, layer in enumerate(self.upper):
+            assert isinstance(layer, DecoderLayer)
             k, v = layer.memory_of(states)
             keys.append(k)
             values.append(v)

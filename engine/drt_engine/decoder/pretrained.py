@@ -92,7 +92,8 @@ def weights_of(tensors: Mapping[str, Tensor], config: DecoderConfig) -> dict[str
 
 def _half_split(weight: Tensor, heads: int) -> Tensor:
     """Return a map [heads * D, E] with rotary pairs as halves; GGUF has them side by side."""
-    return weight.unflatten(0, (heads, -1, 2)).transpose(1, 2).reshape(weight.shape)
+    pairs = weight.view(heads, -1, 2, weight.shape[1])
+    return pairs.transpose(1, 2).reshape(weight.shape)
 
 
 def tokenizer_of(fields: Mapping[str, Any]) -> tokenizers.Tokenizer:

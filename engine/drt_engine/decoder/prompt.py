@@ -7,6 +7,9 @@ from enum import StrEnum
 
 import tokenizers
 
+from drt_engine.errors import WeightsError
+
+START, END = "<|im_start|>", "<|im_end|>"  # of a turn
 NOT_SAID = "The document does not say."
 
 
@@ -23,7 +26,7 @@ def prompt_ids(tokenizer: tokenizers.Tokenizer, text: str, task: Task) -> list[i
 
     The control tokens are added by id: the question's own text cannot imitate them.
     """
-    start, end = (tokenizer.token_to_id(t) for t in ("<|im_start|>", "<|im_end|>"))
+    start, end = control_id(tokenizer, START), control_id(tokenizer, END)
     return [
         start,
         *encode(tokenizer, "user\n"),
@@ -33,6 +36,14 @@ def prompt_ids(tokenizer: tokenizers.Tokenizer, text: str, task: Task) -> list[i
         start,
         *encode(tokenizer, "assistant\n"),
     ]
+
+
+def control_id(tokenizer: tokenizers.Tokenizer, token: str) -> int:
+    """Return the id of a control token; ``WeightsError`` where the vocabulary lacks it."""
+    number: int | None = tokenizer.token_to_id(token)
+    if number is None:
+        raise WeightsError(f"the tokenizer lacks {token}, expected one of a chat model")
+    return number
 
 
 def encode(tokenizer: tokenizers.Tokenizer, text: str) -> list[int]:

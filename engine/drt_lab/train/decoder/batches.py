@@ -16,10 +16,10 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from drt_engine.data.schema import QADocument, Question
 from drt_engine.decoder.config import DecoderConfig
-from drt_engine.decoder.prompt import NOT_SAID, Task, encode, prompt_ids
-from drt_engine.train.decoder.config import DecoderTraining
+from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_lab.data.schema import QADocument, Question
+from drt_lab.train.decoder.config import DecoderTraining
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,9 @@ def make_example(
 
     The answer to an extractive question is the document's own tokens.
     """
+    chunks: tuple[int, ...] = ()
     if question.kind == "unanswerable":
-        answer, chunks = encode(tokenizer, NOT_SAID), ()
+        answer = encode(tokenizer, NOT_SAID)
     elif not question.evidence:
         return None
     else:
@@ -107,8 +108,8 @@ def make_example(
         return None
     task = Task.WRITE if question.kind == "abstractive" else Task.QUOTE
     prompt = prompt_ids(tokenizer, question.question, task)
-    end = tokenizer.token_to_id("<|im_end|>")
-    return Example(question, question.doc_id, tuple(prompt), (*answer, end), chunks)
+    answer = [*answer, control_id(tokenizer, END)]
+    return Example(question, question.doc_id, tuple(prompt), tuple(answer), chunks)
 
 
 class Batches:

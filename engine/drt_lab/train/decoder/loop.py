@@ -13,17 +13,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from drt_engine.data.schema import load_qa
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.progress import report as say
-from drt_engine.train.checkpoint import find_state, load_state, save_state
-from drt_engine.train.decoder.batches import Batch, Batches, Example
-from drt_engine.train.decoder.config import DecoderTraining
-from drt_engine.train.decoder.evaluation import evaluate
-from drt_engine.train.interrupt import waiting_interrupt
-from drt_engine.train.metrics import Metrics
+from drt_lab.data.schema import load_qa
+from drt_lab.train.checkpoint import find_state, load_state, save_state
+from drt_lab.train.decoder.batches import Batch, Batches, Example
+from drt_lab.train.decoder.config import DecoderTraining
+from drt_lab.train.decoder.evaluation import evaluate
+from drt_lab.train.interrupt import waiting_interrupt
+from drt_lab.train.metrics import Metrics
 
 _WARM_UP = 2  # chunks read before those of a batch, in place of the whole lower stack's reach
 _IGNORED = -100

@@ -9,8 +9,8 @@ import torch
 
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.slices import Search, best_slices
-from drt_engine.evaluate.metrics.qa_f1 import f1
-from drt_engine.train.decoder.batches import Batches
+from drt_lab.evaluate.metrics.qa_f1 import f1
+from drt_lab.train.decoder.batches import Batches
 
 _LOSSES, _ANSWERS = 64, 40
 
@@ -25,7 +25,7 @@ def evaluate(
 
     Below ``alone`` the evidence's chunks are read alone, below ``chosen`` among others.
     """
-    from drt_engine.train.decoder.loop import batch_losses, batch_states
+    from drt_lab.train.decoder.loop import batch_losses, batch_states
 
     chosen = [e for e in batches.held_out if e.evidence and e.question.kind == "extractive"]
     sums: dict[str, list[float]] = {}
