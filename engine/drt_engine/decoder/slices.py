@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from drt_engine.decoder.model import DecoderState, RetrievalDecoder
+from drt_engine.decoder.layer import Past
+from drt_engine.decoder.model import DecoderState, Reading, RetrievalDecoder
 
 
 @dataclass(frozen=True)
@@ -35,23 +36,44 @@ class Search:
     longest: int = 48
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A prompt that was read: log-probabilities [1, V] of the first token of its answer."""
+
+    log_probs: Tensor
+    state: DecoderState
+
+
+def open_answer(model: RetrievalDecoder, prompt: Sequence[int], reading: Reading | None) -> Opened:
+    """Read a prompt, up to where its answer begins."""
+    states, state = model.feed(model.open(reading), torch.tensor([list(prompt)]))
+    return Opened(_log_probs(model, states), state)
+
+
+def log_probability(model: RetrievalDecoder, opened: Opened, ids: Sequence[int]) -> float:
+    """Return the log-probability that the answer is ``ids``, the closing token included."""
+    states, _ = model.feed(opened.state, torch.tensor([list(ids[:-1])]))
+    following = torch.log_softmax(model.logits(states[0]).float(), dim=-1)
+    rest = sum(float(row[token]) for row, token in zip(following, ids[1:], strict=True))
+    return float(opened.log_probs[0, ids[0]]) + rest
+
+
 def best_slices(
     model: RetrievalDecoder,
-    prompt: Sequence[int],
-    state: DecoderState,
+    opened: Opened,
     sequences: Sequence[Sequence[int]],
     *,
+    starts: Sequence[int],
     end_id: int,
     search: Search | None = None,
 ) -> list[Slice]:
-    """Return the most probable slices, best first; ``end_id`` closes an answer.
+    """Return the most probable slices, best first.
 
-    ``state`` is of one row, and has not read ``prompt``.
+    A slice begins at one of the first ``starts`` tokens of its sequence; ``end_id`` closes it.
     """
     search = search or Search()
-    states, state = model.feed(state, torch.tensor([list(prompt)]))
-    beams = [_start(sequences)]
-    log_probs = torch.log_softmax(model.logits(states[:, -1]).float(), dim=-1)  # [1, V]
+    log_probs, state = opened.log_probs, opened.state
+    beams = [_start(starts)]
     finished: list[Slice] = []
     for length in range(search.longest + 1):
         grown: list[tuple[int, int, Slice]] = []
@@ -59,8 +81,7 @@ def best_slices(
             if length:
                 ended = beam.log_probability + float(log_probs[row, end_id])
                 finished.append(replace(beam, log_probability=ended))
-            following = _following(beam, sequences)
-            for token, places in following.items():
+            for token, places in _following(beam, sequences).items():
                 score = beam.log_probability + float(log_probs[row, token])
                 grown.append((row, token, Slice((*beam.ids, token), score, tuple(places))))
         finished = sorted(finished, key=lambda s: -s.log_probability)[: search.slices]
@@ -73,21 +94,25 @@ def best_slices(
         state = pick_rows(state, torch.tensor([row for row, _, _ in grown]))
         beams = [beam for _, _, beam in grown]
         states, state = model.feed(state, torch.tensor([[token] for _, token, _ in grown]))
-        log_probs = torch.log_softmax(model.logits(states[:, -1]).float(), dim=-1)
+        log_probs = _log_probs(model, states)
     return finished
+
+
+def _log_probs(model: RetrievalDecoder, states: Tensor) -> Tensor:
+    return torch.log_softmax(model.logits(states[:, -1]).float(), dim=-1)
 
 
 def pick_rows(state: DecoderState, rows: Tensor) -> DecoderState:
     """Return the state of some rows, repeated or reordered."""
-    past = tuple(type(p)(p.keys[rows], p.values[rows]) for p in state.past)
+    past = tuple(Past(p.keys[rows], p.values[rows]) for p in state.past)
     reading = state.reading
     if reading is not None:
         reading = replace(reading, index=reading.index[rows], log_weight=reading.log_weight[rows])
     return replace(state, past=past, reading=reading)
 
 
-def _start(sequences: Sequence[Sequence[int]]) -> Slice:
-    places = [(n, at) for n, ids in enumerate(sequences) for at in range(len(ids))]
+def _start(starts: Sequence[int]) -> Slice:
+    places = [(number, at) for number, count in enumerate(starts) for at in range(count)]
     return Slice((), 0.0, tuple(places))
 
 

@@ -7,7 +7,7 @@ import torch
 
 from drt_engine.decoder.config import TINY
 from drt_engine.decoder.model import Reading, RetrievalDecoder
-from drt_engine.decoder.slices import Search, best_slices
+from drt_engine.decoder.slices import Search, Slice, best_slices, log_probability, open_answer
 
 END = TINY.end_id
 PROMPT = (7, 8, 9)
@@ -31,6 +31,12 @@ def reading(model: RetrievalDecoder) -> Reading:
     return Reading(memory, torch.tensor([[0, 1]]), torch.tensor([[-0.5, -1.0]]))
 
 
+def slices_of(model: RetrievalDecoder, reading: Reading, search: Search) -> list[Slice]:
+    opened = open_answer(model, PROMPT, reading)
+    starts = [len(ids) for ids in SEQUENCES]
+    return best_slices(model, opened, SEQUENCES, starts=starts, end_id=END, search=search)
+
+
 def places() -> dict[tuple[int, ...], list[tuple[int, int]]]:
     """All slices of at most four tokens, each with its places."""
     found: dict[tuple[int, ...], list[tuple[int, int]]] = {}
@@ -42,7 +48,7 @@ def places() -> dict[tuple[int, ...], list[tuple[int, int]]]:
 
 
 @torch.no_grad()
-def log_probability(model: RetrievalDecoder, reading: Reading, slice_ids: tuple[int, ...]) -> float:
+def probability_of(model: RetrievalDecoder, reading: Reading, slice_ids: tuple[int, ...]) -> float:
     whole = torch.tensor([[*PROMPT, *slice_ids]])
     logits = model.logits(model(whole, reading))[0, len(PROMPT) - 1 :]
     steps = logits.log_softmax(-1)
@@ -54,26 +60,19 @@ def test_a_wide_beam_finds_the_best_slices_of_all(
     model: RetrievalDecoder, reading: Reading
 ) -> None:
     search = Search(beams=50, slices=50, longest=4)
-    found = best_slices(model, PROMPT, model.open(reading), SEQUENCES, end_id=END, search=search)
-    expected = sorted(places(), key=lambda ids: -log_probability(model, reading, ids))
+    found = slices_of(model, reading, search)
+    expected = sorted(places(), key=lambda ids: -probability_of(model, reading, ids))
     assert [f.ids for f in found] == expected
     for one in found:
         assert sorted(one.places) == sorted(places()[one.ids])
         assert one.log_probability == pytest.approx(
-            log_probability(model, reading, one.ids), abs=1e-4
+            probability_of(model, reading, one.ids), abs=1e-4
         )
 
 
 @torch.no_grad()
 def test_a_narrow_beam_returns_whole_slices_only(model: RetrievalDecoder, reading: Reading) -> None:
-    found = best_slices(
-        model,
-        PROMPT,
-        model.open(reading),
-        SEQUENCES,
-        end_id=END,
-        search=Search(beams=2, slices=3, longest=3),
-    )
+    found = slices_of(model, reading, Search(beams=2, slices=3, longest=3))
     assert found
     assert {f.ids for f in found} <= places().keys()
     assert [f.log_probability for f in found] == sorted(
@@ -83,4 +82,23 @@ def test_a_narrow_beam_returns_whole_slices_only(model: RetrievalDecoder, readin
 
 @torch.no_grad()
 def test_nothing_to_quote_gives_no_slice(model: RetrievalDecoder) -> None:
-    assert best_slices(model, PROMPT, model.open(None), [()], end_id=END) == []
+    opened = open_answer(model, PROMPT, None)
+    assert best_slices(model, opened, [()], starts=[0], end_id=END) == []
+
+
+@torch.no_grad()
+def test_slices_begin_where_they_may(model: RetrievalDecoder, reading: Reading) -> None:
+    opened = open_answer(model, PROMPT, reading)
+    search = Search(beams=50, slices=50, longest=4)
+    found = best_slices(model, opened, SEQUENCES, starts=[2, 0], end_id=END, search=search)
+    assert {place for one in found for place in one.places} == {(0, 0), (0, 1)}
+    assert any(one.ids == (11, 12, 10, 11) for one in found)
+
+
+@torch.no_grad()
+def test_a_text_of_the_decoders_own_has_its_probability(
+    model: RetrievalDecoder, reading: Reading
+) -> None:
+    opened = open_answer(model, PROMPT, reading)
+    expected = probability_of(model, reading, (40, 41))
+    assert log_probability(model, opened, (40, 41, END)) == pytest.approx(expected, abs=1e-4)

@@ -8,7 +8,7 @@ import tokenizers
 import torch
 
 from drt_engine.decoder.model import Reading, RetrievalDecoder
-from drt_engine.decoder.slices import Search, best_slices
+from drt_engine.decoder.slices import Search, best_slices, open_answer
 from drt_lab.evaluate.metrics.qa_f1 import f1
 from drt_lab.train.decoder.batches import Batches
 
@@ -48,10 +48,14 @@ def evaluate(
         rows = [batch.chunks.index((example.document, n)) for n in example.evidence]
         memory = model.remember(chunks.states, chunks.mask)
         weight = torch.full((1, len(rows)), -math.log(len(rows)))
-        state = model.open(Reading(memory, torch.tensor([rows]), weight))
         ids = batches.documents[example.document].ids[list(example.evidence)].flatten().tolist()
         found = best_slices(
-            model, example.prompt, state, [ids], end_id=example.answer[-1], search=Search(beams=2)
+            model,
+            open_answer(model, example.prompt, Reading(memory, torch.tensor([rows]), weight)),
+            [ids],
+            starts=[len(ids)],
+            end_id=example.answer[-1],
+            search=Search(beams=2),
         )
         text = tokenizer.decode(list(found[0].ids)) if found else ""
         best = max(f1(text, answer) for answer in example.question.answers)
