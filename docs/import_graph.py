@@ -31,7 +31,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("kernels/gca", "kernels/scan", "kernels/window"),
     ("kernels/decode",),
     ("kernels",),
-    ("errors", "files", "processor", "progress", "results", "threads", "text"),
+    ("blocks", "errors", "files", "processor", "progress", "results", "threads", "text"),
     ("config",),
     ("model",),
     ("decoder",),

@@ -21,6 +21,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 
+from tests.catalogue_opens import CatalogueOpens  # noqa: E402
 from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
@@ -97,6 +98,19 @@ def seeds() -> None:
         torch.default_generator.manual_seed(0)
         if torch.cuda.is_initialized():
             torch.cuda.manual_seed_all(0)
+
+
+@pytest.fixture(scope="session")
+def _catalogue_opens() -> CatalogueOpens:
+    return CatalogueOpens()
+
+
+@pytest.fixture(autouse=True)
+def catalogue_opens(_catalogue_opens: CatalogueOpens) -> Iterator[CatalogueOpens]:
+    """Fail a test in which anything but SQLite opens a library's catalogue."""
+    yield _catalogue_opens
+    places, _catalogue_opens.places = _catalogue_opens.places, []
+    assert not places, places
 
 
 @pytest.fixture

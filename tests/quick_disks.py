@@ -43,13 +43,14 @@ def _wait_for_no_disk(patch: pytest.MonkeyPatch) -> None:
 
 def _begin_with_copies(patch: pytest.MonkeyPatch) -> None:
     from drt_engine.store.catalogue import migrations
+    from drt_engine.store.catalogue.connection import add_functions
     from drt_engine.store.catalogue.database import Database
     from drt_engine.store.filesystem.disk import Disk
 
     @cache
     def migrated(steps: tuple[object, ...]) -> sqlite3.Connection:
         memory = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
-        Database._with_functions(None, memory)  # type: ignore[arg-type]
+        add_functions(memory)
         migrations.migrate(memory)
         return memory
 

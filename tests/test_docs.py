@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 LARGE = [(ROOT / "docs" / name).read_text("utf-8") for name in ("cluster.md", "scaling.md")]
 BENCHMARKS = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+    *sorted((ROOT / "docs").glob("*.md")),
+]
 
 
 def blocks(language: str) -> list[str]:
@@ -89,8 +92,18 @@ def test_links_to_headings_lead_there() -> None:
     assert count >= 10
 
 
+def test_modules_named_in_the_architecture_exist() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`([\w./-]+\.(?:py|md))`", text))
+    assert len(names) > 20
+    bases = (ROOT, ROOT / "engine" / "drt_engine")
+    missing = [name for name in names if not any((base / name).exists() for base in bases)]
+    assert missing == []
+
+
 def test_cells_of_tables_are_short() -> None:
-    for page in PAGES:
+    # Rooms may import more than 25 others.
+    for page in [page for page in PAGES if page.name != "import-graph.md"]:
         rows = [row for row in page.read_text(encoding="utf-8").splitlines() if row[:1] == "|"]
         for cell in [cell for row in rows for cell in row.strip("|").split(" | ")]:
             assert len(re.sub(r"`[^`]*`", "code", cell).split()) <= 25, (page.name, cell)

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from drt import Answer, AskOptions, Assistant
-from drt_engine.store.segments import landmark_files, reader
+from drt_engine.store.segments import landmark_files, open_files, reader
 from tests.model_folder import LETTERS, MANUAL, model_folder
 from tests.sampling import sampled
 
@@ -94,10 +94,11 @@ def streamed(case: Case, folder: Path) -> list[Answer]:
 def small_caches(case: Case, folder: Path) -> list[Answer]:
     """As little of the library in memory as it can do with."""
     limits = {
-        **{"MAX_OPEN": 1, "MAX_COPIED_BYTES": 0, "SMALL_CHUNKS": 1},
+        **{"MAX_COPIED_BYTES": 0, "SMALL_CHUNKS": 1},
         **{"SCAN_ROWS": 3, "_JOINED_ROWS": 2},
     }
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(open_files, "MAX_OPEN", 1)
         for name, value in limits.items():
             patch.setattr(reader, name, value)
         return case.unbroken()

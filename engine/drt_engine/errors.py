@@ -26,7 +26,7 @@ class WeightsError(EngineError):
 
 
 class StoreError(EngineError):
-    """Raised when a library cannot be opened, read or changed as asked; base of the five below."""
+    """Raised when a library cannot be opened, read or changed as asked; base of the six below."""
 
 
 class FingerprintMismatch(StoreError):
@@ -51,6 +51,10 @@ class LibraryUnavailable(StoreError):
 
 class StorageFull(StoreError):
     """Raised when a write to the library fails because the disk or the quota is full."""
+
+
+class TooManyOpenFiles(StoreError):
+    """Raised when a file of the library cannot be opened for want of a file descriptor."""
 
 
 class DocumentError(EngineError):

@@ -5,9 +5,11 @@ Knows descriptors and paths; knows nothing of what files hold.
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import stat
+import sys
 import threading
 from pathlib import Path
 from typing import IO, Any
@@ -23,7 +25,23 @@ BINARY = getattr(os, "O_BINARY", 0)
 NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NO_WAIT = getattr(os, "O_NONBLOCK", 0)  # for a FIFO
 _REPARSE_POINT = 0x400  # FILE_ATTRIBUTE_REPARSE_POINT: links and junctions of Windows
+resource: Any
+try:
+    resource = importlib.import_module("resource")
+except ImportError:  # Windows
+    resource = None
+_DESCRIPTORS = 512  # where a system names no limit: what the C library of Windows allows
+# of the operating system, where the process or the whole system has no descriptor left
+OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
 _positions = threading.Lock()  # where reading at a place moves the position that threads share
+
+
+def descriptor_limit() -> int:
+    """Return how many files this process may have open."""
+    if resource is None:
+        return _DESCRIPTORS
+    limit = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
 def lock(file: int | IO[Any], *, shared: bool = False, wait: bool = False) -> bool:

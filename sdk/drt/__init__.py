@@ -23,6 +23,7 @@ from ._errors import (
     SessionError,
     SessionNotSavedError,
     StorageFullError,
+    TooManyOpenFilesError,
     UnreadableDocumentError,
     UnsupportedFormatError,
 )
@@ -148,6 +149,7 @@ __all__ = [
     "ShardsProgress",
     "StorageFullError",
     "Summary",
+    "TooManyOpenFilesError",
     "Trace",
     "TraceCandidate",
     "TraceDocument",

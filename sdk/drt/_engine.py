@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from drt_engine.documents import holds_library as holds_library
     from drt_engine.documents.formats import BrokenPlugin
     from drt_engine.documents.source_map import place_in_source as place_in_source
+    from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import look_up as look_up
     from drt_engine.ingest.identity import other_files as other_files
@@ -86,6 +87,7 @@ _FORWARDED = {
     "ask_all": "answer.places",
     "checked_tags": "store.tags",
     "convert": "model.convert",
+    "descriptor_limit": "files",
     "diagnose": "diagnosis",
     "expand_paths": "documents",
     "holds_library": "documents",

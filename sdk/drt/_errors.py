@@ -7,7 +7,8 @@
     |   |-- LibraryBusyError         another process writes to it
     |   |-- LibraryCorruptError      a file does not hold what the catalogue says
     |   |-- LibraryModelMismatchError  it was made with another model
-    |   `-- StorageFullError         the disk has no room left
+    |   |-- StorageFullError         the disk has no room left
+    |   `-- TooManyOpenFilesError    the process or the system has no file descriptor left
     |-- DocumentError                a document cannot be read
     |   |-- UnsupportedFormatError   no reader knows this type of file
     |   |-- MissingExtraError        a reader needs a package that is not installed
@@ -23,11 +24,14 @@ Every message is one sentence: what was seen, what was expected, what to do.
 
 from __future__ import annotations
 
+import os
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from drt_engine import errors as engine
+from drt_engine.files import OUT_OF_DESCRIPTORS
 
 if TYPE_CHECKING:
     from ._types import Answer
@@ -63,6 +67,10 @@ class LibraryModelMismatchError(LibraryError):
 
 class StorageFullError(LibraryError):
     """The disk has no room left."""
+
+
+class TooManyOpenFilesError(LibraryError):
+    """The process or the system has no file descriptor left."""
 
 
 class DocumentError(DrtError):
@@ -120,6 +128,7 @@ ENGINE_TO_SDK: dict[type[engine.EngineError], type[DrtError]] = {
     engine.CorruptStore: LibraryCorruptError,
     engine.LibraryUnavailable: LibraryError,
     engine.StorageFull: StorageFullError,
+    engine.TooManyOpenFiles: TooManyOpenFilesError,
     engine.DocumentError: DocumentError,
     engine.UnsupportedFormat: UnsupportedFormatError,
     engine.MissingExtra: MissingExtraError,
@@ -137,6 +146,30 @@ def translate(error: engine.EngineError) -> DrtError:
         if kind in ENGINE_TO_SDK:
             return ENGINE_TO_SDK[kind](str(error))
     return DrtError(str(error))
+
+
+def lacks_descriptors(error: BaseException | None) -> bool:
+    """Return whether an error has the lack of a file descriptor among its causes.
+
+    SQLite only says that it cannot open a file: so it is tried whether a descriptor can be had.
+    """
+    while error is not None:
+        if isinstance(error, TooManyOpenFilesError):
+            return True
+        if isinstance(error, OSError) and error.errno in OUT_OF_DESCRIPTORS:
+            return True
+        if isinstance(error, sqlite3.OperationalError) and not _can_open():
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _can_open() -> bool:
+    try:
+        os.close(os.open(os.devnull, os.O_RDONLY))
+    except OSError as error:
+        return error.errno not in OUT_OF_DESCRIPTORS
+    return True
 
 
 def expect_text(subject: str, text: str, error: type[DrtError]) -> None:

@@ -179,9 +179,9 @@ def test_a_read_only_share_answers(
 ) -> None:
     share = tmp_path / "share"
     shutil.copytree(folders["a"], share)
-    writable = database._is_writable  # as root, nothing is read-only by its rights
+    writable = database.is_writable  # as root, nothing is read-only by its rights
     monkeypatch.setattr(
-        database, "_is_writable", lambda path: share not in path.parents and writable(path)
+        database, "is_writable", lambda path: share not in path.parents and writable(path)
     )
     with Assistant([folders["bc"], share], model=model_folder(), device="cpu") as many:
         answer = many.ask(QUESTIONS[0], documents="letters.txt")

@@ -45,6 +45,7 @@ class Token:
     end: float
     characters: tuple[int, int]
     passage: Passage
+    unit: int = 0  # tokens of two are never quoted together
 
 
 @dataclass(frozen=True)
@@ -204,17 +205,19 @@ def _merge(start: Tensor, end: Tensor, passages: Sequence[Passage]) -> dict[tupl
         places = (passage.token_numbers, passage.starts, passage.ends)
         numbers, firsts, lasts = (t.tolist() for t in places)
         opens, closes = start[row].tolist(), end[row].tolist()
+        units = [0] * len(numbers) if passage.units is None else passage.units.tolist()
         for slot, number in enumerate(numbers):
             if number < 0:
                 continue
             key = (passage.row.document_id, number)
-            new = Token(opens[slot], closes[slot], (firsts[slot], lasts[slot]), passage)
+            place = (firsts[slot], lasts[slot])
+            new = Token(opens[slot], closes[slot], place, passage, units[slot])
             old = tokens.get(key)
             if old is not None:
                 better = new if new.start + new.end > old.start + old.end else old
                 start_sum = _logaddexp(new.start, old.start)
                 end_sum = _logaddexp(new.end, old.end)
-                new = Token(start_sum, end_sum, new.characters, better.passage)
+                new = Token(start_sum, end_sum, new.characters, better.passage, new.unit)
             tokens[key] = new
     return tokens
 
@@ -226,11 +229,12 @@ def _logaddexp(a: float, b: float) -> float:
 
 
 def _runs(tokens: dict[tuple[str, int], Token]) -> list[list[Token]]:
-    """Split the tokens into runs of consecutive ones, so that a quote may cross a chunk border."""
+    """Split the tokens into runs of consecutive ones of a unit: a quote may cross chunks."""
     runs: list[list[Token]] = []
     last: tuple[str, int] | None = None
     for key in sorted(tokens):
-        if last is None or key != (last[0], last[1] + 1):
+        is_next = last is not None and key == (last[0], last[1] + 1)
+        if last is None or not is_next or tokens[key].unit != tokens[last].unit:
             runs.append([])
         runs[-1].append(tokens[key])
         last = key

@@ -6,11 +6,13 @@ Reads text through the store and knows nothing of models, so that showing a pass
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import pairwise
 
+from drt_engine.blocks.lookup import units_between
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
-from drt_engine.text.sentences import sentence_spans
+from drt_engine.text.sentences import Span, sentence_spans
 
 _AROUND = 600  # characters on each side searched for the sentence's borders
 _LONGEST_CONTEXT = 420
@@ -79,7 +81,7 @@ def sentences_at(
 ) -> list[tuple[int, int]]:
     """Return the places of the sentences that share a character with ``start:end``, in order.
 
-    A row of a table is one.
+    A row of a table is one, and none goes beyond its record.
     """
     low, high = max(0, start - _AROUND), min(document.characters, end + _AROUND)
     text = store.text(document.id, low, high)
@@ -92,7 +94,10 @@ def sentences_at(
     sentences = [span for span in spans[first:] if touches(span)]
     if sentences and first and _belongs_before(text, spans[first - 1][1], *sentences[0]):
         sentences[0] = (spans[first - 1][0], sentences[0][1])
-    parts = (part for span in sentences for part in _rows_apart(text, *span))
+    rows = (part for span in sentences for part in _rows_apart(text, *span))
+    units = units_between(store, document.id, low, high)
+    borders = {at - low for unit in units for at in (unit.start, unit.end)}
+    parts = (part for span in rows for part in _cut_at(text, span, borders))
     return [(low + a, low + b) for a, b in filter(touches, parts)]
 
 
@@ -101,6 +106,16 @@ def _belongs_before(text: str, last_end: int, start: int, end: int) -> bool:
     between = text[last_end:start]
     is_behind = between.isspace() and not _BLANK_LINE.search(between)
     return is_behind and _REFERENCES.fullmatch(text, start, end) is not None
+
+
+def _cut_at(text: str, span: Span, borders: Collection[int]) -> Iterator[Span]:
+    """Yield the parts of a span between borders, without white space around them."""
+    edges = [span[0], *sorted(at for at in borders if span[0] < at < span[1]), span[1]]
+    for start, end in pairwise(edges):
+        part = text[start:end].strip()
+        if part:
+            start = text.index(part, start)
+            yield start, start + len(part)
 
 
 def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from drt_engine.blocks.nodes import BlockTree
 from drt_engine.documents import Block, Source, open_document
 from drt_engine.documents.base import unreadable
 from drt_engine.documents.registry import readable_format
@@ -24,7 +25,7 @@ from drt_engine.store.view import LibraryView
 from drt_engine.text.tokenizer import Tokenizer
 
 # to be raised when a reader gives another text, author or date for the same bytes
-_READERS = "4:"
+_READERS = "5:"
 _MOST_BYTES = 64 << 20  # of a file that is read only to say that it has changed
 
 
@@ -33,7 +34,7 @@ class DocumentText:
     """What is known of a document before it is read; ``created`` is when, now by default.
 
     ``skipped`` says what its reader passed over and why; ``origins`` leads from the text to its
-    file, as ``source_map`` makes it.
+    file, as ``source_map`` makes it; ``blocks`` is its tree, as ``BlockTree`` packs it.
     """
 
     digest: str  # SHA-256 of the text
@@ -43,6 +44,7 @@ class DocumentText:
     created: str | None = None
     skipped: tuple[str, ...] = ()
     origins: Sequence[tuple[int, str]] = ()
+    blocks: Sequence[tuple[int, str]] = ()
     author: str = ""
     date: str = ""
 
@@ -82,12 +84,13 @@ class HashedBlocks:
 
 def identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
     """Read the text once to know its hash and length, before anything is written."""
-    characters, words, origins = 0, False, SourceMap()
+    characters, words, origins, tree = 0, False, SourceMap(), BlockTree()
     with open_document(source) as document:
         blocks = HashedBlocks(document.blocks)
         for block in blocks:
             characters += len(block.text)
             origins.see(block)
+            tree.see(block.text, block.nodes)
             # Some tokenizers give white space tokens, and some drop invisible characters.
             words = words or (not block.text.isspace() and len(tokenizer.encode(block.text)) > 0)
     if not words:
@@ -99,6 +102,7 @@ def identify(source: Source, tokenizer: Tokenizer) -> DocumentText:
         document.media_type.replace(OLD_PARAMETER, ""),
         skipped=document.skipped,
         origins=origins.groups,
+        blocks=tree.groups,
         author=document.author,
         date=document.date,
     )
@@ -185,6 +189,12 @@ def complete_author_and_date(store: Store, row: DocumentRow, text: DocumentText)
         return row
     store.set_author_and_date(row.id, text.author, text.date)
     return store.document(row.id)
+
+
+def complete_blocks(store: Store, row: DocumentRow, text: DocumentText) -> None:
+    """Store the block tree of a document that was read before its reader gave one."""
+    if text.blocks and store.blocks(row.id) != list(text.blocks):
+        store.set_blocks(row.id, text.blocks)
 
 
 def place_document(store: Store, row: DocumentRow, place: str) -> DocumentRow:

@@ -271,5 +271,6 @@ def _ended() -> WorkerProcess:
 def _document_text(values: dict[str, Any]) -> DocumentText:
     """Return the identity that a worker sent."""
     values["skipped"] = tuple(values["skipped"])
-    values["origins"] = [(start, anchors) for start, anchors in values["origins"]]
+    for name in ("origins", "blocks"):
+        values[name] = [(start, packed) for start, packed in values[name]]
     return DocumentText(**values)

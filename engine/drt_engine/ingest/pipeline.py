@@ -24,6 +24,7 @@ from drt_engine.errors import StoreError, UnreadableDocument
 from drt_engine.ingest.identity import (
     DocumentText,
     complete_author_and_date,
+    complete_blocks,
     expect_same_text,
     file_digest,
     identify,
@@ -100,6 +101,7 @@ def _ingest(
     if existing is not None:
         expect_same_text(store, existing, text)
         existing = complete_author_and_date(store, existing, text)
+        complete_blocks(store, existing, text)
         return place_document(store, existing, place), False
     if store.get_setting("model") is None:
         store.set_setting("model", runtime.name)
@@ -166,6 +168,7 @@ def read_document(
         return writer.finish(
             places=reading.places,
             origins=text.origins,
+            blocks=text.blocks,
             created=text.created,
             copies=[] if older_id is None else other_files(store, older_id, place),
         )

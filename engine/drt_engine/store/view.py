@@ -65,6 +65,12 @@ class Memory:
                 self._reader = SegmentReader(self._folder, layout)
             return self._reader
 
+    def drop_deleted(self) -> None:
+        """Close files that were deleted."""
+        with self._guard:
+            if self._reader is not None:
+                self._reader.drop_deleted()
+
     def close(self) -> None:
         """Close all files; tensors that were handed out stay valid."""
         with self._guard:
@@ -112,6 +118,7 @@ class LibraryView:
             self._folder.readers.shared(),
             self._database.snapshot() as frozen,
         ):
+            self._memory.drop_deleted()
             view = LibrarySnapshot(
                 self._folder, frozen, self._memory, vocabulary=self._bound_vocabulary
             )
@@ -381,6 +388,12 @@ class LibraryView:
     ) -> list[tuple[int, str]]:
         """Return the map from a document's text, or a part of it, to its file: (start, anchors)."""
         return self._texts.origins(document_id, start, end)
+
+    def blocks(
+        self, document_id: str, start: int = 0, end: int | None = None
+    ) -> list[tuple[int, str]]:
+        """Return a document's block tree, or that of a part of it, in groups: (start, nodes)."""
+        return self._texts.tree(document_id, start, end)
 
     # sessions
 

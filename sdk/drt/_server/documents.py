@@ -22,6 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from .._errors import lacks_descriptors
 from .._formats import formats
 from .._passages import passage
 from .._types import FormatInfo, IngestProgress, IngestReport, IngestResult
@@ -261,6 +262,8 @@ def _read(
             place = service.uploads / name
             path.replace(place)
             for result in _ingested(service, place, tags=tags, emit=emit):
+                if result.error is not None and lacks_descriptors(result.error):
+                    raise result.error
                 results.append(result)
                 emit(("document", described_values(result.to_dict(), service)))
             _delete([place])

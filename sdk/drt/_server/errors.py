@@ -32,11 +32,13 @@ STATUS: tuple[tuple[type[errors.DrtError], int], ...] = (
     (errors.DocumentError, 422),
     (errors.SessionError, 409),
     (errors.LibraryBusyError, 503),
+    (errors.TooManyOpenFilesError, 503),
     (errors.StorageFullError, 507),
     (errors.DrtError, 500),
 )
 FULL = (errno.ENOSPC, errno.EDQUOT)  # on Windows, too
 RETRY_SECONDS = "5"
+SHORTAGE = "the server has too many files and connections open; send the request again later."
 MISTAKE = "a mistake of the server, not yours; its log has the details."
 
 
@@ -51,6 +53,8 @@ def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
         return 400, error_body("the client left before its body was complete.", "left", 400)
     if isinstance(error, HTTPException):
         return error.status_code, error_body(error.detail, "request_error", error.status_code)
+    if errors.lacks_descriptors(error):
+        return 503, error_body(SHORTAGE, "too_many_open_files", 503)
     for kind, status in STATUS:
         if isinstance(error, kind):
             message = without_paths(str(error), service)

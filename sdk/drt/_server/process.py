@@ -15,6 +15,7 @@ import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from .. import _engine
 from .._errors import ConfigError
 
 if TYPE_CHECKING:
@@ -152,7 +153,8 @@ def make_server(
         access_log=False,
         proxy_headers=False,
         server_header=False,
-        limit_concurrency=CONNECTIONS,
+        # the other half is for files; what is above it gets a 503
+        limit_concurrency=min(CONNECTIONS, _engine.descriptor_limit() // 2),
         timeout_keep_alive=IDLE_SECONDS,
         h11_max_incomplete_event_size=HEADER_BYTES,
     )

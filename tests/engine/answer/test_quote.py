@@ -49,6 +49,17 @@ def put(where: Tensor, passages: list[Passage], token: int, value: float) -> Non
         where[0, number][one.token_numbers == token] = value
 
 
+def test_a_quote_is_of_one_record() -> None:
+    units = torch.tensor([0, 0, 0, 30, 30, 30])  # of tokens 3 to 8
+    passages = [replace(passage(1), units=units)]
+    given_ = logits(1, null=-20)
+    put(given_.start, passages, 5, 3.0)
+    put(given_.end, passages, 6, 3.0)
+    put(given_.end, passages, 5, 2.0)
+    best = best_quotes(given_, passages).spans[0]
+    assert (best.start, best.end) == (50, 59)
+
+
 def test_the_best_start_and_end() -> None:
     passages = [passage(1)]
     given_ = logits(1, null=-20)

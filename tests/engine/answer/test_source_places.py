@@ -288,6 +288,7 @@ def test_a_library_of_version_2_opens(tmp_path: Path) -> None:
         row = as_version_2(store, read_text(store, tmp_path, name="a.csv", text=TABLE))
     with contextlib.closing(sqlite3.connect(tmp_path / "library" / "catalog.db")) as connection:
         connection.execute("DROP TABLE origins")
+        connection.execute("DROP TABLE blocks")
         for column in ("author", "date", "tags"):
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")

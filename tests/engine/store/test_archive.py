@@ -144,7 +144,7 @@ def test_what_does_not_fit_is_refused(library: Path, archive: Path, tmp_path: Pa
 
 def hostile(frames: list[Frame]) -> dict[str, list[Frame]]:
     """Archives whose every checksum is right, and which must be refused all the same."""
-    about, document, places, texts, records = frames[:5]
+    about, document, places, _, _, texts, records = frames[:7]
     row = json.loads(document[1])
 
     def changed(**values: object) -> Frame:
@@ -156,13 +156,20 @@ def hostile(frames: list[Frame]) -> dict[str, list[Frame]]:
         return b"LIBR", json.dumps(parts).encode()
 
     long_text = struct.pack("<QIqII", 0, 4, 0, 0xFFFFFFFF, 0xFFFFFFF0)
-    rest = frames[5:]
+    rest = frames[7:]
     return {
         "nothing": [],
         "no library": frames[1:],
         "traversal": [about, changed(id="../../../../etc/x"), *frames[2:]],
-        "null in a text": [about, document, places, (b"TEXT", texts[1][:-1] + b"\0"), *frames[4:]],
-        "endless text": [about, document, places, (b"TEXT", long_text), *frames[4:]],
+        "null in a text": [
+            about,
+            document,
+            places,
+            (b"TEXT", texts[1][:-1] + b"\0"),
+            records,
+            *rest,
+        ],
+        "endless text": [about, document, places, (b"TEXT", long_text), records, *rest],
         "endless count": [about, changed(chunks=1 << 60), *frames[2:]],
         "negative count": [about, changed(characters=-1), *frames[2:]],
         "extra field": [about, changed(more=1), *frames[2:]],
@@ -179,7 +186,7 @@ def hostile(frames: list[Frame]) -> dict[str, list[Frame]]:
     }
 
 
-NAMES = list(hostile([(b"LIBR", b'{"layout": {}}'), (b"DOCU", b"{}"), *[(b"TEXT", b"x")] * 3]))
+NAMES = list(hostile([(b"LIBR", b'{"layout": {}}'), (b"DOCU", b"{}"), *[(b"TEXT", b"x")] * 5]))
 
 
 @pytest.mark.parametrize("name", NAMES)

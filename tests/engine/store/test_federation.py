@@ -262,11 +262,12 @@ def test_an_older_catalogue_that_cannot_be_changed_is_left_out(
     fill(tmp_path / "old", [9])
     with sqlite3.connect(tmp_path / "old" / "catalog.db") as connection:
         connection.execute("PRAGMA user_version = 5")
+        connection.execute("DROP TABLE blocks")
         connection.execute("ALTER TABLE documents DROP COLUMN tags")
     connection.close()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "drt_engine.store.catalogue.database._is_writable", lambda path: "old" not in str(path)
+            "drt_engine.store.catalogue.database.is_writable", lambda path: "old" not in str(path)
         )
         with federation([folders[1], tmp_path / "old"]) as store:
             assert "older version" in store.unread[0].reason

@@ -155,9 +155,13 @@ def test_a_folder_without_permission_to_write(made: Path, monkeypatch: pytest.Mo
             raise OSError(errno.EACCES, os.strerror(errno.EACCES), str(path))
         return real(path, flags, *rest, **named)  # type: ignore[arg-type]
 
+    def access(path: object, mode: int, **named: object) -> bool:
+        return not (str(path).startswith(str(made)) and mode & os.W_OK)
+
     before = {path.name: path.stat().st_mtime_ns for path in made.rglob("*")}
     with monkeypatch.context() as patch:
         patch.setattr(os, "open", refusing)
+        patch.setattr(os, "access", access)
         with Store.open(made, fingerprint=FINGERPRINT, layout=INT8, create=True) as store:
             with store.snapshot() as view:
                 assert len(view.read_chunks(view.chunk_ids()).ids) == 3
@@ -176,12 +180,12 @@ def test_an_older_library_that_is_read_only_says_so(
     with sqlite3.connect(made / "catalog.db") as connection:
         connection.execute("PRAGMA user_version = 4")
     connection.close()
-    monkeypatch.setattr("drt_engine.store.catalogue.database._is_writable", lambda path: False)
+    monkeypatch.setattr("drt_engine.store.catalogue.database.is_writable", lambda path: False)
     with pytest.raises(StoreError, match="of an older version"):
         Store.open(made)
     monkeypatch.undo()
     with sqlite3.connect(made / "catalog.db") as connection:
-        connection.execute("PRAGMA user_version = 6")
+        connection.execute("PRAGMA user_version = 7")
     connection.close()
     with Store.open(made) as store:
         assert store.check() == []
@@ -193,7 +197,7 @@ def test_a_damaged_search_index_is_found_in_a_read_only_library(
     with open_store(made) as store:
         store._database._open().execute("INSERT INTO chunk_text (chunk_text) VALUES ('delete-all')")
     with monkeypatch.context() as patch:
-        patch.setattr("drt_engine.store.catalogue.database._is_writable", lambda path: False)
+        patch.setattr("drt_engine.store.catalogue.database.is_writable", lambda path: False)
         with Store.open(made) as store:
             assert [finding.kind for finding in store.check()] == ["search"]
     with open_store(made) as store:

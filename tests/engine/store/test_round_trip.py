@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from drt_engine.errors import ConfigError, StoreError
 from drt_engine.store import ChunkBatch, RecordLayout, Store
+from drt_engine.store.segments import open_files
 from drt_engine.store.segments import reader as reader_module
 from drt_engine.store.segments import writer as writer_module
 from drt_engine.store.segments.writer import quantise
@@ -116,7 +117,7 @@ def test_small_documents_are_scanned_together(store: Store) -> None:
 
 
 def test_open_files_are_bounded(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader_module, "MAX_OPEN", 2)
+    monkeypatch.setattr(open_files, "MAX_OPEN", 2)
     monkeypatch.setattr(reader_module, "MAX_COPIED_BYTES", 100)
     batches = [make_batch(INT8, [4] * n, seed=n) for n in (128, 129, 130, 131, 5, 6)]
     for number, batch in enumerate(batches, start=1):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from typing import Any
 
 import pytest
@@ -12,6 +13,12 @@ from drt import Assistant, schema
 from tests.schemas import validate
 from tests.sdk.server.conftest import HANDBOOK, Client, Serve
 from tests.sdk.server.test_answers import events
+
+resource: Any
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
 
 
 def send(client: Client, name: str, content: bytes, **headers: str) -> Any:
@@ -52,6 +59,26 @@ def test_a_new_version_replaces_the_older_one(serve: Serve) -> None:
     send(client, "note.txt", b"The gate is locked at ten.\n")
     sources = [one["source"] for one in client.get("/v1/documents").json()["documents"]]
     assert sources.count("note.txt") >= 1
+
+
+@pytest.mark.skipif(resource is None, reason="nothing limits descriptors here")
+def test_a_shortage_of_descriptors_is_a_503_that_heals(client: Client) -> None:
+    send(client, "first.txt", b"The client has read its tables.\n")
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    number = os.open(os.devnull, os.O_RDONLY)  # all below it are in use
+    os.close(number)
+    question = {"question": "Which period?"}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (number, before[1]))
+    try:
+        listed = client.get("/v1/documents")
+        sent = send(client, "note.txt", b"The gate is locked at nine.\n")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    for response in (listed, sent):
+        assert (response.status_code, response.headers["retry-after"]) == (503, "5"), response.text
+        assert "too many files" in response.json()["error"]["message"]
+    assert client.post("/v1/ask", json=question).status_code == 200
+    assert send(client, "note.txt", b"The gate is locked at nine.\n").status_code == 201
 
 
 def test_progress_comes_as_events(serve: Serve) -> None:

@@ -6,6 +6,7 @@ This is the interface for readers of other distributions, too: they import from 
 
 from __future__ import annotations
 
+from drt_engine.blocks.nodes import Node
 from drt_engine.documents.base.blocks import (
     BLOCK_CHARACTERS,
     Block,
@@ -31,6 +32,7 @@ __all__ = [
     "BLOCK_CHARACTERS",
     "TITLE_CHARACTERS",
     "Block",
+    "Node",
     "Notes",
     "OpenDocument",
     "Origin",

@@ -10,6 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from drt_engine.blocks.nodes import Node, nodes_between
+
 BLOCK_CHARACTERS = 65536
 
 # From an offset in a block's text on: the source's character there, the two advancing together; or,
@@ -26,7 +28,8 @@ class Block:
     ``line`` is the source's line, from 1, where the text begins, in formats whose lines are the
     source's own: each newline in the text is then one in the source. ``origin`` leads from the text
     to characters of the source: of the file as text, its newlines being one character, or of the
-    page in formats that number them (PDF: PDFium's).
+    page in formats that number them (PDF: PDFium's). ``nodes`` say what parts of the text are, each
+    with its characters in it; their spans nest or are apart.
     """
 
     text: str
@@ -34,6 +37,7 @@ class Block:
     section: str | None = None
     line: int | None = None
     origin: Origin = ()
+    nodes: tuple[Node, ...] = ()
 
     def line_at(self, offset: int) -> int | None:
         """Return the source line of the character at ``offset``; None in formats without lines."""
@@ -103,14 +107,15 @@ def regroup(
     """
     buffer, start_line = "", None
     runs: list[Run] = []
+    nodes: list[Node] = []
     place: tuple[int | None, str | None] = (None, None)  # page and section of the buffer
     next_line: int | None = 1
     position = 0  # in the source, for verbatim pieces
     for piece in pieces:
         if isinstance(piece, PassedOver):
             if buffer:
-                yield Block(buffer, *place, start_line, tuple(runs))
-                buffer, runs = "", []
+                yield Block(buffer, *place, start_line, tuple(runs), tuple(nodes))
+                buffer, runs, nodes = "", [], []
             next_line = _advanced(next_line, piece.text)
             position += len(piece.text)
             continue
@@ -118,22 +123,25 @@ def regroup(
         origin: Origin = ((0, position),) if verbatim else piece.origin
         piece_place = (piece.page, piece.section)
         if buffer and (piece_place != place or line != next_line or bool(origin) != bool(runs)):
-            yield Block(buffer, *place, start_line, tuple(runs))
-            buffer, runs = "", []
+            yield Block(buffer, *place, start_line, tuple(runs), tuple(nodes))
+            buffer, runs, nodes = "", [], []
         if not buffer:
             place, start_line = piece_place, line
         _extend(runs, origin, len(buffer))
+        nodes.extend(node.moved(len(buffer)) for node in piece.nodes)
         buffer += piece.text
         position += len(piece.text)
         next_line = _advanced(line, piece.text)
         while len(buffer) > limit:
             cut = _border(buffer, limit)
-            yield Block(buffer[:cut], *place, start_line, runs_between(runs, 0, cut))
+            parted = nodes_between(nodes, 0, cut)
+            yield Block(buffer[:cut], *place, start_line, runs_between(runs, 0, cut), parted)
             start_line = _advanced(start_line, buffer[:cut])
             runs = list(runs_between(runs, cut, len(buffer)))
+            nodes = list(nodes_between(nodes, cut, len(buffer), by=-cut))
             buffer = buffer[cut:]
     if buffer:
-        yield Block(buffer, *place, start_line, tuple(runs))
+        yield Block(buffer, *place, start_line, tuple(runs), tuple(nodes))
 
 
 def _extend(runs: list[Run], origin: Origin, offset: int) -> None:

@@ -12,6 +12,7 @@ from drt_engine.documents.metadata import Metadata
 from drt_engine.documents.readers.settings import setting_blocks
 from drt_engine.documents.readers.text_head import metadata_of_head
 from drt_engine.documents.readers.text_headings import TextSections
+from drt_engine.documents.structure.records import with_records
 from drt_engine.documents.structure.setting_tree import SUFFIXES
 
 _MARKED = frozenset((".org", ".adoc", ".asciidoc"))
@@ -22,10 +23,11 @@ def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
     if source.suffix in SUFFIXES:
         return setting_blocks(source, encoding)
     if source.suffix not in _PROSE:
-        return regroup((Block(text) for text in characters(source, encoding)), verbatim=True)
+        pieces = (Block(text) for text in characters(source, encoding))
+        return with_records(regroup(pieces, verbatim=True))
     lines = split_lines(characters(source, encoding))
     sections = TextSections(notes, marked=source.suffix in _MARKED)
-    return regroup(sections.places(lines), verbatim=True)
+    return with_records(regroup(sections.places(lines), verbatim=True))
 
 
 @dataclass(frozen=True)

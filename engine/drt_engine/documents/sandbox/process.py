@@ -23,6 +23,7 @@ from itertools import pairwise
 from typing import Any
 
 from drt_engine import errors
+from drt_engine.blocks.nodes import unpack_nodes
 from drt_engine.documents.base import (
     BLOCK_CHARACTERS,
     TITLE_CHARACTERS,
@@ -254,7 +255,10 @@ def block_of(frame: dict[str, Any]) -> Block:
     )
     if not sound:
         raise ValueError("something that is no text")
-    return Block(str(text), page, section, line, tuple(tuple(run) for run in origin))
+    nodes = unpack_nodes(frame["nodes"]) if isinstance(frame.get("nodes"), str) else []
+    if any(node.end > len(str(text)) for node in nodes):
+        raise ValueError("a node outside of its text")
+    return Block(str(text), page, section, line, tuple(map(tuple, origin)), tuple(nodes))
 
 
 def _is_run(run: object) -> bool:

@@ -22,6 +22,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from drt_engine.blocks.nodes import pack_nodes
 from drt_engine.documents.base import Block, Source
 from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
@@ -70,6 +71,8 @@ def block_frame(block: Block) -> dict[str, Any]:
         fields["line"] = block.line
     if block.origin:
         fields["origin"] = block.origin
+    if block.nodes:
+        fields["nodes"] = pack_nodes(block.nodes)
     return fields
 
 

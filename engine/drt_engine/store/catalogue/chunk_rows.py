@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 
 from drt_engine.errors import StoreError
+from drt_engine.store.catalogue.block_rows import block_groups
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.database import IN_LIST, Row, json_list
 from drt_engine.store.catalogue.row_checksums import expect, unpack_text
 from drt_engine.store.identity import TextHash
-from drt_engine.store.types import ChunkRow, ChunkText
+from drt_engine.store.types import Blocks, ChunkRow, ChunkText
 
 _TEXT_BLOCK = 256  # chunks fetched at a time while a text is streamed
 
@@ -186,6 +187,10 @@ class Texts:
         for row in rows:
             expect(row, "ib")
         return [(row[0], unpack_text(row[1])) for row in rows]
+
+    def tree(self, document_id: str, start: int, end: int | None) -> list[Blocks]:
+        """Return the groups of a document's block tree between two characters: (start, nodes)."""
+        return block_groups(self._database.query, self._catalog.number(document_id), start, end)
 
 
 def _chunk(row: Row) -> ChunkRow:

@@ -17,13 +17,15 @@ from typing import Any
 
 from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
 from drt_engine.store.catalogue import migrations
-from drt_engine.store.catalogue.index_text import indexed
-from drt_engine.store.catalogue.row_checksums import pack_text, unpack_text
-from drt_engine.store.filesystem.disk import DISK, READ_ONLY, Disk, open_plain
+from drt_engine.store.catalogue.connection import add_functions, connect, is_writable, log_size
+from drt_engine.store.filesystem.disk import DISK, Disk
 from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.filesystem.lock import WriterLock
 
 Row = tuple[Any, ...]
+
+# connections that a forked child was born with; SQLite's locks stay behind with the parent
+_INHERITED: list[sqlite3.Connection] = []
 
 # an IN list of any length as one parameter, which ``json_list`` makes
 IN_LIST = "IN (SELECT value FROM json_each(?))"
@@ -57,34 +59,12 @@ class Database:
         self.in_doubt = False  # a commit failed: only the next opening tells what is on the disk
         self._full = False  # read only as long as the disk has no room for SQLite's own files
         with self._errors():
-            self.read_only = read_only or not _is_writable(path)
+            self.read_only = read_only or not is_writable(path)
             self._connection = self._connected()
 
     def _connected(self) -> sqlite3.Connection:
-        options = "?mode=rw"
-        if self.read_only:
-            # SQLite writes a file beside a database with a log even to read it
-            options = "?mode=ro" if self._log_size() else "?mode=ro&immutable=1"
-        connection = sqlite3.connect(
-            self.path.absolute().as_uri() + options,
-            uri=True,
-            timeout=self._timeout,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        return self._with_functions(connection)
-
-    def _log_size(self) -> int:
-        try:
-            return os.stat(self.path.with_name(self.path.name + "-wal")).st_size
-        except FileNotFoundError:
-            return 0
-
-    def _with_functions(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        connection.create_function("deflate", 1, pack_text, deterministic=True)
-        connection.create_function("inflate", 1, unpack_text, deterministic=True)
-        connection.create_function("indexed", 3, indexed, deterministic=True)
-        return connection
+        self._process = os.getpid()
+        return connect(self.path, timeout=self._timeout, read_only=self.read_only)
 
     def prepare(self, lock: WriterLock) -> None:
         """Check whose database this is and apply outstanding migrations; closes on failure."""
@@ -108,7 +88,7 @@ class Database:
         try:
             self._open().execute("PRAGMA user_version").fetchone()
         except sqlite3.Error as error:
-            if self.read_only and self._log_size():
+            if self.read_only and log_size(self.path):
                 raise StoreError(
                     f"the library at {self.path.parent} was in use when it became read-only: copy"
                     " it to a place that can be written to, and open it there"
@@ -218,7 +198,7 @@ class Database:
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
                 return
-            copy = self._with_functions(sqlite3.connect(""))  # temporary, deleted when closed
+            copy = add_functions(sqlite3.connect(""))  # temporary, deleted when closed
             try:
                 self._open().backup(copy)
                 yield copy
@@ -259,22 +239,30 @@ class Database:
         with self._guard, self._errors():
             statement = "PRAGMA wal_checkpoint(TRUNCATE)"
             self._disk.maintain(self._open(), self.path, statement)
-            log = self.path.with_name(self.path.name + "-wal")
-            if log.exists() and log.stat().st_size:
+            if log_size(self.path):
                 raise _busy(self.path, self._timeout)
 
     def close(self) -> None:
         """Close the connection; a second call does nothing."""
         with self._guard:
             connection, self._connection = self._connection, None
-            if connection is not None:
-                with contextlib.suppress(sqlite3.Error):
-                    connection.close()
+            if connection is None:
+                return
+            if self._process != os.getpid():
+                _INHERITED.append(connection)  # closing it would delete the parent's log
+                return
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             raise StoreError(
                 f"the library at {self.path.parent} was closed: open it again before using it"
+            )
+        if self._process != os.getpid():
+            raise StoreError(
+                f"the library at {self.path.parent} was opened by process {self._process} and this"
+                f" is its child {os.getpid()}: open it again here"
             )
         return self._connection
 
@@ -318,18 +306,6 @@ class Snapshot(Database):
         """Refuse to write."""
         raise StoreError(f"a snapshot of the library at {self.path.parent} cannot be written to")
         yield self._open()  # makes this a generator
-
-
-def _is_writable(path: Path) -> bool:
-    """Return whether a database can be written to, made empty where there is none."""
-    try:
-        # SQLite gives the files it makes beside the database the mode of the database
-        os.close(open_plain(path, os.O_RDWR | os.O_CREAT))
-    except OSError as error:
-        if error.errno not in READ_ONLY or not path.exists():
-            raise
-        return False
-    return os.access(path.parent, os.W_OK)
 
 
 def _is_full(folder: Path) -> bool:

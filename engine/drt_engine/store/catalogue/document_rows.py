@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import PurePath
 
 from drt_engine.errors import CorruptStore, NotFound, StoreError
+from drt_engine.store.catalogue.block_rows import insert_blocks
 from drt_engine.store.catalogue.database import IN_LIST, Database, Row, json_list, storable
 from drt_engine.store.catalogue.row_checksums import expect, pack_text
 from drt_engine.store.catalogue.row_removal import drop_document, drop_source
@@ -21,7 +22,7 @@ from drt_engine.store.catalogue.row_values import (
     update_document_checksum,
 )
 from drt_engine.store.tags import checked_tags, pack_tags, unpack_tags
-from drt_engine.store.types import DocumentRow, Origins, Place
+from drt_engine.store.types import Blocks, DocumentRow, Origins, Place
 
 VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 
@@ -209,6 +210,7 @@ class DocumentRows:
         places: Sequence[Place],
         *,
         origins: Sequence[Origins] = (),
+        blocks: Sequence[Blocks] = (),
         created: str | None = None,
         copies: Sequence[str] = (),
     ) -> list[str]:
@@ -228,6 +230,7 @@ class DocumentRows:
                 "INSERT INTO origins VALUES (?, ?, ?)",
                 [(number, start, pack_text(anchors)) for start, anchors in origins],
             )
+            insert_blocks(connection, number, blocks)
             connection.execute(
                 "UPDATE documents SET state = 'ready', created = ? WHERE number = ?",
                 (created or now(), number),
@@ -277,6 +280,13 @@ class DocumentRows:
                 "UPDATE documents SET author = ?, date = ? WHERE number = ?",
                 (storable(author), storable(date), number),
             )
+            update_document_checksum(connection, number)
+
+    def set_blocks(self, document_id: str, blocks: Sequence[Blocks]) -> None:
+        """Set the block tree of a ready document; NotFound."""
+        number = self.number(document_id)
+        with self.database.transaction() as connection:
+            insert_blocks(connection, number, blocks)
             update_document_checksum(connection, number)
 
     def change_tags(

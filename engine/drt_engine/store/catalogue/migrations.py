@@ -160,6 +160,17 @@ def _m006_tags(connection: sqlite3.Connection) -> None:
     connection.execute("ALTER TABLE documents ADD COLUMN tags TEXT NOT NULL DEFAULT ''")
 
 
+def _m007_blocks(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        """CREATE TABLE blocks (
+            document INTEGER NOT NULL,
+            start INTEGER NOT NULL,
+            nodes BLOB NOT NULL,
+            PRIMARY KEY (document, start)
+        ) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_checksums_and_landmark_files,
@@ -167,13 +178,14 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m004_index_words,
     _m005_author_and_date,
     _m006_tags,
+    _m007_blocks,
 )
 
 
 _TABLES = {
     *("settings", "documents", "segments", "chunks", "places", "sessions", "shelves", "sources"),
     *("chunk_text", "chunk_text_config", "chunk_text_data", "chunk_text_docsize", "chunk_text_idx"),
-    *("sqlite_sequence", "origins"),
+    *("sqlite_sequence", "origins", "blocks"),
 }
 _INDICES = {
     *("documents_by_source", "segments_by_document", "segments_by_shelf", "chunks_by_ordinal"),
@@ -181,7 +193,7 @@ _INDICES = {
     *("sqlite_autoindex_documents_1", "sqlite_autoindex_segments_1", "sqlite_autoindex_segments_2"),
     *("sqlite_autoindex_sessions_1", "sqlite_autoindex_shelves_1"),
     *("sqlite_autoindex_settings_1", "sqlite_autoindex_places_1", "sqlite_autoindex_sources_1"),
-    "sqlite_autoindex_origins_1",
+    *("sqlite_autoindex_origins_1", "sqlite_autoindex_blocks_1"),
 }
 _KNOWN = {
     *(("table", name) for name in _TABLES),

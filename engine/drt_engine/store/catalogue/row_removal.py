@@ -30,7 +30,7 @@ def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:
         "DELETE FROM sources WHERE document = (SELECT id FROM documents WHERE number = ?)",
         (number,),
     )
-    for table in ("chunks", "segments", "places", "origins"):
+    for table in ("chunks", "segments", "places", "origins", "blocks"):
         connection.execute(f"DELETE FROM {table} {of_document}", (number,))
     connection.execute("DELETE FROM documents WHERE number = ?", (number,))
     if not indexed:

@@ -10,9 +10,10 @@ import datetime
 import sqlite3
 from collections.abc import Iterable
 
+from drt_engine.store.catalogue.block_rows import block_checksums
 from drt_engine.store.catalogue.row_checksums import blob_crc, chunk_rows_checksum, row_checksum
 
-LAST_VERSION = 6  # of the catalogue
+LAST_VERSION = 7  # of the catalogue
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]
@@ -26,10 +27,11 @@ def now() -> str:
 def document_checksum(
     connection: sqlite3.Connection, number: int, *, version: int = LAST_VERSION
 ) -> int:
-    """Return the checksum of a document's row, its places, and its origins if there are any.
+    """Return the checksum of a document's row, its places, and its origins and blocks if any.
 
     ``version`` is the catalogue's: before 3 it had no origins, before 5 no author and date, before
-    6 no tags. These count only where there are any, so that older checksums stay right.
+    6 no tags, before 7 no blocks. These count only where there are any, so that older checksums
+    stay right.
     """
     row = connection.execute(
         "SELECT id, state, title, source, media_type, characters, tokens, chunks, created"
@@ -47,6 +49,7 @@ def document_checksum(
             *(_origin_checksums(connection, number) if version >= 3 else ()),
             *(_author_and_date(connection, number) if version >= 5 else ()),
             *(_tags(connection, number) if version >= 6 else ()),
+            *(block_checksums(connection, number) if version >= 7 else ()),
         ]
     )
 

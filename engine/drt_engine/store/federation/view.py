@@ -328,6 +328,12 @@ class FederatedView(LibraryView):
         """Return the map from a document's text, or a part of it, to its file: (start, anchors)."""
         return self._of(document_id, lambda view: view.origins(document_id, start, end))
 
+    def blocks(
+        self, document_id: str, start: int = 0, end: int | None = None
+    ) -> list[tuple[int, str]]:
+        """Return a document's block tree, or that of a part of it, in groups: (start, nodes)."""
+        return self._of(document_id, lambda view: view.blocks(document_id, start, end))
+
     # sessions
 
     def load_session(self, name: str) -> SessionRow:

@@ -12,7 +12,8 @@ import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from drt_engine.errors import StorageFull, StoreError
+from drt_engine.errors import StorageFull, StoreError, TooManyOpenFiles
+from drt_engine.files import OUT_OF_DESCRIPTORS
 from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
 from drt_engine.store.filesystem.lock import ReadersLock
 
@@ -50,6 +51,11 @@ def file_error(error: OSError, library: Path) -> StoreError:
     """Return the store's own error for an operating system's."""
     if error.errno in _FULL:
         return StorageFull(full_message(library))
+    if error.errno in OUT_OF_DESCRIPTORS:
+        return TooManyOpenFiles(
+            f"a file of the library at {library} cannot be opened ({error.strerror}): try again"
+            " later, or allow more open files with `ulimit -n`"
+        )
     name = error.filename or library
     return StoreError(
         f"cannot use {name} in the library at {library} ({error.strerror}): check the folder"

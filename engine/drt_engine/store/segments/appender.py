@@ -26,7 +26,15 @@ from drt_engine.store.segments.records import (
     landmarks_crc,
     segment_name,
 )
-from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place, RecordLayout, SegmentRow
+from drt_engine.store.types import (
+    Blocks,
+    ChunkText,
+    DocumentRow,
+    Origins,
+    Place,
+    RecordLayout,
+    SegmentRow,
+)
 
 
 class Appender:
@@ -134,6 +142,7 @@ class Appender:
         *,
         places: Sequence[Place],
         origins: Sequence[Origins] = (),
+        blocks: Sequence[Blocks] = (),
         created: str | None = None,
         copies: Sequence[str] = (),
     ) -> DocumentRow:
@@ -141,19 +150,21 @@ class Appender:
 
         The older one goes to the first of ``copies`` at which its text was read, too.
 
-        ``origins`` leads from the text to its file, for the caller to make and to understand;
-        ``created`` is the time it was read, for a document of another library; now by default.
+        ``origins`` leads from the text to its file, and ``blocks`` is its tree, for the caller to
+        make and to understand; ``created`` is the time it was read, for a document of another
+        library; now by default.
         Raises CorruptStore, and removes the document, where its text is not the one of its id.
         """
         row = self._open()
         if not row.chunks:
             raise ValueError(f"document {row.id} has no chunks: append before finishing")
-        for starts in ([place[0] for place in places], [origin[0] for origin in origins]):
+        for rows in (places, origins, blocks):
+            starts = [row[0] for row in rows]
             if any(later <= earlier for earlier, later in pairwise(starts)):
                 raise ValueError("places are not in increasing order of their starts")
         self._expect_identity(row)
         files = self._catalog.finish(
-            row.id, places, origins=origins, created=created, copies=copies
+            row.id, places, origins=origins, blocks=blocks, created=created, copies=copies
         )
         self._folder.delete(files)
         consolidate_landmark_files(self._catalog, self._folder, self._layout)

@@ -5,28 +5,33 @@ Knows nothing of models, text or SQL: it is given rows and returns numbers.
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from drt_engine.errors import CorruptStore
+from drt_engine.errors import CorruptStore, TooManyOpenFiles
 from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.index.format import IndexRow
 from drt_engine.store.index.reader import InvertedFile, open_inverted_file
+from drt_engine.store.segments import open_files
 from drt_engine.store.segments.format import Section, plan
 from drt_engine.store.segments.landmark_files import MappedLandmarkFile, map_landmark_file
 from drt_engine.store.segments.records import OpenRecords, landmark_bytes, open_records
 from drt_engine.store.types import ChunkBatch, LandmarkFileRow, RecordLayout, SegmentRow, TokenBatch
 from drt_kernels.scan import LandmarkCoder, Landmarks
 
-MAX_OPEN = 256  # segment files
 MAX_COPIED_BYTES = 64 << 20
 # below this a segment's landmarks are copied and joined with others', for small documents
 SMALL_CHUNKS = 128
 SCAN_ROWS = 131_072  # what a part costs beside its landmarks no longer counts
+# after a change a folder's time of change may stay the same for as long, even if more follow
+_CLOCK_STEP = 2_000_000_000  # ns
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
@@ -61,6 +66,45 @@ class SegmentReader:
         self._copied_bytes = 0
         self._index: tuple[IndexRow, InvertedFile] | None = None
         self._guard = threading.RLock()
+        self._swept: int | None = None  # the segment folder's time of change when last swept
+        open_files.register(self)
+
+    @property
+    def library(self) -> Path:
+        """The folder of the library."""
+        return self._folder.path
+
+    def drop_deleted(self) -> None:
+        """Close files that were deleted; their names are never used again.
+
+        No snapshot needs them: files are deleted while there is none, after their rows.
+        """
+        with self._guard:
+            try:
+                changed = os.stat(self._folder.segments).st_mtime_ns
+                if changed == self._swept:
+                    return
+                names = set(os.listdir(self._folder.segments))
+            except OSError:  # no descriptor is left, or the folder is gone
+                self.close()
+                return
+            self._swept = changed if time.time_ns() - changed > _CLOCK_STEP else None
+            for name in [name for name in self._files if name not in names]:
+                del self._files[name]
+            for name in [name for name in self._copied if name not in names]:
+                self._copied_bytes -= self._copied.pop(name).nbytes
+            self._landmark_files = {n: f for n, f in self._landmark_files.items() if n in names}
+            if self._index is not None and self._index[0].name not in names:
+                self._index = None
+
+    def close(self) -> None:
+        """Close all files; tensors that were handed out stay valid."""
+        with self._guard:
+            self._files.clear()
+            self._landmark_files.clear()
+            self._copied.clear()
+            self._copied_bytes = 0
+            self._index = None
 
     def scan_landmark_file(
         self, row: LandmarkFileRow, *, code: bool = False
@@ -197,11 +241,17 @@ class SegmentReader:
     def _open(self, row: SegmentRow) -> OpenRecords:
         with self._guard:
             records = self._files.get(row.name)
-            if records is None:
-                records = open_records(self._folder, row, self._layout)
-                self._files[row.name] = records
-            self._files.move_to_end(row.name)
-            while len(self._files) > MAX_OPEN:
+            if records is not None:
+                self._files.move_to_end(row.name)
+                return records
+        try:
+            records = open_records(self._folder, row, self._layout)
+        except TooManyOpenFiles:
+            open_files.close_files()  # not under the guard: those of other readers, too
+            records = open_records(self._folder, row, self._layout)
+        with self._guard:
+            self._files[row.name] = records
+            while len(self._files) > open_files.max_open_files():
                 self._files.popitem(last=False)
             return records
 

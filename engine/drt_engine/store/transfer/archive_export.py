@@ -20,13 +20,13 @@ from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS
 from drt_engine.store.transfer.archive_format import (
     CHUNK_HEADER,
+    GROUP_HEADER,
     NO_PAGE,
     NO_SECTION,
-    ORIGIN_HEADER,
     PLACE_HEADER,
     Frames,
 )
-from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place
+from drt_engine.store.types import ChunkText, DocumentRow, Place
 
 if TYPE_CHECKING:
     from drt_engine.store.view import LibraryView
@@ -90,7 +90,8 @@ def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:
     for row in view.documents() if layout is not None else []:
         yield b"DOCU", _json(row._asdict())
         yield b"PLAC", _pack_places(view.places(row.id))
-        yield b"ORIG", _pack_origins(view.origins(row.id))
+        yield b"ORIG", _pack_groups(view.origins(row.id))
+        yield b"BLOC", _pack_groups(view.blocks(row.id))
         yield from _document_parts(view, row)
     for info in sorted(view.sessions(), key=lambda info: info.name):
         session = dataclasses.asdict(view.load_session(info.name))
@@ -132,9 +133,9 @@ def _pack_places(places: Sequence[Place]) -> bytes:
     return bytes(out)
 
 
-def _pack_origins(origins: Sequence[Origins]) -> bytes:
-    packed = [(start, anchors.encode("utf-8")) for start, anchors in origins]
-    return b"".join(ORIGIN_HEADER.pack(start, len(anchors)) + anchors for start, anchors in packed)
+def _pack_groups(groups: Sequence[tuple[int, str]]) -> bytes:
+    packed = [(start, text.encode("utf-8")) for start, text in groups]
+    return b"".join(GROUP_HEADER.pack(start, len(text)) + text for start, text in packed)
 
 
 def _encoded(section: str | None) -> bytes:

@@ -15,12 +15,13 @@ from typing import IO
 from drt_engine.errors import CorruptStore, StoreError
 
 MAGIC = b"\x89DRTARC\n"
-VERSION = 4
-_KNOWN_VERSIONS = (1, 2, 3, VERSION)  # 1 had no ORIG, 2 no author and date, 3 no tags
+VERSION = 5
+# 1 had no ORIG, 2 no author and date, 3 no tags, 4 no BLOC
+_KNOWN_VERSIONS = (1, 2, 3, 4, VERSION)
 _FRAME = struct.Struct("<4sQI")  # kind, length of the payload, CRC32 of kind, length and payload
 CHUNK_HEADER = struct.Struct("<QIqII")  # start, tokens, page, bytes of section, bytes of text
 PLACE_HEADER = struct.Struct("<QqI")  # start, page, bytes of section
-ORIGIN_HEADER = struct.Struct("<QI")  # start, bytes of anchors
+GROUP_HEADER = struct.Struct("<QI")  # start, bytes of anchors or nodes
 NO_PAGE = -(1 << 63)
 NO_SECTION = 0xFFFFFFFF
 _LIMITS = {
@@ -28,6 +29,7 @@ _LIMITS = {
     b"DOCU": 1 << 20,
     b"PLAC": 1 << 28,
     b"ORIG": 1 << 28,
+    b"BLOC": 1 << 28,
     b"TEXT": 1 << 28,
     b"RECS": 1 << 40,  # the layout says how many bytes a number of chunks takes
     b"SESS": 1 << 26,

@@ -9,6 +9,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from drt_engine.blocks.nodes import expect_groups
 from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import FingerprintMismatch, NotFound, SessionError, StoreError
 from drt_engine.store.catalogue.document_rows import VOCABULARY
@@ -24,8 +25,8 @@ from drt_engine.store.segments.format import (
 from drt_engine.store.segments.records import chunk_lengths
 from drt_engine.store.sessions import check_name
 from drt_engine.store.transfer.archive_format import damaged
-from drt_engine.store.transfer.archive_reader import About, From, Item, Part, read_archive
-from drt_engine.store.types import DocumentRow, Origins, Place, SessionRow
+from drt_engine.store.transfer.archive_reader import About, From, Item, Part, Tree, read_archive
+from drt_engine.store.types import Blocks, DocumentRow, Origins, Place, SessionRow
 from drt_engine.store.view import LibraryView
 from drt_engine.store.write_session import WriteSession
 
@@ -51,6 +52,7 @@ class _Intake:
         self._row: DocumentRow | None = None
         self._places: list[Place] = []
         self._origins: list[Origins] = []
+        self._blocks: list[Blocks] = []
         self.new: list[DocumentRow] = []
 
     def __enter__(self) -> _Intake:
@@ -72,6 +74,9 @@ class _Intake:
         if isinstance(item, From):
             self._origins = item.origins
             return
+        if isinstance(item, Tree):
+            self._blocks = item.blocks
+            return
         self._finish()
         if isinstance(item, About):
             _bind(self._session, item)
@@ -88,7 +93,7 @@ class _Intake:
         partial = next((partial for partial in partial_rows if partial.id == row.id), None)
         if partial is not None and partial.source != row.source:
             session.remove_document(row.id)
-        self._row, self._places, self._origins = row, places, []
+        self._row, self._places, self._origins, self._blocks = row, places, [], []
         appender = Appender(session.catalog, session.folder, layout=layout)
         self._appender = appender.begin(
             row.id,
@@ -117,7 +122,10 @@ class _Intake:
     def _finish(self) -> None:
         if self._appender is not None and self._row is not None:
             row = self._appender.finish(
-                places=self._places, origins=self._origins, created=self._row.created
+                places=self._places,
+                origins=self._origins,
+                blocks=self._blocks,
+                created=self._row.created,
             )
             self.new.append(row)
             self._appender = None
@@ -141,6 +149,8 @@ class _Verification:
             self._hash.update(text.text for text in item.texts)
         elif isinstance(item, From):
             self._expect_map(item)
+        elif isinstance(item, Tree):
+            self._expect_tree(item)
         else:
             self.finish()
             if isinstance(item, About):
@@ -164,6 +174,13 @@ class _Verification:
             expect_origins(item.origins, self._document.characters if self._document else 0)
         except ValueError as error:
             reason = f"the map from a document to its file is wrong ({error})"
+            raise damaged(self._name, reason) from error
+
+    def _expect_tree(self, item: Tree) -> None:
+        try:
+            expect_groups(item.blocks, self._document.characters if self._document else 0)
+        except ValueError as error:
+            reason = f"the block tree of a document is wrong ({error})"
             raise damaged(self._name, reason) from error
 
     def _expect_once(self, kind: str, name: str) -> None:

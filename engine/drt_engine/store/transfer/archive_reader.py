@@ -23,14 +23,22 @@ from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS, SegmentHeader, 
 from drt_engine.store.tags import checked_tags
 from drt_engine.store.transfer.archive_format import (
     CHUNK_HEADER,
+    GROUP_HEADER,
     NO_PAGE,
     NO_SECTION,
-    ORIGIN_HEADER,
     PLACE_HEADER,
     Frames,
     damaged,
 )
-from drt_engine.store.types import ChunkText, DocumentRow, Origins, Place, RecordLayout, SessionRow
+from drt_engine.store.types import (
+    Blocks,
+    ChunkText,
+    DocumentRow,
+    Origins,
+    Place,
+    RecordLayout,
+    SessionRow,
+)
 
 
 @dataclass(frozen=True)
@@ -60,7 +68,14 @@ class From:
     origins: list[Origins]
 
 
-Item = About | tuple[DocumentRow, list[Place]] | From | Part | SessionRow
+@dataclass(frozen=True)
+class Tree:
+    """The block tree of the document before it."""
+
+    blocks: list[Blocks]
+
+
+Item = About | tuple[DocumentRow, list[Place]] | From | Tree | Part | SessionRow
 
 
 def read_archive(path: Path) -> Iterator[Item]:
@@ -101,7 +116,10 @@ def _items(frames: Iterator[tuple[bytes, bytes]], name: str) -> Iterator[Item]:
             yield part
             continue
         if kind == b"ORIG" and document is not None and not chunks:
-            yield From(_origins(payload))
+            yield From(_groups(payload))
+            continue
+        if kind == b"BLOC" and document is not None and not chunks:
+            yield Tree(_groups(payload))
             continue
         _expect_complete(document, (characters, tokens, chunks))
         document = None
@@ -201,17 +219,17 @@ def _places(payload: bytes) -> list[Place]:
     return places
 
 
-def _origins(payload: bytes) -> list[Origins]:
-    origins: list[Origins] = []
+def _groups(payload: bytes) -> list[tuple[int, str]]:
+    groups: list[tuple[int, str]] = []
     at = 0
     while at < len(payload):
-        start, size = ORIGIN_HEADER.unpack_from(payload, at)
-        anchors = _text(payload, at + ORIGIN_HEADER.size, size)
-        at += ORIGIN_HEADER.size + size
-        if origins and start <= origins[-1][0]:
-            raise ValueError("origins are not in order")
-        origins.append((_offset(start), anchors))
-    return origins
+        start, size = GROUP_HEADER.unpack_from(payload, at)
+        text = _text(payload, at + GROUP_HEADER.size, size)
+        at += GROUP_HEADER.size + size
+        if groups and start <= groups[-1][0]:
+            raise ValueError("origins or blocks are not in order")
+        groups.append((_offset(start), text))
+    return groups
 
 
 def _section(payload: bytes, at: int, size: int) -> tuple[str | None, int]:

@@ -8,9 +8,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Generator, Iterator
 
+from drt_engine.blocks.nodes import expect_groups
 from drt_engine.documents.anchors import expect_origins
 from drt_engine.errors import CorruptStore, StoreError
 from drt_engine.results import Finding
+from drt_engine.store.catalogue.block_rows import block_groups
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_checksums import unpack_text
 from drt_engine.store.catalogue.row_values import (
@@ -101,7 +103,7 @@ def _check_catalog(catalog: Catalog) -> Iterator[Finding]:
     for (message,) in query("PRAGMA integrity_check(20)"):
         if message != "ok":
             yield Finding("catalog", CATALOG_NAME, f"SQLite finds: {message}")
-    for table in ("chunks", "segments", "places", "origins"):
+    for table in ("chunks", "segments", "places", "origins", "blocks"):
         strays = query(
             f"SELECT count(*) FROM {table} WHERE document NOT IN (SELECT number FROM documents)"
         )
@@ -147,6 +149,7 @@ def _check_documents(catalog: Catalog) -> Iterator[Finding]:
                     "document", str(document_id), "its row or its places are not what was written"
                 )
         yield from _origin_findings(catalog, number, str(document_id), characters=totals[0])
+        yield from _block_findings(catalog, number, str(document_id), characters=totals[0])
         if state == "partial":
             yield Finding(
                 "partial",
@@ -168,6 +171,15 @@ def _origin_findings(
         yield Finding(
             "origins", document_id, f"the map from its text to its file is damaged ({error})"
         )
+
+
+def _block_findings(
+    catalog: Catalog, number: int, document_id: str, *, characters: int
+) -> Iterator[Finding]:
+    try:
+        expect_groups(block_groups(catalog.database.query, number, 0, None), characters)
+    except (CorruptStore, ValueError) as error:
+        yield Finding("blocks", document_id, f"its block tree is damaged ({error})")
 
 
 def _document_findings(

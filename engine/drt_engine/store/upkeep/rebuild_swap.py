@@ -38,6 +38,7 @@ _COPIES = (
     "INSERT INTO places SELECT document + :documents, start, page, section FROM fresh.places"
     f" {_TAKEN}",
     f"INSERT INTO origins SELECT document + :documents, start, anchors FROM fresh.origins {_TAKEN}",
+    f"INSERT INTO blocks SELECT document + :documents, start, nodes FROM fresh.blocks {_TAKEN}",
     "INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')",
     "DELETE FROM sources WHERE document NOT IN (SELECT id FROM documents)",
     "INSERT OR REPLACE INTO settings SELECT * FROM fresh.settings"
@@ -108,7 +109,7 @@ def _copy(connection: sqlite3.Connection) -> None:
     documents = connection.execute(
         f"SELECT new.number, old.source, old.author, old.date, old.tags {_PAIRS}"
     ).fetchall()
-    for table in ("documents", "segments", "chunks", "places", "origins", "shelves"):
+    for table in ("documents", "segments", "chunks", "places", "origins", "blocks", "shelves"):
         connection.execute(f"DELETE FROM main.{table}")
     connection.executemany(
         "INSERT INTO documents SELECT number + ?, id, state, title, ?, media_type, characters,"

@@ -21,8 +21,8 @@ def repair_library(
 ) -> list[SegmentRow]:
     """Restore what needs no model; return the segments that must be read again.
 
-    Search index and landmark files are made again, leftovers deleted, damaged source maps dropped,
-    and a damaged approximate index.
+    Search index and landmark files are made again, leftovers deleted, damaged source maps, block
+    trees and a damaged approximate index dropped.
     """
     kinds = {finding.kind for finding in findings}
     if "search" in kinds:
@@ -30,7 +30,9 @@ def repair_library(
             connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('rebuild')")
     for finding in findings:
         if finding.kind == "origins":
-            _drop_map(catalog, finding.where)
+            _drop_groups(catalog, finding.where, "origins")
+        elif finding.kind == "blocks":
+            _drop_groups(catalog, finding.where, "blocks")
     if INDEX in kinds:
         drop_index(catalog, folder)  # what is scanned without it is the same, and more
     folder.clear_orphans(catalog.file_names())
@@ -48,12 +50,12 @@ def repair_library(
     return damaged
 
 
-def _drop_map(catalog: Catalog, document_id: str) -> None:
-    """Delete a document's map to its file, where its row is otherwise what was written."""
+def _drop_groups(catalog: Catalog, document_id: str, table: str) -> None:
+    """Delete a document's map to its file or its block tree, where the rest is what was written."""
     with catalog.database.transaction() as connection:
         row = connection.execute(
             "SELECT number, seal FROM documents WHERE id = ?", (document_id,)
         ).fetchone()
         if row is not None and document_checksum(connection, row[0]) == row[1]:
-            connection.execute("DELETE FROM origins WHERE document = ?", (row[0],))
+            connection.execute(f"DELETE FROM {table} WHERE document = ?", (row[0],))
             update_document_checksum(connection, row[0])
