@@ -1,4 +1,4 @@
-"""Quotes by the decoder: the most probable slices of what was retrieved, from chunk memory alone."""
+"""Quotes by the decoder: the most probable slices of what was retrieved, from its memory."""
 
 from __future__ import annotations
 

@@ -148,7 +148,7 @@ class Batches:
         held_out = [e for d in sorted(self.held_out_ids) for e in examples[d]]
         order.shuffle(held_out)
         self.held_out = held_out
-        self._size, self._retrieved = settings.batch, settings.retrieved
+        self._size, self._retrieved = settings.batch, config.retrieved
         self.groups = self._grouped(
             [examples[d] for d in document_ids if d not in self.held_out_ids]
         )

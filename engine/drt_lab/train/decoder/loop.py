@@ -69,8 +69,10 @@ def train_decoder(settings: DecoderTraining) -> Path:
         step = int(load_state(state, model, optimizer)["step"])
         say(f"goes on at step {step}")
     metrics, saved_at = Metrics(settings.run), time.monotonic()
+    limit = math.inf if settings.limit_minutes is None else 60 * settings.limit_minutes
+    deadline = saved_at + limit
     with waiting_interrupt() as interrupted:
-        while step < settings.steps and not interrupted():
+        while step < settings.steps and not interrupted() and time.monotonic() < deadline:
             if step % settings.evaluate_every == 0:
                 row = evaluate(model, tokenizer, batches)
                 say(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
