@@ -37,6 +37,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("decoder",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
+    ("preloaded",),
     ("ingest", "retrieval"),
     ("generate",),
     ("trace", "answer", "search", "summary"),

@@ -19,6 +19,7 @@ EXAMPLES = {
     "eval needle": "drt eval needle --corpus corpus.jsonl --lengths 4k,16k",
     "eval passkey": "drt eval passkey --model runs/passkey/2/model --lengths 4k,64k,1m",
     "eval ppl": "drt eval ppl corpus.jsonl --length 16k",
+    "eval records": "drt eval records --model runs/control/choosing-by-the-loss-alone-1/model",
     "eval summary": "drt eval summary summaries.jsonl",
     "eval summary-lm": "drt eval summary-lm summaries.jsonl --model runs/summaries/drt-x1-1/model",
     "eval calibrate": "drt eval calibrate --qa questions.jsonl --docs handbook.md",

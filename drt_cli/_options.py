@@ -6,6 +6,7 @@ the later one counts.
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -39,6 +40,8 @@ class Settings:
     dtype: str = "auto"
     lock_timeout: float = 10.0
     log: bool = True
+    warm: str = "auto"
+    idle_minutes: float = 10.0
     quiet: bool = False
     debug: bool = False
 
@@ -107,6 +110,8 @@ class LibraryType(click.Path):
 
     def split_envvar_value(self, rv: str) -> list[str]:
         """Return what a variable names: one path where there is such a one."""
+        if os.pathsep not in rv:  # drt is imported by few commands, and this is for all
+            return [rv]
         from drt._paths import named_libraries
 
         return list(map(str, named_libraries(rv)))
@@ -158,6 +163,18 @@ def _global_options(*, hidden: bool) -> list[click.Option]:
             "--log/--no-log",
             default=None,
             help="Keep questions and answers in the log that drt log shows (default).",
+        ),
+        option(
+            "--warm",
+            type=click.Choice(["auto", "on", "off"]),
+            help="Keep the model in memory in a helper process, from which the next commands"
+            " answer at once (drt warm); auto does so on a terminal.  [default: auto]",
+        ),
+        option(
+            "--idle-minutes",
+            metavar="MINUTES",
+            type=click.FloatRange(min=0, min_open=True),
+            help="When the helper process ends without commands.  [default: 10]",
         ),
         option("--quiet", is_flag=True, default=None, help="Show no progress and no notes."),
         option(

@@ -32,6 +32,8 @@ GLOBAL = (
     "dtype",
     "lock-timeout",
     "log",
+    "warm",
+    "idle-minutes",
     "quiet",
 )
 _FROM_FILE = "drt_cli.from_file."  # in a context, before a setting's name: its value

@@ -47,8 +47,19 @@ def state_folder() -> Path:
     return Path(user_state_dir("drt", appauthor=False))
 
 
+_terminal: str | None = None
+
+
+def use_terminal(name: str) -> None:
+    """Take the name of another process's terminal, for which this one works."""
+    global _terminal
+    _terminal = name
+
+
 def this_terminal() -> str:
     """Return a name for the terminal window, or other session, that this process belongs to."""
+    if _terminal is not None:
+        return _terminal
     session = os.getsid(0) if hasattr(os, "getsid") else os.getppid()
     for stream in (sys.__stdin__, sys.__stdout__, sys.__stderr__):
         with contextlib.suppress(AttributeError, OSError, ValueError):

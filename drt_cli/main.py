@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("evaluate", "Measure a model next to its baselines."),
     "bench": ("bench", "Time the parts of the program: ingest, ask, decode, train, pdf and more."),
     "doctor": ("doctor", "Check that drt works here; print what a bug report needs."),
+    "warm": ("warm", "Show, start or end the helper process that has the model loaded."),
     "config": ("config", "Get and set the defaults of options."),
     "schema": ("schema", "Print the JSON Schema of a command's output."),
     "completion": ("completion", "Print the completion script of a shell."),

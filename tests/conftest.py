@@ -18,7 +18,11 @@ from pathlib import Path
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-import hypothesis  # noqa: E402  its bytecode is kept, too
+from tests.environment import make_neutral  # noqa: E402  its bytecode is kept, too
+
+make_neutral()  # no fixture could: torch, which tests import, reads the number of threads once
+
+import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 from tests.catalogue_opens import CatalogueOpens  # noqa: E402
@@ -49,10 +53,6 @@ hypothesis.settings.load_profile("drt")
 
 # Importing torch makes 250,000 objects that stay; pytest_collection_finish lets garbage be sought.
 gc.disable()
-
-# Processes that run tests side by side would wait for each other's threads.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -21,6 +21,7 @@ from drt_cli._options import (
 )
 from drt_cli._output import read_paths, say
 from drt_cli._text import printable
+from drt_cli._warm import with_helper
 from drt_cli._words import check_question
 from drt_cli._writing import chosen_writer, writer_options
 
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
 @json_option
 @jsonl_option
 @click.pass_obj
+@with_helper
 def command(
     settings: Settings,
     /,

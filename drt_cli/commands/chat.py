@@ -42,6 +42,7 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember, state_folder
 from drt_cli._text import csv_cell, markdown, printable
+from drt_cli._warm import with_helper
 from drt_cli._writing import (
     FILTERS,
     chosen_writer,
@@ -80,6 +81,7 @@ CONTINUED = (
 @writer_options
 @jsonl_option
 @click.pass_obj
+@with_helper
 def command(
     settings: Settings,
     /,

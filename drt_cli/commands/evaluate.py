@@ -229,6 +229,44 @@ def passkey(settings: Settings, /, as_json: bool, **options: Any) -> None:
     _run("passkey", settings, options, as_json=as_json)
 
 
+_choices = click.option(
+    "--choice",
+    "choices",
+    multiple=True,
+    type=click.Choice(["own", "none", "random", "recent", "oracle"]),
+    callback=lambda _ctx, _parameter, value: value or None,
+    help="Chunks that a DRT reads; may be given again, the first as the model's (default: all, "
+    "with ppl --lengths its own).",
+)
+
+
+@with_global_options()
+@command.command("records")
+@click.option(
+    "--lengths",
+    callback=_lengths,
+    default="256,1k",
+    show_default=True,
+    help="Lengths of rows in tokens.",
+)
+@click.option("--rows", type=click.IntRange(min=1), help="Rows of each length (default: 8).")
+@click.option("--names", type=click.IntRange(min=2), help="Names in a row (default: 12).")
+@click.option("--values", type=click.IntRange(min=1), help="Values of a name (default: 3).")
+@click.option("--apart", type=click.IntRange(min=0), help="Others before a name returns.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
+@_choices
+@json_option
+@click.pass_obj
+def records(settings: Settings, /, as_json: bool, **options: Any) -> None:
+    """Measure copies of earlier records, by which chunks are read.
+
+    For a model that was trained on records. Each chunk is a record: a name, its values, and the
+    name of the next record, whose values stood before, beyond the window. The numbers are nats of
+    such a value; by guessing it is the logarithm of how many values there are.
+    """
+    _run("records", settings, options, as_json=as_json)
+
+
 @with_global_options()
 @command.command("ppl")
 @click.argument("corpus", type=FILE)
@@ -244,10 +282,21 @@ def passkey(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="Where the memory of chunks is kept with --lengths (default: device).",
 )
 @click.option("--limit", callback=_one_length, help="At most this many tokens in all.")
+@_choices
+@click.option(
+    "--window",
+    type=click.IntRange(min=1),
+    help="Tokens that far copies are beyond (default: the model's window).",
+)
 @json_option
 @click.pass_obj
 def ppl(settings: Settings, /, as_json: bool, **options: Any) -> None:
-    """Measure perplexity with and without retrieval."""
+    """Measure perplexity: of all tokens, and of far copies.
+
+    A far copy is a token that stood before, beyond the window, behind the same three tokens. A DRT
+    is also measured without retrieval and with random, recent and oracle chunks: the oracle knows
+    which chunks share most with the next one.
+    """
     _run("ppl", settings, options, as_json=as_json)
 
 

@@ -146,7 +146,11 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> N
 
 @with_global_options()
 @command.command("check")
-@click.option("--repair", is_flag=True, help="Repair what the stored texts allow.")
+@click.option(
+    "--repair",
+    is_flag=True,
+    help="Repair what the stored texts allow; save what is left of a damaged catalogue.",
+)
 @json_option
 @click.pass_obj
 def check(settings: Settings, /, repair: bool, as_json: bool) -> int:

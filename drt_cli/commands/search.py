@@ -27,6 +27,7 @@ from drt_cli._output import (
 )
 from drt_cli._state import remember
 from drt_cli._text import marked_blocks
+from drt_cli._warm import with_helper
 from drt_cli._words import check_question
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
 @json_option
 @jsonl_option
 @click.pass_obj
+@with_helper
 def command(
     settings: Settings,
     /,

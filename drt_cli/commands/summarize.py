@@ -21,6 +21,7 @@ from drt_cli._options import (
 from drt_cli._output import note_unread, place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
 from drt_cli._text import markdown, one_line, printable
+from drt_cli._warm import with_helper
 
 if TYPE_CHECKING:
     from drt import Summary
@@ -83,6 +84,7 @@ def _file_or_date(
 @json_option
 @jsonl_option
 @click.pass_obj
+@with_helper
 def command(
     settings: Settings,
     /,

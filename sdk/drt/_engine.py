@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from drt_engine.ingest.identity import other_files as other_files
     from drt_engine.ingest.parallel import Workers as Workers
     from drt_engine.ingest.pipeline import ingest_source as ingest_source
+    from drt_engine.ingest.rebuild import read_salvaged as read_salvaged
     from drt_engine.ingest.rebuild import rebuild as rebuild
     from drt_engine.ingest.rebuild import repair as repair
     from drt_engine.model.convert import convert as convert
+    from drt_engine.preloaded import model_path as model_path
+    from drt_engine.preloaded import preload as preload
+    from drt_engine.preloaded import was_missed as was_missed
     from drt_engine.progress import silenced as silenced
     from drt_engine.retrieval.filters import Filters as Filters
     from drt_engine.retrieval.filters import resolve_scope as resolve_scope
@@ -56,6 +60,8 @@ if TYPE_CHECKING:
     from drt_engine.store.federation import is_list as is_list
     from drt_engine.store.federation import library_folders as library_folders
     from drt_engine.store.federation import write_list as write_list
+    from drt_engine.store.salvage import free_name as free_name
+    from drt_engine.store.salvage import salvage as salvage
     from drt_engine.store.tags import checked_tags as checked_tags
     from drt_engine.store.view import LibraryView
     from drt_engine.summary.result import SummaryResult
@@ -102,10 +108,15 @@ _FORWARDED = {
     "library_folders": "store.federation",
     "make_index": "retrieval.index",
     "model_setting": "cluster.ingest",
+    "model_path": "preloaded",
     "place_in_source": "documents.source_map",
+    "free_name": "store.salvage",
+    "read_salvaged": "ingest.rebuild",
+    "preload": "preloaded",
     "rebuild": "ingest.rebuild",
     "repair": "ingest.rebuild",
     "requested_summary": "answer.hint",
+    "salvage": "store.salvage",
     "search": "search.search",
     "resolve_scope": "retrieval.filters",
     "sentence_around": "answer.sentences",
@@ -116,6 +127,7 @@ _FORWARDED = {
     "supported_by": "answer.support",
     "trace_page": "trace.page",
     "trace_text": "trace.text",
+    "was_missed": "preloaded",
     "write_list": "store.federation",
 }
 # What train, eval, bench, study and ``trace --stream`` call; nothing else imports the laboratory.
@@ -148,9 +160,14 @@ def load_runtime(
     task: str | None = None,
 ) -> Runtime:
     """Return a loaded model, by name or folder, as the evaluation ``task`` needs it."""
+    from drt_engine.preloaded import take
     from drt_engine.runtime import Runtime
+    from drt_engine.threads import set_threads
 
     if task is None:
+        if (preloaded := take(model, device=device, dtype=dtype)) is not None:
+            set_threads(threads)
+            return preloaded
         return Runtime.load(model, device=device, threads=threads, dtype=dtype)
     from drt_lab.evaluate.run import load_for
 

@@ -30,11 +30,12 @@ def evaluate(
     out, the model folder that gets calibration.json, plot, a file to draw the reliability to, and
     also, further pairs of qa and docs; files takes questions, folder, file, limit, retriever,
     lexical, joint and reread; needle takes corpus, lengths, needles, hops, seed, retriever and
-    reread; passkey takes lengths, cases, answer, hops, noise, seed and folder; ppl takes corpus,
-    length, limit, lengths and memory; summary takes data, limit, source, mode and both, and
-    summary-lm data, limit, source, chunks, longest and write. qa, retrieval and needle take
-    records, "int8" or "bf16": how chunk memory is kept while they run. A terminal on stderr sees a
-    bar unless ``quiet``. The task may be an evaluator of a plug-in, too, with its own options.
+    reread; passkey takes lengths, cases, answer, hops, noise, seed and folder; records takes
+    lengths, rows, names, values, apart, seed and choices; ppl takes corpus, length, limit, lengths,
+    memory, choices and window; summary takes data, limit, source, mode and both, and summary-lm
+    data, limit, source, chunks, longest and write. qa, retrieval and needle take records, "int8" or
+    "bf16": how chunk memory is kept while they run. A terminal on stderr sees a bar unless
+    ``quiet``. The task may be an evaluator of a plug-in, too, with its own options.
     """
     if task not in get_args(EvaluationTask) and task in plugin_names("evaluator"):
         shared = {"model": model, "device": device, "threads": threads, "dtype": dtype}

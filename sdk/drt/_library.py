@@ -9,6 +9,7 @@ import datetime
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -25,6 +26,7 @@ from ._errors import (
 from ._filters import filters_of, listed
 from ._log import QuestionLog
 from ._paths import default_library, named_libraries
+from ._salvage import saved_beside
 from ._types import (
     DocumentInfo,
     Finding,
@@ -242,8 +244,14 @@ class Library:
         """Repair what the library can repair from its own files; return the findings that remain.
 
         Damaged chunk memory is computed again from the stored text, with the library's model, which
-        is loaded only for that.
+        is loaded only for that. Where the catalogue itself is damaged nothing is changed: all that
+        can be saved is saved into a new library beside this one, and the findings say where it is
+        and what is missing.
         """
+        damage = [finding for finding in self.check() if finding.kind in ("catalog", "setting")]
+        if any(finding.severity == "error" for finding in damage):
+            load = partial(self._runtime, model, device, threads, dtype)
+            return [*damage, *saved_beside(self.path, load, lock_timeout=self.lock_timeout)]
         with self._open() as store:
             findings = store.check()
             needing = store.repair(findings)

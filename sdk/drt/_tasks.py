@@ -10,6 +10,7 @@ EvaluationTask = Literal[
     "retrieval",
     "needle",
     "passkey",
+    "records",
     "ppl",
     "summary",
     "summary-lm",

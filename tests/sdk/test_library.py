@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -132,3 +133,22 @@ def test_a_broken_catalogue_is_a_finding(assistant: Assistant, handbook: Path) -
     assert [one.kind for one in library.check()] == ["catalog"]
     for name, content in kept.items():
         (library.path / name).write_bytes(content)
+
+
+def test_repair_saves_what_is_left_beside_a_damaged_library(
+    assistant: Assistant, handbook: Path, engine: FakeEngine
+) -> None:
+    assistant.ingest(handbook)
+    assistant.close()
+    engine.loads.clear()
+    library = Library(assistant.library.path)
+    before = [document.id for document in library.documents()]
+    copy = shutil.copy(library.path / "catalog.db", library.path / "backup.db")
+    (library.path / "catalog.db").write_bytes(b"not a database " * 400)
+    findings = library.repair()
+    assert [finding.kind for finding in findings] == ["catalog", "saved"]
+    saved = Library(findings[1].where)
+    assert saved.path.parent == library.path.parent and engine.loads == []
+    assert [document.id for document in saved.documents()] == before and saved.check() == []
+    assert (library.path / "catalog.db").read_bytes() == b"not a database " * 400
+    Path(copy).rename(library.path / "catalog.db")  # as the user may, too

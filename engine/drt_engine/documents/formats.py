@@ -74,7 +74,7 @@ def importable(module: str) -> bool:
 
 
 _PLAIN = (
-    ".txt .text .log .adoc .asciidoc .org .bib .srt .vtt .json .xml .yaml .yml .toml .ini .cfg "
+    ".txt .text .log .adoc .asciidoc .org .bib .json .xml .yaml .yml .toml .ini .cfg "
     ".conf .properties .css .scss .diff .patch .proto .cmake .mk .gradle .tf"
 )
 _CODE = (
@@ -102,6 +102,23 @@ BUILT_IN: tuple[Format, ...] = (
         package="openpyxl",
         extra="sheets",
     ),
+    _format(
+        "pptx",
+        "slides",
+        ".pptx .pptm .ppsx",
+        "readers.slides:SlidesReader",
+        package="pptx",
+        extra="slides",
+    ),
+    _format(
+        "xls",
+        "old or open spreadsheet",
+        ".xls .ods .ots",
+        "readers.other_sheets:OtherSheetsReader",
+        package="python_calamine",
+        extra="calamine",
+    ),
+    _format("rtf", "RTF", ".rtf", "readers.rtf:RtfReader", package="striprtf", extra="rtf"),
     _format("epub", "EPUB", ".epub", "epub.reader:EpubReader"),
     _format(
         "archive",
@@ -111,6 +128,15 @@ BUILT_IN: tuple[Format, ...] = (
         archive=True,
     ),
     _format("html", "HTML", ".html .htm .xhtml", "html.reader:HtmlReader"),
+    _format("mht", "saved page", ".mht .mhtml", "mail.saved_page:SavedPageReader"),
+    _format("feed", "feed", ".rss .atom", "readers.feed:FeedReader"),
+    _format(
+        "subtitles",
+        "subtitles",
+        ".srt .vtt",
+        "readers.subtitles:SubtitlesReader",
+        isolated=False,
+    ),
     _format("email", "e-mail", ".eml .mbox", "mail.reader:MailReader"),
     _format("notebook", "Jupyter notebook", ".ipynb", "readers.notebook:NotebookReader"),
     _format(

@@ -18,8 +18,8 @@ from drt_engine.documents.opening import failure, open_here
 from drt_engine.errors import EmptyDocument, MissingExtra, UnsupportedFormat
 
 _HEAD_BYTES = 8192
-_SIGNATURES = (b"%PDF-", b"PK\x03\x04")
-_SIGNED = ("pdf", "docx", "odt", "xlsx", "epub")
+_SIGNATURES = (b"%PDF-", b"PK\x03\x04", b"{\\rtf", b"<", b"\xef\xbb\xbf<", b"WEBVTT")
+_SIGNED = ("pdf", "docx", "odt", "xlsx", "pptx", "xls", "epub", "rtf", "feed", "subtitles")
 
 
 def find_format(source: Source) -> Format | None:
@@ -46,7 +46,9 @@ def _hidden(source: Source, by_name: Format) -> Format | None:
             head = file.read(_HEAD_BYTES)
     except OSError:  # which reading it will say
         return None
-    if not head.startswith(_SIGNATURES) or _recognises(by_name, head):
+    # Plain text recognises whatever is text, such as RTF and XML.
+    is_named = by_name.name != "text" and _recognises(by_name, head)
+    if is_named or not head.startswith(_SIGNATURES):
         return None
     named = (format_named(name) for name in _SIGNED)
     return next((entry for entry in named if _recognises(entry, head)), None)

@@ -8,9 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, SectionPath, Source, regroup
+from drt_engine.documents.base import (
+    Block,
+    Node,
+    Notes,
+    OpenDocument,
+    SectionPath,
+    Source,
+    regroup,
+)
 from drt_engine.documents.encodings import empty
 from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.structure.struck import struck_nodes
 
 _TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
 _SPACES = re.compile(r" {2,}")
@@ -30,6 +39,7 @@ class BlockWriter:
         self.last_kind = ""
         self.page: int | None = None  # of the next piece, where the source names pages
         self._last_place: tuple[int | None, str | None] = (None, None)
+        self._row = 0  # of the table that is written
 
     def write(self, kind: str, text: str, level: int | None = None) -> None:
         """Add a piece; ``kind`` "rest" continues the last one, ``level`` makes it a heading."""
@@ -39,8 +49,24 @@ class BlockWriter:
         if level is not None:
             self.path.enter(level, text)
         self._last_place = (self.page, self.path.text)
-        self.ready.append(Block(text, *self._last_place))
+        nodes = self._nodes(kind if level is None else "heading", text, level or 0)
+        self.ready.append(Block(text, *self._last_place, nodes=nodes))
         self.last_kind = self.last_kind if kind == "rest" else kind
+
+    def _nodes(self, kind: str, text: str, level: int) -> tuple[Node, ...]:
+        """Return the node of a piece, and those of what is struck out in it."""
+        start, end = len(text) - len(text.lstrip()), len(text.rstrip())
+        if start >= end or kind == "rest":
+            return ()
+        self._row = self._row + 1 if kind == self.last_kind == "row" else int(kind == "row")
+        if kind == "item":
+            level = start // 2 + 1
+        return (Node(kind, start, end, level, self._row), *struck_nodes(text))
+
+    def end_table(self) -> None:
+        """Let the next row begin another table."""
+        if self.last_kind == "row":
+            self.last_kind = "table"
 
     def finish(self) -> None:
         """End the text with a newline."""

@@ -22,6 +22,9 @@ from drt_engine.ingest.segment import Chunk, Segmenter
 from drt_engine.results import Finding
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, DocumentRow, SegmentRow, Store
+from drt_engine.store.catalogue.damaged import DocumentRemains
+from drt_engine.store.identity import TextHash
+from drt_engine.store.salvage import Salvage
 from drt_engine.store.view import LibraryView
 
 
@@ -162,3 +165,51 @@ def _read_kept(
     read = partial(ReadingHere, runtime, fresh, partial(kept_document, view, row))
     # in place of its source, which may change meanwhile; the library's own is taken over
     read_document(fresh, read, text=text, place=row.id, progress=progress, name=row.title)
+
+
+def read_salvaged(runtime: Runtime, fresh: Store, salvage: Salvage) -> None:
+    """Read documents again whose texts were saved without memory, into the new library."""
+    fresh.set_setting("model", runtime.name)
+    while salvage.unread:
+        document = salvage.unread[0]
+        salvage.documents.append(_read_remains(runtime, fresh, document).id)
+        salvage.unread.pop(0)
+        if not document.is_whole:
+            message = "parts of its text are lost, the others were saved: read its file again"
+            salvage.lost.append(Finding("lost", document.name, message))
+
+
+def _read_remains(runtime: Runtime, fresh: Store, document: DocumentRemains) -> DocumentRow:
+    """Read the text that is left of a damaged document into a new library.
+
+    One with holes gets the id of what is left, and a title that says so.
+    """
+    row, digest = document.row, TextHash()
+    digest.update(chunk.text for chunk in document.chunks)
+    end = document.chunks[-1].start + len(document.chunks[-1].text)
+    text = DocumentText(
+        digest.digest,
+        end,
+        row.title if document.is_whole else f"{row.title} (with gaps)",
+        row.media_type,
+        row.created or None,
+        origins=document.origins,
+        author=row.author,
+        date=row.date,
+    )
+
+    def opened() -> OpenDocument:
+        return OpenDocument(text.title, row.media_type, _remaining_blocks(document))
+
+    read = partial(ReadingHere, runtime, fresh, opened)
+    saved = read_document(fresh, read, text=text, place=row.source, progress=None, name=text.title)
+    if row.tags:
+        fresh.change_tags(saved.id, add=row.tags)
+    return saved
+
+
+def _remaining_blocks(document: DocumentRemains) -> Generator[Block, None, None]:
+    for chunk in document.chunks:
+        spans = _spans(document.places, chunk.start, chunk.start + len(chunk.text))
+        for at, end, page, section in spans:
+            yield Block(chunk.text[at - chunk.start : end - chunk.start], page, section)

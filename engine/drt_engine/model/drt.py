@@ -35,7 +35,7 @@ from drt_engine.model.chunking import (
     next_token_targets,
     shift_chunks,
 )
-from drt_engine.model.frozen import ChunkVectors, random_ranking, vector_scores
+from drt_engine.model.frozen import ChunkVectors, Ranking, random_ranking, vector_scores
 from drt_engine.model.gca_layer import ChunkMemory, GroupedCrossAttention, Retrieved
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.prompt import Prompt, segments
@@ -307,13 +307,15 @@ class DRT(LanguageModel):
         *,
         generator: torch.Generator | None = None,
         retrieval: bool = True,
-        random: bool = False,
+        ranking: Ranking | None = None,
+        scores: list[Tensor] | None = None,
     ) -> Tensor:
         """Return the last states [B, C, S+1, E] of streams of chunks [B, C, S].
 
         Each chunk reads what its predecessor retrieved. ``generator`` adds Gumbel noise to the
-        choice; ``retrieval=False`` gives the same model without GCA, ``random`` with chunks that
-        are drawn, as baselines.
+        choice; ``retrieval=False`` gives the same model without GCA, and a ``ranking`` chooses
+        chunks in place of the scores, which still weigh them. ``scores`` is given those of each
+        group, [B, C, C].
         """
         states, encoded = self.read(chunks, valid)
         batch, count = chunks.shape[:2]
@@ -321,7 +323,13 @@ class DRT(LanguageModel):
         if retrieval:
             vectors = self.frozen_vectors(chunks, valid)
             plan = self.stream_plan(
-                encoded, batch, count, generator, vectors=vectors, random=random
+                encoded,
+                batch,
+                count,
+                generator,
+                vectors=vectors,
+                ranking=ranking,
+                record=scores,
             )
         mask = insert_landmarks(valid, True).flatten(1)  # [B, C * (S+1)]
         out = self.upper_states(states.flatten(1, 2), mask, plan)  # [B, C * (S+1), E]
@@ -347,14 +355,16 @@ class DRT(LanguageModel):
         generator: torch.Generator | None = None,
         *,
         vectors: Tensor | None = None,
-        random: bool = False,
+        ranking: Ranking | None = None,
+        record: list[Tensor] | None = None,
     ) -> Plan:
         """Return the plan by which chunks retrieve earlier chunks of the same stream.
 
-        ``vectors`` [B, C, F] replace the landmarks with the fixed retriever; ``random`` draws the
-        chunks, as the random retriever does.
+        ``vectors`` [B, C, F] replace the landmarks with the fixed retriever; a ``ranking`` chooses
+        in place of the scores; ``record`` is given the scores [B, C, C] of each group.
         """
-        random = random or self.config.retriever == "random"
+        drawn = ranking is None and self.config.retriever == "random"
+        ranked_by = random_ranking if drawn else ranking
         memory = self.remember(encoded)
         width = self.config.width
         landmarks = encoded.landmarks.view(batch, count, width)
@@ -363,10 +373,11 @@ class DRT(LanguageModel):
         offset = torch.arange(batch, device=keys.device)[:, None, None] * count
         allowed = causal_mask(count, keys.device).expand(batch, -1, -1)  # [B, C, C]
         order = torch.arange(count, device=keys.device)
-        noise = generator if vectors is None else None  # a fixed choice is the same every time
+        # A fixed choice is the same every time.
+        noise = generator if vectors is None and ranking is None else None
 
         def plan(group: int, x: Tensor) -> Sequence[Span]:
-            ranking = None
+            ranks = None
             if vectors is None:
                 # The state of each chunk's landmark token queries the landmarks before it.
                 border = x.unflatten(1, (count, -1))[:, :, -1]  # [B, C, E]
@@ -374,11 +385,13 @@ class DRT(LanguageModel):
                 scores = self.scorer.scores(queries, keys).total  # [B, C, C]
             else:
                 scores = vector_scores(vectors, vectors)
-            if random:
-                ranking = random_ranking(group, order, count).expand_as(allowed)
-                if generator is not None:
-                    ranking = torch.zeros_like(scores)  # ranked by the noise of this step
-            top = select(scores, allowed, self.config.retrieved, generator=noise, ranking=ranking)
+            if record is not None:
+                record.append(scores)
+            if drawn and noise is not None:
+                ranks = torch.zeros_like(scores)  # ranked by the noise of this step
+            elif ranked_by is not None:
+                ranks = ranked_by(group, order, count).expand_as(allowed)
+            top = select(scores, allowed, self.config.retrieved, generator=noise, ranking=ranks)
             # What chunk t retrieved is read by chunk t + 1; the first chunk reads nothing.
             retrieved = Retrieved(
                 memory,
@@ -397,13 +410,21 @@ class DRT(LanguageModel):
         *,
         generator: torch.Generator | None = None,
         retrieval: bool = True,
-        random: bool = False,
+        ranking: Ranking | None = None,
+        scores: list[Tensor] | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return next-token losses [n] of streams [B, C, S] and their mask [B, C, S+1].
 
-        Landmarks have no target. ``retrieval`` and ``random`` are as in ``forward``.
+        Landmarks have no target. The options are those of ``forward``.
         """
-        states = self(chunks, valid, generator=generator, retrieval=retrieval, random=random)
+        states = self(
+            chunks,
+            valid,
+            generator=generator,
+            retrieval=retrieval,
+            ranking=ranking,
+            scores=scores,
+        )
         targets, mask = next_token_targets(chunks, valid)
         return self.token_losses(states[mask], targets[mask]), mask
 

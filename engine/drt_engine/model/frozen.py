@@ -5,6 +5,7 @@ They are what a learnt retriever is compared with (arXiv 2410.01651, table 1).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -13,6 +14,10 @@ from torch import Tensor
 # Of cosines, as sentence encoders are trained with it: their softmax would be nearly uniform.
 _COSINE_SCALE = 20.0
 _32_BITS = (1 << 32) - 1
+
+# Ranks chunks 0..P-1, the largest number first, in place of the scores: from a group's number, the
+# query chunks [Q] and P to numbers that broadcast to [B, Q, P].
+Ranking = Callable[[int, Tensor, int], Tensor]
 
 
 class ChunkVectors(Protocol):
@@ -40,3 +45,8 @@ def random_ranking(group: int, rows: Tensor, count: int) -> Tensor:
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         x = (x ^ x >> shift) * factor & _32_BITS
     return (x ^ x >> 16).double()
+
+
+def recent_ranking(group: int, rows: Tensor, count: int) -> Tensor:  # noqa: ARG001  a Ranking
+    """Return numbers [Q, P] that rank the latest chunks first."""
+    return torch.arange(count, device=rows.device).expand(len(rows), -1).double()

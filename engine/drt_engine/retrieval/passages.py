@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from drt_engine.blocks.lookup import units_between
+from drt_engine.blocks.lookup import STRUCK, UNITS, tree_between
 from drt_engine.store import ChunkRow
 from drt_engine.store.types import TokenBatch
 from drt_engine.store.view import LibraryView
@@ -78,13 +78,21 @@ def read_windows(store: LibraryView, chunk_ids: Sequence[int], margin: int) -> l
 def with_units(store: LibraryView, window: TokenWindow) -> TokenWindow:
     """Return a window with the numbers of its records, without those that the chunk only touches.
 
-    A record that is wholly in the margin is its own chunk's to be read with.
+    A record that is wholly in the margin is its own chunk's to be read with. What is struck out is
+    left out.
     """
     row, mask = window.row, window.mask
     if not mask.any():
         return window
     low, high = int(window.starts[mask].min()), int(window.ends[mask].max())
-    nodes = units_between(store, row.document_id, low, high)
+    tree = tree_between(store, row.document_id, low, high)
+    for struck in (node for node in tree if node.kind == STRUCK):
+        outside = (window.ends <= struck.start) | (window.starts >= struck.end)
+        if (outside & mask).any():
+            numbers = window.token_numbers.masked_fill(~outside, -1)
+            window = replace(window, token_numbers=numbers)
+            mask = window.mask
+    nodes = [node for node in tree if node.kind in UNITS]
     if not nodes:
         return window
     # A token's unit is the record that its first character is in, else the gap before a record.

@@ -15,6 +15,7 @@ from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import open_library
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
+from drt_lab.bench.helper import Helper
 from drt_lab.bench.parts import (
     GIGA,
     MATMUL,
@@ -31,6 +32,7 @@ from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 
 TOKENS = 30_000
 ASK, STORED, COLD, PYTHON = "ask", "ask --no-reread", "cold `drt ask`", "python importing torch"
+HELPED = "`drt ask` with its helper process"
 _IMPORT = [sys.executable, "-c", "import torch; print()"]
 
 
@@ -46,8 +48,12 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
     with tempfile.TemporaryDirectory(prefix="drt-bench-") as name:
         library = Path(name) / "library"
         file = options.text_file(Path(name), tokens=TOKENS)
-        command = options.command(runtime, library, "ask", options.question)
-        with open_library(runtime, library) as store:
+        command = options.command(runtime, library, "--warm", "off", "ask", options.question)
+        helped: list[ProcessTimes] = []
+        with (
+            Helper.started(options, runtime, library) as helper,
+            open_library(runtime, library) as store,
+        ):
             row, _ = ingest_source(runtime, store, Source.from_path(file))
             for reread in modes.values():
                 _timed(runtime, store, options.question, reread=reread)
@@ -57,10 +63,16 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
                     warm[mode].append(_timed(runtime, store, options.question, reread=reread))
                 copy.time()
                 cold.append(run_process(command))
+                if helper is not None:
+                    helped.append(helper.ask(options.question))
                 python.append(run_process(_IMPORT))
     return BenchReport(
         bench="ask",
-        rows=[*_warm_rows(warm, matmul), *_cold_rows(cold, python)],
+        rows=[
+            *_warm_rows(warm, matmul),
+            *_helped_rows(helped, warm, python),
+            *_cold_rows(cold, python),
+        ],
         seconds=time.monotonic() - started,
         model=runtime.name,
         calibration={
@@ -88,6 +100,26 @@ def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
         against, reference = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
         rows.append(bench_row(name, values, unit="ms", against=against, against_values=reference))
     return [*rows, bench_row(MATMUL, products, unit="ms")]
+
+
+def _helped_rows(
+    helped: list[ProcessTimes], warm: dict[str, list[float]], python: list[ProcessTimes]
+) -> list[BenchRow]:
+    """Return what a command in the helper takes, and of that what is not the question."""
+    if not helped:
+        return []
+    imports = [process.total for process in python]
+    asking = next(iter(warm.values()))
+    pairs = zip(helped, asking, strict=True)
+    values = {
+        f"{HELPED}, first output": [process.first_output for process in helped],
+        f"{HELPED}, but for the question": [p.first_output - seconds for p, seconds in pairs],
+        f"{HELPED}, to its end": [process.total for process in helped],
+    }
+    return [
+        bench_row(name, seconds, unit="s", against=PYTHON, against_values=imports)
+        for name, seconds in values.items()
+    ]
 
 
 def cold_processes(command: list[str], repetitions: int) -> list[BenchRow]:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
@@ -260,15 +260,20 @@ class ProcessTimes:
     peak_bytes: int | None
 
 
-def run_process(command: Sequence[str]) -> ProcessTimes:
+def run_process(command: Sequence[str], variables: Mapping[str, str] | None = None) -> ProcessTimes:
     """Run a command to its end; raises ConfigError with its last line when it fails.
+
+    ``variables`` are added to its environment.
 
     Peak memory is None where the system does not tell it of a single process.
     """
     with tempfile.TemporaryFile() as errors:
         started = time.perf_counter()
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=errors, env=_environment()
+            command,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**environment(), **(variables or {})},
         )
         assert process.stdout is not None
         peak = _PeakMemory(process.pid)
@@ -289,7 +294,7 @@ def run_process(command: Sequence[str]) -> ProcessTimes:
     return ProcessTimes(first, total, peak.bytes)
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     """Return an environment with the packages of this process, wherever they come from."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 

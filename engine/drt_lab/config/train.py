@@ -284,6 +284,40 @@ class PasskeyConfig:
 
 
 @dataclass(frozen=True)
+class RecordsConfig:
+    """Rows of records in token space: ``batch`` rows, of as many chunks as one of ``chunks`` says.
+
+    Each chunk is a record of a name and ``values`` values, and ends with the name of the next; a
+    row has ``names`` names, and one does not return within ``apart`` chunks. ``symbols``: token
+    ids, where ``start`` names no tokenizer. ``rest``: weight of tokens that are no copies of an
+    earlier record's; ``labels``: weight of the loss that teaches scores which earlier chunks share
+    rare trigrams with the next one.
+    """
+
+    share: float = 0.0
+    symbols: int = 136
+    names: int = 12
+    values: int = 3
+    apart: int = 2
+    chunks: tuple[int, ...] = (16, 24, 32)
+    batch: int = 8
+    rest: float = 0.0
+    labels: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not self.chunks or min(self.chunks) < 1 or self.batch < 1:
+            raise ConfigError(
+                f"records.chunks is {list(self.chunks)} and records.batch {self.batch}, expected "
+                "numbers of 1 or more"
+            )
+        if min(self.rest, self.labels, self.apart) < 0:
+            raise ConfigError(
+                f"records.rest is {self.rest}, labels {self.labels} and apart {self.apart}, "
+                "expected 0 or more each"
+            )
+
+
+@dataclass(frozen=True)
 class SummariesConfig:
     """Summaries that came with the documents of ``data``, ``batch`` at a time.
 
@@ -357,16 +391,18 @@ class TrainConfig:
     passkey: PasskeyConfig = field(default_factory=PasskeyConfig)
     summaries: SummariesConfig = field(default_factory=SummariesConfig)
     reader_cloze: ReaderClozeConfig = field(default_factory=ReaderClozeConfig)
+    records: RecordsConfig = field(default_factory=RecordsConfig)
     run: RunConfig = field(default_factory=RunConfig)
 
     def __post_init__(self) -> None:
         tasks = (
             *(self.questions, self.needles, self.cloze, self.passages),
-            *(self.stream, self.passkey, self.summaries, self.reader_cloze),
+            *(self.stream, self.passkey, self.summaries, self.reader_cloze, self.records),
         )
         shares = [task.share for task in tasks]
         if min(shares) < 0 or sum(shares) <= 0:
             raise ConfigError(
                 "at least one of questions.share, needles.share, cloze.share, passages.share, "
-                "stream.share, passkey.share, summaries.share, reader_cloze.share must be above 0"
+                "stream.share, passkey.share, summaries.share, reader_cloze.share, "
+                "records.share must be above 0"
             )

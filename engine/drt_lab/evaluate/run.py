@@ -18,6 +18,7 @@ from drt_lab.evaluate.needle import NeedleEvaluation, evaluate_needle
 from drt_lab.evaluate.passkeys.evaluation import PasskeyEvaluation, evaluate_passkey
 from drt_lab.evaluate.perplexity import PerplexityOptions, evaluate_perplexity
 from drt_lab.evaluate.qa import QAOptions, evaluate_qa
+from drt_lab.evaluate.records import RecordsEvaluation, evaluate_records
 from drt_lab.evaluate.report import EvalReport
 from drt_lab.evaluate.retrieval import RetrievalOptions, evaluate_retrieval
 from drt_lab.evaluate.summaries import SummaryEvaluation, evaluate_summary
@@ -43,6 +44,7 @@ TASKS: dict[str, _Task] = {
     "needle": _Task(NeedleEvaluation, evaluate_needle, stores=True),
     "ppl": _Task(PerplexityOptions, evaluate_perplexity, streams=True),
     "passkey": _Task(PasskeyEvaluation, evaluate_passkey, streams=True),
+    "records": _Task(RecordsEvaluation, evaluate_records, streams=True),
     "summary": _Task(SummaryEvaluation, evaluate_summary),
     "summary-lm": _Task(WrittenSummaries, evaluate_written_summaries, streams=True),
     "calibrate": _Task(CalibrateOptions, evaluate_calibrate),

@@ -10,6 +10,7 @@ import torch
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.model.drt import DRT
+from drt_engine.model.frozen import Ranking
 from drt_engine.model.protocol import DecodingState, LanguageModel
 from drt_engine.model.weights import load_as
 from drt_engine.text.tokenizer import Tokenizer
@@ -55,13 +56,20 @@ def load_language_model(
 
 
 def begin_stream(
-    model: LanguageModel, *, dtype: torch.dtype = torch.float32, place: Place = "device"
+    model: LanguageModel,
+    *,
+    dtype: torch.dtype = torch.float32,
+    place: Place = "device",
+    retrieval: bool = True,
+    ranking: Ranking | None = None,
 ) -> DecodingState:
     """Return the state of an empty stream.
 
     ``dtype`` is that of the window's keys and values; ``place`` is where a DRT has the memory of
-    its chunks, other models have theirs on their device.
+    its chunks, other models have theirs on their device. ``retrieval`` and ``ranking`` are those of
+    ``DRT.forward``, and without effect on other models.
     """
     if isinstance(model, DRT):
-        return DRTState(model, dtype=dtype, store=ChunkStore(model.config, place=place))
+        store = ChunkStore(model.config, place=place, retrieval=retrieval, ranking=ranking)
+        return DRTState(model, dtype=dtype, store=store)
     return cast(_Beginning, model).begin(dtype=dtype)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
-from drt_engine.model.frozen import random_ranking, vector_scores
+from drt_engine.model.frozen import Ranking, random_ranking, vector_scores
 from drt_engine.model.gca_layer import ChunkMemory, Retrieved
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
@@ -29,13 +29,22 @@ class ChunkStore:
     """Chunks of a stream, of which the landmark of chunk t retrieves those with numbers < t.
 
     ``place`` is where chunk memory is: on the model's device, in the machine's memory, or in a
-    temporary file in ``folder``.
+    temporary file in ``folder``. A ``ranking`` chooses in place of the scores, and without
+    ``retrieval`` nothing is chosen.
     """
 
     def __init__(
-        self, config: ModelConfig, *, place: Place = "device", folder: Path | None = None
+        self,
+        config: ModelConfig,
+        *,
+        place: Place = "device",
+        folder: Path | None = None,
+        retrieval: bool = True,
+        ranking: Ranking | None = None,
     ) -> None:
-        self._config, self._place = config, place
+        self._config, self._place, self._retrieval = config, place, retrieval
+        drawn = ranking is None and config.retriever == "random"
+        self._ranking = random_ranking if drawn else ranking
         self._memory: dict[str, _Rows] = {}
         for name in ("keys", "values", "mask"):
             self._memory[name] = FileRows(folder) if place == "disk" else GrowingRows()
@@ -71,17 +80,17 @@ class ChunkStore:
         """Retrieve the best chunks so far for a query vector [E]; ``None`` where there are none."""
         group, count = self._group, len(self._landmarks)
         self._group += 1
-        if not count:
+        if not count or not self._retrieval:
             return None
         if self._query_vector is not None:
             scores = vector_scores(self._query_vector[None], self._vectors.all())
         else:
             scores = scorer.scores(query[None], self._landmarks.all()).total  # [1, P]
-        ranking = None
-        if self._config.retriever == "random":
-            ranking = random_ranking(group, torch.tensor([count], device=query.device), count)
+        ranks = None
+        if self._ranking is not None:
+            ranks = self._ranking(group, torch.tensor([count], device=query.device), count)
         every = torch.ones_like(scores, dtype=torch.bool)
-        top = select(scores, every, self._config.retrieved, ranking=ranking)
+        top = select(scores, every, self._config.retrieved, ranking=ranks)
         index = top.index[0]
         parts = {name: rows.at(index).to(query.device) for name, rows in self._memory.items()}
         memory = ChunkMemory(**parts, landmarks=query.new_zeros(0))

@@ -124,6 +124,10 @@ def _train_settings(study: StudySpec, run: RunSpec) -> dict[str, Any]:
     if run.config is not None:
         settings |= _flat(load_table(run.config))
     settings |= _flat(run.set)
+    if run.after is not None:  # the same model with whatever seed, and how that was trained
+        earlier = next(r for r in study.runs if r.name == run.after)
+        before = _train_settings(study, earlier).items()
+        settings |= {f"after.{key}": value for key, value in before}
     return {
         key: value
         for key, value in settings.items()

@@ -24,7 +24,8 @@ from drt_lab.config.train import TrainConfig
 class RunSpec:
     """A row of the table: a model, and what it is trained on.
 
-    ``config``: a file as for ``drt train``; ``set``: settings over it by dotted key;
+    ``config``: a file as for ``drt train``; ``set``: settings over it by dotted key; ``after``: a
+    run before this one, from whose model with the same seed this one starts;
     ``compute_of``: a run before this one with steps of its own, whose FLOPs this one takes instead
     of the steps of its configuration; ``seeds``: in place of the study's; ``paper``: what the paper
     reports, by column.
@@ -33,6 +34,7 @@ class RunSpec:
     name: str
     config: Path | None = None
     set: dict[str, Any] = field(default_factory=dict)
+    after: str | None = None
     compute_of: str | None = None
     seeds: tuple[int, ...] = ()
     paper: dict[str, float] = field(default_factory=dict)
@@ -102,6 +104,12 @@ class StudySpec:
                         "digits that differ"
                     )
         for number, run in enumerate(self.runs):
+            before = [r.name for r in self.runs[:number]]
+            if run.after is not None and run.after not in before:
+                raise ConfigError(
+                    f"after of {run.name!r} is {run.after!r}, expected a run before it"
+                    + nearest(run.after, before)
+                )
             # The steps of a run whose steps are themselves counted are not in its configuration.
             earlier = [r.name for r in self.runs[:number] if r.compute_of is None]
             if run.compute_of is not None and run.compute_of not in earlier:
@@ -135,6 +143,9 @@ class StudySpec:
         for key, value in run.set.items():
             *path, last = key.split(".")
             _merge(data, _nested(path, {last: value}))
+        if run.after is not None:
+            earlier = next(r for r in self.runs if r.name == run.after)
+            _merge(data, {"start": {"model": str(self.folder(earlier, seed) / "model")}})
         _merge(data, {"run": {"out": str(self.folder(run, seed)), "seed": seed}})
         name = str(data.get("model", {}).get("preset", ""))
         if name and name not in PRESETS:

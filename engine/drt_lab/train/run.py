@@ -192,7 +192,7 @@ def model_config(config: TrainConfig, tokenizer: Tokenizer) -> ModelConfig:
 
 
 def tokenizer_of(config: TrainConfig) -> Tokenizer:
-    """Return the tokenizer that a stage's start brings, or one of symbols for passkeys alone."""
+    """Return the tokenizer that a stage's start brings, or one of symbols for made-up rows."""
     start = config.start
     if start.model is not None:
         return Tokenizer.load(start.model / "tokenizer.json")
@@ -202,6 +202,8 @@ def tokenizer_of(config: TrainConfig) -> Tokenizer:
         return wordpiece_from_bert(start.warm_start / "tokenizer.json")
     if config.passkey.share > 0:
         return symbol_tokenizer(config.passkey.symbols)
+    if config.records.share > 0:
+        return symbol_tokenizer(config.records.symbols)
     raise ConfigError(
         "start names no model, tokenizer or warm start; one of them brings the tokenizer"
     )

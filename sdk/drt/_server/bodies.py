@@ -135,6 +135,7 @@ def _number(text: str) -> int | float:
 async def read_body(request: Request, name: str) -> dict[str, Any]:
     """Return a request's JSON object, checked by its schema; 400 says where it differs."""
     value = await read_object(request)
+    expect_short_lists(value)
     problem = jsonschema.exceptions.best_match(_validator(name).iter_errors(value))
     if problem is not None:
         where = ".".join(map(str, problem.absolute_path))
@@ -143,6 +144,15 @@ async def read_body(request: Request, name: str) -> dict[str, Any]:
             message = f"{message[:120]} ... {message[-120:]}"
         raise HTTPException(400, f"{where or 'the body'}: {message}; /openapi.json has the schema.")
     return value
+
+
+def expect_short_lists(value: dict[str, Any]) -> None:
+    """Refuse lists that no schema here allows, with 400: each item would be validated first."""
+    for name, item in value.items():
+        if isinstance(item, list) and len(item) > DOCUMENTS:
+            raise HTTPException(
+                400, f"{name[:40]}: {len(item):,} items, expected at most {DOCUMENTS:,}."
+            )
 
 
 def flag(request: Request, name: str) -> bool:

@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, Response
 
 from .._errors import QuestionError
 from .answers import answer_once, streamed
-from .bodies import QUESTION_CHARACTERS, body_schema, read_object
+from .bodies import QUESTION_CHARACTERS, body_schema, expect_short_lists, read_object
 from .errors import described, error_body
 from .responses import event, reply, stream
 from .service import Service, service_of
@@ -146,6 +146,8 @@ def _ask_options(options: Any) -> dict[str, Any]:
         return {}
     schema = body_schema("ask")
     value = {"question": "?", **options} if isinstance(options, dict) else options
+    if isinstance(value, dict):
+        expect_short_lists(value)
     problem = jsonschema.exceptions.best_match(
         jsonschema.Draft202012Validator(schema).iter_errors(value)
     )

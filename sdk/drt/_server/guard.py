@@ -8,12 +8,13 @@ sends the name that its page was loaded from.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
+import re
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -32,6 +33,8 @@ UPLOAD = ("POST", "/v1/documents")
 OPEN = frozenset({"/healthz", "/openapi.json", "/", "/page.css", "/page.js"})
 BODY_SECONDS = 15.0  # before a body must have come,
 BODY_RATE = 16 * 1024  # and bytes for which it gets a second more
+DISCARD_SECONDS = 3.0  # for the rest of a body that was refused,
+DISCARD_BYTES = 1 << 30  # and its bytes, which are kept nowhere
 HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -43,6 +46,13 @@ HEADERS: Mapping[str, str] = {
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
 }
+
+
+# A name or an address, and a port: what a browser takes out of an address as its host.
+_HOST = re.compile(
+    r"(?:(?P<name>[\w-]+(?:\.[\w-]+)*\.?)|\[(?P<address>[\da-fA-F:.]+)\])(?::(?P<port>\d{1,5})?)?",
+    re.ASCII,
+)
 
 
 class Guard:
@@ -62,13 +72,13 @@ class Guard:
         began = time.perf_counter()
         response = _Response(send, Headers(scope=scope), self._options.allowed_origins)
         try:
+            is_upload = (scope["method"], scope["path"]) == UPLOAD
+            limit = self._options.max_upload if is_upload else BODY_BYTES
+            body = response.body = _Body(receive, limit, Headers(scope=scope))
             refusal = self._refusal(scope)
             if refusal is not None:
                 await refusal(scope, receive, response.send)
                 return
-            is_upload = (scope["method"], scope["path"]) == UPLOAD
-            limit = self._options.max_upload if is_upload else BODY_BYTES
-            body = _Body(receive, limit)
             seconds = None if is_upload else self._options.timeout
             await self._within(seconds, scope, body, response)
         finally:
@@ -115,13 +125,10 @@ class Guard:
         return None
 
     def _is_our_name(self, host: str) -> bool:
-        try:
-            name = urlsplit(f"//{host}").hostname or ""
-            urlsplit(f"//{host}").port  # noqa: B018  raises where it is no number
-        except ValueError:
+        match = _HOST.fullmatch(host)
+        if match is None or int(match["port"] or 0) > 0xFFFF:
             return False
-        if "@" in host:  # before it would be a user, and no client sends one
-            return False
+        name = (match["name"] or match["address"]).lower()
         if name == "localhost" or name.endswith(".localhost") or name == self._options.host:
             return True
         if name in map(str.lower, self._options.allowed_hosts):
@@ -135,7 +142,7 @@ class Guard:
     def _is_our_page(self, origin: str, host: str) -> bool:
         if origin in self._options.allowed_origins:
             return True
-        return urlsplit(origin).netloc.lower() == host.lower()
+        return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
 
 
 def _refuse(status: int, message: str) -> JSONResponse:
@@ -145,12 +152,28 @@ def _refuse(status: int, message: str) -> JSONResponse:
 class _Body:
     """A request's body that may not be too long, nor come too slowly."""
 
-    def __init__(self, receive: Receive, limit: int) -> None:
+    def __init__(self, receive: Receive, limit: int, headers: Headers) -> None:
         self._receive = receive
         self._limit = limit
         self._bytes = 0
         self._began = time.monotonic()
         self._complete = False
+        self._is_sent = "content-length" in headers or "transfer-encoding" in headers
+        self._waits = headers.get("expect", "").lower() == "100-continue"
+
+    async def discard(self) -> None:
+        """Receive what is still under way of a refused body, for a short time.
+
+        A client that sends gets no response from a connection that is closed meanwhile.
+        """
+        if not self._is_sent or (self._waits and not self._bytes):  # until it is told to send
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(DISCARD_SECONDS):
+                while not self._complete and self._bytes < DISCARD_BYTES:
+                    message = await self._receive()
+                    self._bytes += len(message.get("body", b""))
+                    self._complete = not message.get("more_body", False)
 
     async def receive(self) -> Message:
         if self._complete:  # from here on it only waits for the client to leave
@@ -179,11 +202,14 @@ class _Response:
         self._origin = request.get("origin")
         self._asked_headers = request.get("access-control-request-headers")
         self._allowed_origins = allowed_origins
+        self.body: _Body | None = None
         self.status = 0
         self.streams = False  # whether it is open for more events
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
+            if self.body is not None:
+                await self.body.discard()
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             self.streams = headers.get("content-type", "").startswith(EVENTS)

@@ -363,11 +363,11 @@ def test_a_document_that_is_a_zip_file_is_no_archive(tmp_path: Path) -> None:
 
 
 def test_other_files_that_are_zip_files_are_not_unpacked(tmp_path: Path) -> None:
-    slides = make_zip({"[Content_Types].xml": "<Types/>", "ppt/slide1.xml": "<a>1</a>"})
-    (tmp_path / "talk.pptx").write_bytes(slides)
+    slides = make_zip({"[Content_Types].xml": "<Types/>", "Index/Slide.iwa": "1"})
+    (tmp_path / "talk.key").write_bytes(slides)
     (tmp_path / "program.jar").write_bytes(make_zip({"a.txt": "x"}))
     (tmp_path / "talk").write_bytes(slides)
     expansion = expand_paths([str(tmp_path)])
     assert (list(expansion), expansion.skipped) == ([], 3)
     with pytest.raises(UnsupportedFormat, match="of a format that drt does not read"):
-        open_document(Source.from_path(tmp_path / "talk.pptx"))
+        open_document(Source.from_path(tmp_path / "talk.key"))

@@ -51,6 +51,12 @@ def test_a_document_is_read_as_expected(name: str, tmp_path: Path) -> None:
         pytest.importorskip("pypdfium2")
     if name.endswith(".xlsx"):
         pytest.importorskip("openpyxl")
+    if name.endswith(".pptx"):
+        pytest.importorskip("pptx")
+    if name.endswith((".ods", ".xls")):
+        pytest.importorskip("python_calamine")
+    if name.endswith(".rtf"):
+        pytest.importorskip("striprtf")
     expected = (FOLDER / f"{name}.expected").read_text(encoding="utf-8")
     assert shown(placed(name, tmp_path)) == expected
 

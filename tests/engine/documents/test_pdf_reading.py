@@ -175,7 +175,7 @@ def test_contents_without_leaders_are_told_by_their_heading(tmp_path: Path) -> N
         Text(72, 700 - 20 * n, f"Item {n}"), Text(520, 700 - 20 * n, str(n))
     )]  # fmt: skip
     document, blocks = read(tmp_path / "a.pdf", make_page_pdf([page, prices]))
-    assert joined(blocks) == "Item 0 0\nItem 1 1\nItem 2 2\nItem 3 3\n"
+    assert joined(blocks) == "Item 0 | 0\nItem 1 | 1\nItem 2 | 2\nItem 3 | 3\n"
     assert [one.partition(" ")[2] for one in document.skipped] == [CONTENTS.format("s")]
 
 
@@ -270,7 +270,7 @@ def test_running_lines_in_parts_and_on_alternating_sides_are_left_out(tmp_path: 
         pages.append([head, edge, *column(72, 700, [*BODY, f"Page {sign} ends."]), *rows])
     feet = [[*page, Text(72, 30, f"NAME {n}/21")] for n, page in enumerate(pages, 5)]
     text = joined(blocks_of(tmp_path, feet))
-    assert "Team" not in text and "FAQ" not in text and "NAME" not in text
+    assert [text.count(word) for word in ("Team", "FAQ", "NAME")] == [1, 1, 1]  # the first alone
     assert text.count("ends.") == 8
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 
@@ -10,8 +12,9 @@ import torch
 
 from drt_engine.errors import FingerprintMismatch, LockTimeout
 from drt_engine.ingest import pipeline
-from drt_engine.ingest.rebuild import rebuild, repair
+from drt_engine.ingest.rebuild import read_salvaged, rebuild, repair
 from drt_engine.store import ChunkBatch, Store
+from drt_engine.store.salvage import salvage
 from drt_engine.store.segments import landmark_files
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, read_text, runtime
 
@@ -155,3 +158,32 @@ def test_what_others_write_while_a_rebuild_reads_is_kept(tmp_path: Path) -> None
         assert store.check() == []
     held = b"".join(file.read_bytes() for file in path.rglob("*") if file.is_file())
     assert forgotten.encode() not in held and not (path / "rebuild").exists()
+
+
+def test_what_is_left_of_a_damaged_library_is_read_again(tmp_path: Path) -> None:
+    with library(tmp_path / "library") as store:
+        row = read_text(store, tmp_path, name="manual.md", text=MANUAL)
+        torn = read_text(store, tmp_path, name="letters.txt", text=LETTERS)
+        store.change_tags(row.id, add=["work"])
+        before, places = records(store, row.id), store.places(row.id)
+        lost_text = next(iter(store.iter_chunk_texts(torn.id)))[1].text
+    with closing(sqlite3.connect(tmp_path / "library" / "catalog.db")) as connection:
+        connection.execute(
+            "UPDATE chunks SET text = x'00' WHERE ordinal = 1 AND document ="
+            " (SELECT number FROM documents WHERE id = ?)",
+            (torn.id,),
+        )
+        connection.commit()
+    for segment in (tmp_path / "library" / "segments").iterdir():
+        segment.write_bytes(b"cut")
+    result = salvage(tmp_path / "library", tmp_path / "new", lock_timeout=1.0)
+    assert [len(result.unread), result.documents] == [2, []]
+    with library(tmp_path / "new") as fresh:
+        read_salvaged(runtime(), fresh, result)
+        again = fresh.document("manual.md")
+        assert again == row._replace(tags=("work",)) and fresh.places(row.id) == places
+        assert_same_bits(records(fresh, row.id), before)
+        gaps = fresh.document("letters.txt (with gaps)")
+        text = "".join(fresh.iter_text(gaps.id))
+        assert text == LETTERS.replace(lost_text, "", 1) and errors(fresh) == []
+    assert [finding.where for finding in result.lost] == [f"{torn.title} ({torn.source})"]

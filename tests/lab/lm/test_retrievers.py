@@ -132,7 +132,7 @@ def test_a_learnt_retriever_may_draw_its_chunks_as_a_baseline() -> None:
     drawn.load_state_dict(learnt.state_dict())
     ids = random_ids(learnt.config, 1, 12, 3)
     expected, _ = drawn.stream_loss(ids, full(ids))
-    assert torch.equal(learnt.stream_loss(ids, full(ids), random=True)[0], expected)
+    assert torch.equal(learnt.stream_loss(ids, full(ids), ranking=random_ranking)[0], expected)
     assert not torch.equal(learnt.stream_loss(ids, full(ids))[0], expected)
 
 

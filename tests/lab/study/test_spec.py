@@ -8,6 +8,7 @@ import pytest
 
 from drt_engine.errors import ConfigError
 from drt_lab.study.run import study
+from drt_lab.study.settings import model_settings
 from drt_lab.study.spec import load_study
 from tests.lab.study.tiny_study import write_study
 
@@ -28,12 +29,27 @@ def test_a_run_is_what_the_study_shares_with_its_own_settings_over_it(tmp_path: 
     assert first.run.out == tmp_path / "results" / "drt-1"
 
 
+def test_a_run_starts_from_the_model_of_another_with_the_same_seed(tmp_path: Path) -> None:
+    change = ('seeds = [1]\ncompute_of = "DRT"', 'after = "DRT"')
+    spec = load_study(write_study(tmp_path, change=change))
+    later = spec.runs[1]
+    for seed in (1, 2):
+        start = spec.train_config(later, seed).start.model
+        assert start == tmp_path / "results" / f"drt-{seed}" / "model"
+    # How the earlier one is trained is a setting of the later one, too.
+    settings = model_settings(spec, later)
+    other = load_study(write_study(tmp_path, change=change), ["train.optim.steps=5"])
+    assert settings["train"]["after.optim.steps"] == 4
+    assert model_settings(other, later) != settings
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         (('title = "Passkeys"', 'titel = "x"'), "unknown key titel; did you mean 'title'"),
         (('preset = "drt-tiny"', 'preset = "drt-tyni"'), "did you mean 'drt-tiny'"),
         (('compute_of = "DRT"', 'compute_of = "DTR"'), "expected a run before it .*; did you mean"),
+        (('compute_of = "DRT"', 'after = "DTR"'), "after of 'Base LM' is 'DTR'.*; did you mean"),
         (("seeds = [1, 2]", "seeds = [1, 2, 1]"), r"seeds are \[1, 2, 1\], expected each once"),
         (('"64,128"', '"16"'), "run 'DRT': .*chunks"),
         (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,14 @@ TOKEN = "0123456789abcdef0123"
         ("localhost:99999", 421),
         ("evil.example@127.0.0.1", 421),
         ("", 421),
+        ("evil.example\\.localhost", 421),
+        ("evil.example/.localhost", 421),
+        ("evil.example#.localhost", 421),
+        ("evil.example%2f.localhost", 421),
+        ("[::1].evil", 421),
+        ("[::1]evil.example:8080", 421),
+        ("notes.localhost:8080", 200),
+        ("LOCALHOST", 200),
     ],
 )
 def test_names_that_were_pointed_here_are_unknown(client: Client, host: str, status: int) -> None:
@@ -36,7 +45,10 @@ def test_names_that_were_pointed_here_are_unknown(client: Client, host: str, sta
 
 
 def test_pages_of_others_are_refused(client: Client, serve: Serve) -> None:
-    for origin in ("https://evil.example", "null", "http://127.0.0.1:9999"):
+    for origin in (
+        *("https://evil.example", "null", "http://127.0.0.1:9999", "http://["),
+        *("ftp://127.0.0.1:8080", "http://127.0.0.1:8080@evil.example"),
+    ):
         refused = client.get("/v1/documents", headers={"origin": origin})
         assert refused.status_code == 403 and "access-control-allow-origin" not in refused.headers
     ours = client.get("/v1/documents", headers={"origin": "http://127.0.0.1:8080"})
@@ -83,6 +95,23 @@ def test_bodies_that_are_too_long_are_refused(client: Client, serve: Serve) -> N
     small = serve(max_upload=1000)
     response = small.post("/v1/documents", files={"file": ("a.txt", b"x" * 2000)})
     assert response.status_code == 413 and small.get("/v1/documents").status_code == 200
+
+
+def test_long_lists_are_refused_before_each_item_is_validated(client: Client) -> None:
+    names = ["handbook.txt"] * 50_000
+    began = time.process_time()
+    for path, body in {
+        "/v1/ask": {"question": "?", "documents": names},
+        "/v1/summarize": {"documents": names},
+        "/v1/chat/completions": {
+            "messages": [{"role": "user", "content": "?"}],
+            "drt": {"documents": names},
+        },
+    }.items():
+        refused = client.post(path, json=body)
+        assert refused.status_code == 400, path
+        assert "50,000 items, expected at most 1,000" in refused.json()["error"]["message"]
+    assert time.process_time() - began < 2.0
 
 
 def test_a_body_that_comes_too_slowly_is_refused(

@@ -169,6 +169,22 @@ def test_connections_without_a_request_are_closed(
         assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
+def test_a_refusal_arrives_while_the_body_is_still_sent(assistant: Assistant) -> None:
+    """A connection that is closed with bytes unread would be reset, and the response be lost."""
+    field = b'--B\r\nContent-Disposition: form-data; name="tag"\r\n\r\nx\r\n'
+    form = field * 500_000 + b"--B--\r\n"
+    with running(assistant) as (address, _):
+        for path, host, status in (("/v1/documents", "localhost", 400), ("/", "evil", 421)):
+            head = (
+                f"POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(form)}\r\n"
+                "Content-Type: multipart/form-data; boundary=B\r\nConnection: close\r\n\r\n"
+            )
+            port = int(address.rpartition(":")[2])
+            with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+                client.sendall(head.encode() + form)
+                assert client.recv(100).startswith(f"HTTP/1.1 {status}".encode())
+
+
 def test_a_second_request_must_come_in_time_too(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:

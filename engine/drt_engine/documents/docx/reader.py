@@ -1,7 +1,8 @@
 """Reads Word files (.docx): headings as sections, lists with their numbers, tables as rows.
 
-Footnotes follow the paragraph that refers to them. Needs nothing beyond the standard library;
-deleted and hidden text, headers, footers and comments are left out.
+Footnotes follow the paragraph that refers to them; headers are before the text and footers behind
+it, each once. Needs nothing beyond the standard library; deleted and hidden text and comments are
+left out.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line
+from drt_engine.documents.base import Block, Notes, OpenDocument, SectionPath, Source, one_line
 from drt_engine.documents.docx.parts import Parts, number, symbol
 from drt_engine.documents.metadata import names_section, opening_title
 from drt_engine.documents.structure.contents import CONTENTS_LINE
@@ -38,6 +39,10 @@ _CONTENTS_STYLE = re.compile(r"toc (?:\d|heading)|table of figures")
 _OLD_WORD = b"\xd0\xcf\x11\xe0"
 _LONGEST_HEADING = 200  # contracts give whole clauses the style of a heading
 _LONGEST_NOTE = 20_000
+_MOST_COLUMNS = 64
+_LONGEST_NAME = 60  # characters of a name that is repeated above each of its columns
+_LONGEST_EDGE = 4000  # characters of all headers, or all footers
+_FEWEST_WORDS = 3  # beside the number of a page, which is no text: "Page 3 of 7"
 
 
 @dataclass
@@ -51,8 +56,36 @@ class _Paragraph:
 
 
 @dataclass
+class _Cell:
+    texts: list[str] = field(default_factory=list)
+    columns: int = 1
+    goes_on: bool = False  # with the cell above
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+
+@dataclass
 class _Table:
-    cells: list[list[str]] = field(default_factory=list)
+    """A table that is read; those within its cells follow it, each below the name of its row."""
+
+    cells: list[_Cell] = field(default_factory=list)  # of the row that is read
+    above: dict[int, str] = field(default_factory=dict)  # by column, of the last row
+    rows: int = 0
+    inner: list[tuple[str, list[str]]] = field(default_factory=list)
+    unnamed: list[list[str]] = field(default_factory=list)  # tables of the row that is read
+    written: list[str] = field(default_factory=list)  # rows, of a table in a cell
+
+    def row(self) -> list[str]:
+        """Return a text for each column of the row; merged cells have theirs in all rows."""
+        row: list[str] = []
+        for cell in self.cells:
+            text = self.above.get(len(row), "") if cell.goes_on else cell.text
+            is_name = self.rows == 0 and len(text) <= _LONGEST_NAME
+            spare = min(cell.columns, _MOST_COLUMNS - len(row)) - 1 if len(self.cells) > 1 else 0
+            row += [text] + [text if is_name else ""] * max(0, spare)
+        return row
 
 
 class _Body(Handler):
@@ -68,6 +101,7 @@ class _Body(Handler):
         self._skip_depth = 0  # paragraph an element that is left out
         self._in_text = False
         self._hidden = False
+        self._struck = False
         self._ticked = False
         self.in_title = True
 
@@ -86,7 +120,9 @@ class _Body(Handler):
         elif name == "tbl":
             self._tables.append(_Table())
         elif name == "tc" and self._tables:
-            self._tables[-1].cells.append([])
+            self._tables[-1].cells.append(_Cell())
+        elif name in ("vMerge", "gridSpan") and self._tables and self._tables[-1].cells:
+            _span(self._tables[-1].cells[-1], name, attributes.get("val", ""))
         elif name in ("drawing", "pict"):
             self._skipped.skip("image", "no text to read")
         elif self._paragraphs:
@@ -97,9 +133,11 @@ class _Body(Handler):
         if name == "t":
             self._in_text = not self._hidden
         elif name == "r":
-            self._hidden = False
+            self._hidden = self._struck = False
         elif name == "vanish":
             self._hidden = value not in ("0", "false")
+        elif name in ("strike", "dstrike"):
+            self._struck = value not in ("0", "false")
         elif name in _SIGNS:
             paragraph.parts.append(_SIGNS[name])
         elif name == "pStyle":
@@ -136,7 +174,7 @@ class _Body(Handler):
     def text(self, data: str, /) -> None:
         """Add text to the innermost paragraph: a text box is a paragraph within one."""
         if self._in_text and self._paragraphs:
-            self._paragraphs[-1].parts.append(data)
+            self._paragraphs[-1].parts.append(f"~~{data}~~" if self._struck else data)
 
     def end(self, name: str, /) -> None:
         """Close an element; paragraphs, rows and tables are written at their end."""
@@ -151,25 +189,46 @@ class _Body(Handler):
         elif name == "tr" and self._tables:
             self._end_row(self._tables[-1])
         elif name == "tbl" and self._tables:
-            self._end_row(self._tables.pop())
+            self._end_row(self._tables[-1])
+            self._end_table(self._tables.pop())
 
     def _end_row(self, table: _Table) -> None:
-        cells = [" ".join(" ".join(cell).split()) for cell in table.cells]
-        table.cells = []
-        if not any(cells):
+        row = table.row()
+        table.cells, table.above = [], dict(enumerate(row))
+        name = next(filter(None, row), "")
+        table.inner += [(name, rows) for rows in table.unnamed]
+        table.unnamed = []
+        if not any(row):
             return
-        outer_tables = [open_table for open_table in self._tables if open_table is not table]
-        outer_cells = outer_tables[-1].cells if outer_tables else []
-        if outer_cells:
-            outer_cells[-1].append(" | ".join(cells))  # a table in a cell
+        table.rows += 1
+        if len(self._tables) > 1:
+            table.written.append(" | ".join(row))
         else:
-            self.writer.write("row", " | ".join(cells))
+            self.writer.write("row", " | ".join(row))
+
+    def _end_table(self, table: _Table) -> None:
+        """Write the tables in a table's cells below it, or leave them to the table around it."""
+        if self._tables:
+            outer = self._tables[-1]
+            if len(table.written) == 1 and outer.cells:  # no table of its own
+                outer.cells[-1].texts.append(table.written.pop().replace(" | ", " "))
+            outer.unnamed += [table.written] if table.written else []
+            outer.inner += table.inner
+            return
+        self.writer.end_table()
+        for name, rows in table.inner:
+            if name:
+                self.writer.write("paragraph", name)
+            for row in rows:
+                self.writer.write("row", row)
+            self.writer.end_table()
 
     def _end_paragraph(self, paragraph: _Paragraph) -> None:
-        text = tidy(_BOX.sub(r" \1 ", "".join(paragraph.parts))).strip()
+        parts = "".join(paragraph.parts).replace("~~~~", "")  # of one struck-out text
+        text = tidy(_BOX.sub(r" \1 ", parts)).strip()
         cells = self._tables[-1].cells if self._tables else []
         if cells:
-            cells[-1].extend([text, *paragraph.notes] if text else paragraph.notes)
+            cells[-1].texts.extend([text, *paragraph.notes] if text else paragraph.notes)
         elif text:
             self._write(paragraph, text)
         for note in paragraph.notes if not cells else ():
@@ -196,6 +255,14 @@ class _Body(Handler):
             self.writer.write("item", "  " * min(depth, 8) + text)
         else:
             self.writer.write("paragraph", text)
+
+
+def _span(cell: _Cell, name: str, value: str) -> None:
+    """Note how many columns a cell takes, or that it goes on with the one above."""
+    if name == "vMerge":
+        cell.goes_on = value != "restart"
+    else:
+        cell.columns = min(number(value) or 1, _MOST_COLUMNS)
 
 
 class _Footnotes(Handler):
@@ -246,40 +313,73 @@ def _open(source: Source) -> SafeZip:
     return SafeZip(source, "Word")
 
 
-def _read(source: Source, notes: Notes) -> Iterator[tuple[_Body, list[Block]]]:
+def _read(
+    source: Source, notes: Notes, *, edges: bool = True
+) -> Iterator[tuple[_Body, list[Block]]]:
     with _open(source) as archive:
         parts = Parts.read(archive, source.name)
         if parts.main not in archive:
             raise UnreadableDocument(
                 f"{source.name} holds no Word document (no {parts.main}); get or export it again."
             )
-        _note_parts(archive, notes, source.name)
+        headers, footers = _edges(archive, notes, source.name) if edges else ([], [])
         body = _Body(parts, _footnotes(archive, parts, source.name), notes)
+        for text in headers:
+            body.writer.write("paragraph", text)
         for _ in parse(archive.pieces(parts.main), body, source.name):
             yield body, body.writer.take()
+        body.writer.path = SectionPath()
+        for text in footers:
+            body.writer.write("paragraph", text)
         body.writer.finish()
         yield body, body.writer.take()
 
 
 class _Contents(Handler):
-    """Counts comments, and tells whether a part holds any text."""
+    """Counts comments, and collects the paragraphs of a header or footer without its fields."""
 
     def __init__(self) -> None:
         self.comments = 0
-        self.has_text = False
+        self.paragraphs: list[tuple[str, bool]] = []  # and whether it has a field
+        self._in_text = False
+        self._fields = 0  # that are open: the number of a page, mostly
 
-    def start(self, name: str, _attributes: dict[str, str], _namespace: str, /) -> None:
-        """Count a comment."""
+    def start(self, name: str, attributes: dict[str, str], namespace: str, /) -> None:
+        """Count a comment, or begin a paragraph, a text or a field."""
         self.comments += name == "comment"
+        self._in_text = name == "t" and namespace in _WORD
+        if name == "p":
+            self.paragraphs.append(("", False))
+        elif name in ("tab", "br"):
+            self._add(" ")
+        elif name == "fldSimple" or attributes.get("fldCharType") == "begin":
+            self._fields += 1
+            self._add("", has_field=True)
+        elif attributes.get("fldCharType") == "end":
+            self._fields = max(0, self._fields - 1)
+
+    def end(self, name: str, /) -> None:
+        """End a text or a field."""
+        self._in_text = False
+        if name == "fldSimple":
+            self._fields = max(0, self._fields - 1)
 
     def text(self, data: str, /) -> None:
-        """Look at a piece of text."""
-        self.has_text = self.has_text or not data.isspace()
+        """Add a piece of text."""
+        if self._in_text and not self._fields:
+            self._add(data)
+
+    def _add(self, data: str, *, has_field: bool = False) -> None:
+        if self.paragraphs:
+            text, had_field = self.paragraphs[-1]
+            self.paragraphs[-1] = ((text + data)[:_LONGEST_EDGE], had_field or has_field)
 
 
-def _note_parts(archive: SafeZip, notes: Notes, name: str) -> None:
-    """Note the parts beside the running text, unless nothing is in them."""
-    for member in archive.members:
+def _edges(archive: SafeZip, notes: Notes, name: str) -> tuple[list[str], list[str]]:
+    """Return what headers and what footers say, each once; note comments, which are left out."""
+    headers: dict[str, None] = {}
+    footers: dict[str, None] = {}
+    for member in sorted(archive.members):
         leaf = member.rpartition("/")[2]
         is_edge = leaf.startswith(("header", "footer")) and leaf.endswith(".xml")
         if not is_edge and leaf != "comments.xml":
@@ -291,10 +391,13 @@ def _note_parts(archive: SafeZip, notes: Notes, name: str) -> None:
         except UnreadableDocument:
             notes.skip(member, "broken XML")
             continue
-        if is_edge and contents.has_text:
-            notes.skip("header or footer", "beside the running text")
-        elif contents.comments:
+        if contents.comments and not is_edge:
             notes.skip("comment", "beside the running text", contents.comments)
+        for paragraph, numbered in contents.paragraphs if is_edge else ():
+            text = " ".join(paragraph.split())
+            if text and (not numbered or len(text.split()) >= _FEWEST_WORDS):
+                (headers if leaf.startswith("header") else footers)[text] = None
+    return list(headers), list(footers)
 
 
 def _title(source: Source, core: str) -> str:
@@ -302,7 +405,7 @@ def _title(source: Source, core: str) -> str:
         return core
     body: _Body | None = None
     opening = ""
-    for body, blocks in islice(_read(source, Notes()), _TITLE_BLOCKS):
+    for body, blocks in islice(_read(source, Notes(), edges=False), _TITLE_BLOCKS):
         if body.title and not body.in_title:
             break
         opening += "".join(block.text for block in blocks if block.section is None)

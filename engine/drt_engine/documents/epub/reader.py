@@ -85,21 +85,33 @@ class _Book:
     def _member(self, href: str) -> str:
         return posixpath.normpath(posixpath.join(self._folder, href))
 
+    def _reading_order(self) -> list[str]:
+        """Return the ids of all pages: the main line, then what is beside it (notes)."""
+        spine = self._package.spine
+        main = [item_id for item_id, linear in spine if linear]
+        beside = [item_id for item_id, linear in spine if not linear]
+        listed = {*main, *beside}
+        others = (
+            item_id
+            for item_id, item in self._package.items.items()
+            if item_id not in listed and item.media_type in _PAGES
+        )
+        return [*main, *beside, *others]
+
     def chapters(self, notes: Notes) -> Iterator[Block]:
         """Yield the text of all chapters in reading order, and note what is left out."""
         started = False
-        for item_id, linear in self._package.spine:
+        for item_id in self._reading_order():
             item = self._package.items.get(item_id)
             if item is None or "nav" in item.properties.split():
                 continue
             member = self._member(item.href)
-            if not linear or item.media_type not in _PAGES or member not in self._zip:
-                reason = "not in the main line" if not linear else "not a page of text"
-                notes.skip(item.href, "missing" if member not in self._zip else reason)
+            if item.media_type not in _PAGES or member not in self._zip:
+                is_missing = member not in self._zip
+                notes.skip(item.href, "missing" if is_missing else "not a page of text")
                 continue
             for number, block in enumerate(self._chapter(member, notes)):
-                follows_chapter = started and number == 0
-                yield replace(block, text="\n" + block.text) if follows_chapter else block
+                yield _apart(block) if started and number == 0 else block
                 started = True
         for item in self._package.items.values():
             if item.media_type.startswith(("image/", "audio/", "video/")):
@@ -122,6 +134,12 @@ class _Book:
         name = self._names.get(member, "")
         for block in document.blocks:
             yield replace(block, section=_section(name, block.section))
+
+
+def _apart(block: Block) -> Block:
+    """Return the first block of a further chapter, with an empty line before it."""
+    nodes = tuple(node.moved(1) for node in block.nodes)
+    return replace(block, text="\n" + block.text, nodes=nodes)
 
 
 def _section(chapter: str, section: str | None) -> str | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from drt_engine.documents.base import words
+from drt_engine.documents.html.styles import Styles
 
 Part = Literal["main", "article", "body", "everything"]
 Attributes = list[tuple[str, str | None]]
@@ -30,6 +31,7 @@ _CONTAINERS = words(
     "html head body div section main article table ul ol dl form figure blockquote details "
     "fieldset span a"
 )
+STRUCK = frozenset(("del", "s", "strike"))
 _ROOTS = frozenset(("main", "article", "body", "html"))
 _END_IMPLIED = words("p li dt dd tr td th option")
 HEADINGS = {f"h{level}": level for level in range(1, 7)}
@@ -43,6 +45,7 @@ BLOCKS = SOFT | LISTS | _BOILERPLATE | HEADINGS.keys() | words(
 
 _PAGE_KINDS = frozenset(("pagebreak", "doc-pagebreak"))
 _PAGE_CLASSES = frozenset(("pagenum", "pageno", "page-number"))
+_NOTES = frozenset(("footnote", "endnote", "rearnote", "doc-footnote", "doc-endnote"))
 _NOTE_KINDS = frozenset(("noteref", "doc-noteref"))
 PAGE_NUMBER = re.compile(r"[^0-9]*([1-9][0-9]{0,4})[^0-9]*")
 
@@ -80,16 +83,23 @@ class _State:
     main: bool = False
     article: bool = False
 
-    def enter(self, tag: str, attributes: dict[str, str | None]) -> _State:
+    def enter(self, tag: str, attributes: dict[str, str | None], styles: Styles) -> _State:
         """Return the state within an element of this one."""
-        if self.dropped or not (attributes or tag in _DROPPED or tag in _LANDMARKS):
+        if self.dropped or not (
+            attributes or tag in _DROPPED or tag in _LANDMARKS or styles.hides(tag, attributes)
+        ):
             return self
         role = (attributes.get("role") or "").lower()
-        hidden = "hidden" in attributes or attributes.get("aria-hidden") == "true"
+        hidden = (
+            "hidden" in attributes
+            or attributes.get("aria-hidden") == "true"
+            or styles.hides(tag, attributes)
+        )
         permalink = "headerlink" in (attributes.get("class") or "").split()
         boilerplate = tag == "nav" or role in _BOILERPLATE_ROLES
+        is_note = bool(words(f"{attributes.get('epub:type') or ''} {role}") & _NOTES)
         # The header of an article is its title; the header of a page is not text.
-        if tag in _BOILERPLATE and not (self.main or self.article):
+        if tag in _BOILERPLATE and not (self.main or self.article or is_note):
             boilerplate = True
         return replace(
             self,
@@ -120,7 +130,8 @@ def _dropped_kind(tag: str, *, hidden: bool) -> str:
 class Elements:
     """A stack of the open elements that matter, and their state; forgives missing end tags."""
 
-    def __init__(self) -> None:
+    def __init__(self, styles: Styles | None = None) -> None:
+        self.styles = styles or Styles()
         self._stack: list[tuple[str, _State]] = []
         self._open: Counter[str] = Counter()
         self.state = _State()
@@ -133,7 +144,7 @@ class Elements:
             self.end("title")  # nothing in a page may be hidden by a title without an end
         if tag == "body":
             self.end("head")
-        state = self.state.enter(tag, dict(attributes))
+        state = self.state.enter(tag, dict(attributes), self.styles)
         if tag in _CONTAINERS or state.dropped or state != self.state:
             self._stack.append((tag, state))
             self._open[tag] += 1

@@ -12,6 +12,7 @@ from drt_engine.documents.html.elements import (
     LISTS,
     PAGE_NUMBER,
     SOFT,
+    STRUCK,
     VOID,
     Attributes,
     Elements,
@@ -22,6 +23,7 @@ from drt_engine.documents.html.elements import (
 )
 from drt_engine.documents.html.parser import SafeParser
 from drt_engine.documents.html.spans import RowSpans, Span, span_of
+from drt_engine.documents.html.styles import Styles
 from drt_engine.documents.writer import BlockWriter, tidy
 
 _PARAGRAPH_CHARACTERS = 32768
@@ -45,11 +47,11 @@ class Extractor(SafeParser):
     Text is collected until a block element begins or ends, then written as one piece.
     """
 
-    def __init__(self, part: Part) -> None:
+    def __init__(self, part: Part, styles: Styles | None = None) -> None:
         super().__init__()
         self.writer = BlockWriter()
         self._part: Part = part
-        self._elements = Elements()
+        self._elements = Elements(styles)
         self._inline: list[str] = []
         self._size = 0
         self._blank = True  # nothing but white space is collected
@@ -67,6 +69,7 @@ class Extractor(SafeParser):
         self._first_page: int | None = None  # where the collected text begins
         self._reads_page = False
         self._raised = False  # in a <sup>
+        self._struck = 0  # pieces collected before struck-out text, and 1; 0 outside
         self._note_link: str | None = None  # "raised" in a link that is a note's where it is raised
 
     def handle_starttag(self, tag: str, attrs: Attributes) -> None:
@@ -107,6 +110,8 @@ class Extractor(SafeParser):
             self._lists.pop()
         elif tag == "sup":
             self._raised = False
+        elif tag in STRUCK and self._struck:
+            self._end_struck()
         elif tag == "a":
             self._note_link = None
         self._elements.end(tag)
@@ -133,6 +138,8 @@ class Extractor(SafeParser):
             self._initial = description if INITIAL.fullmatch(description) else ""
         elif tag == "sup":
             self._raised = True
+        elif tag in STRUCK:
+            self._struck = len(self._inline) + 1
         elif tag == "a":
             self._note_link = note_link(attributes)
         elif tag in HEADINGS:
@@ -153,6 +160,14 @@ class Extractor(SafeParser):
         elif tag == "li":
             self._bullet = self._next_bullet()
 
+    def _end_struck(self) -> None:
+        """Put marks around the text that was struck out, unless nothing was."""
+        first, self._struck = self._struck - 1, 0
+        text = "".join(self._inline[first:])
+        if bare := text.strip():
+            lead, _, tail = text.partition(bare)
+            self._inline[first:] = [f"{lead}~~{bare}~~{tail}"]
+
     def _next_bullet(self) -> str:
         number = self._lists[-1] if self._lists else None
         if number is None:
@@ -167,6 +182,8 @@ class Extractor(SafeParser):
     def _border(self, tag: str) -> None:
         """Write the text before a block that begins or ends."""
         self._raised, self._note_link = False, None
+        if self._struck:
+            self._end_struck()
         if self._grouped:
             self._add(" ")
         elif self._cells is None:

@@ -1,6 +1,7 @@
 """Reads HTML: title, main text as paragraphs, lists and table rows, headings as sections.
 
-Knows elements, not style sheets or scripts; takes any broken markup without complaint.
+Knows elements and what the page's style hides, not scripts; takes any broken markup without
+complaint.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_li
 from drt_engine.documents.encodings import characters, empty, find_encoding
 from drt_engine.documents.html.elements import Part
 from drt_engine.documents.html.extractor import Extractor
+from drt_engine.documents.html.styles import Styles
 from drt_engine.documents.html.survey import Survey
 
 _CHARSET = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)""", re.IGNORECASE)
@@ -35,8 +37,8 @@ def _survey(source: Source, encoding: str) -> Survey:
     return survey
 
 
-def _pieces(source: Source, encoding: str, part: Part) -> Iterator[Block]:
-    extractor = Extractor(part)
+def _pieces(source: Source, encoding: str, part: Part, styles: Styles) -> Iterator[Block]:
+    extractor = Extractor(part, styles)
     for text in characters(source, encoding):
         extractor.feed_bounded(text)
         yield from extractor.writer.take()
@@ -46,8 +48,8 @@ def _pieces(source: Source, encoding: str, part: Part) -> Iterator[Block]:
     yield from extractor.writer.take()
 
 
-def _first_heading(source: Source, encoding: str, part: Part) -> str:
-    extractor = Extractor(part)
+def _first_heading(source: Source, encoding: str, part: Part, styles: Styles) -> str:
+    extractor = Extractor(part, styles)
     for text in characters(source, encoding):
         extractor.feed_bounded(text)
         extractor.writer.take()
@@ -69,8 +71,8 @@ class HtmlReader:
         part = survey.part()
         if part is None:
             raise empty(source)
-        title = survey.title or _first_heading(source, encoding, part)
-        blocks = regroup(_pieces(source, encoding, part))
+        title = survey.title or _first_heading(source, encoding, part, survey.styles)
+        blocks = regroup(_pieces(source, encoding, part, survey.styles))
         notes = Notes()
         survey.note(part, notes)
         return OpenDocument(title or one_line(source.file_name), "text/html", blocks, notes)

@@ -7,6 +7,7 @@ from collections import Counter
 from drt_engine.documents.base import Notes, one_line
 from drt_engine.documents.html.elements import INITIAL, VOID, Attributes, Elements, Part
 from drt_engine.documents.html.parser import SafeParser
+from drt_engine.documents.html.styles import Styles
 
 # A main part with next to nothing in it is a place that a script would have filled.
 _MAIN_SHARE = 0.02
@@ -28,6 +29,7 @@ class Survey(SafeParser):
         super().__init__()
         self._elements = Elements()
         self._in_title = False
+        self._sheet: list[str] | None = None  # of the style element that is open
         self._titles: list[str] = []
         self.sizes: Counter[Part] = Counter()
         self._words: Counter[Part] = Counter()
@@ -46,6 +48,7 @@ class Survey(SafeParser):
             description = (dict(attrs).get("alt") or "").strip()
             self._pictures += bool(description) and not INITIAL.fullmatch(description)
         self._in_title = tag == "title" and visible and not self.title
+        self._sheet = [] if tag == "style" else None
 
     def handle_startendtag(self, tag: str, attrs: Attributes) -> None:
         if tag == "img":
@@ -54,10 +57,15 @@ class Survey(SafeParser):
     def handle_endtag(self, tag: str) -> None:
         self._elements.end(tag)
         self._in_title = False
+        if tag == "style" and self._sheet is not None:
+            self._elements.styles.read("".join(self._sheet))
+            self._sheet = None
 
     def handle_data(self, data: str) -> None:
         if self._in_title and len(self._titles) < 64:
             self._titles.append(data[:1024])
+        if self._sheet is not None:
+            self._sheet.append(data)
         if data.isspace():
             return
         size, count, state = len(data) - data.count(" "), len(data.split()), self._elements.state
@@ -81,6 +89,13 @@ class Survey(SafeParser):
             notes.skip("description of a picture", "not part of the text", self._pictures)
         if self.unfinished:
             notes.skip("end of a page", "a comment, tag or script without an end")
+
+    @property
+    def styles(self) -> Styles:
+        """What the page hides, once all of it was fed."""
+        if self._dropped["hidden"] > self._words["everything"]:
+            self._elements.styles.clear()
+        return self._elements.styles
 
     def part(self) -> Part | None:
         """Return the narrowest part that holds the text; None when there is no text."""

@@ -134,7 +134,7 @@ def separators(region: Region) -> list[str]:
     is_even = len({round(line.height, 1) for line in region}) < _UNEVEN
     marks = []
     for index, (line, following) in enumerate(pairwise(region)):
-        if _same_row(line, following):
+        if same_row(line, following):
             marks.append(" ")
         else:
             is_wide = gaps[index] > _PARAGRAPH_GAP * usual
@@ -176,7 +176,7 @@ def _usual_gap(gaps: list[float], region: Region) -> float:
     return min(median(gaps), _LEADING * median(line.height for line in region))
 
 
-def _same_row(left: Line, right: Line) -> bool:
+def same_row(left: Line, right: Line) -> bool:
     """Return whether ``right`` is beside ``left`` in the same row, as cells of a table are."""
     if not (left.upright and right.upright and right.x0 >= left.x1):
         return False

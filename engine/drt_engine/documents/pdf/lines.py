@@ -33,6 +33,13 @@ _CODE = re.compile(
 _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
+# Digits behind a number or a short unit, which may be raised: "4503" is 450 with the note 3.
+_FUSED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2}(?=[\d]))((?<=\d)\d{1,12}|\d)(?![\d.,]*\d)")
+_EXPONENT = re.compile(r"(?:[x\u00d7*\u00b7] ?10|\b[^\W\d_]{1,2})\Z")
+_SUPERSCRIPTS = str.maketrans(
+    "0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+)
+_SMALLER = 0.85  # of the height of a digit: one that is raised
 _BULLET = re.compile(r"[\u2022\u25aa\u25cf\u25e6\u25a0\uf020-\uf0ff][ \t]+(?=\S)")
 _BEFORE_WORD = re.compile(r"[(\[{\"'\u201c\u2018\u00ab]{1,3}(?=[^\W_])")
 _BEHIND_WORD = re.compile(r"[^\W_](?=[)\]}\"'\u201d\u2019\u00bb]{1,3}\Z)")
@@ -42,6 +49,7 @@ _BEFORE_MARK = re.compile(r"(?:[^\W\d_]{3}|[.,;:!?)\]\"\u201d\u2019\u00bb])\Z") 
 _NUMBERED = re.compile(r"\d{1,3}(?:\.\d{1,3}){0,5}[.)]?\s+[^\W\d_]")
 _BOLD = re.compile(rb"bold|black|heavy|cmbx|-bd", re.IGNORECASE)
 _SAMPLED_LINES = 4
+_ROW_END = re.compile(r"\s\S{0,3}\d[\d.,:%]*\Z")
 _GAP = 1.6  # in line heights: wider than any space, narrower than any gutter between columns
 
 
@@ -71,6 +79,14 @@ def _is_raised(box: tuple[float, float, float, float], bottom: float, top: float
     """Return whether a character is smaller than its line, and higher than its foot."""
     height = top - bottom
     return box[1] > bottom + _RAISED * height and box[3] - box[1] < height
+
+
+def _is_above(
+    box: tuple[float, float, float, float], base: tuple[float, float, float, float]
+) -> bool:
+    """Return whether a character is smaller than the one before, and raised."""
+    height = base[3] - base[1]
+    return box[1] > base[1] + _RAISED * height and box[3] - box[1] < _SMALLER * height
 
 
 def with_letters(text: str) -> str:
@@ -133,7 +149,17 @@ class PageText:
         longest = max((end - start for start, end in spans), default=0)
         long = [span for span in spans if span[1] - span[0] > 0.7 * longest]
         sample = long[:: max(1, len(long) // _SAMPLED_LINES)]
-        return any(len(list(self._parts(*span))) > 1 for span in sample)
+        if any(len(list(self._parts(*span))) > 1 for span in sample):
+            return True
+        # Rows of a table between paragraphs are short, and mostly end in a number.
+        rows = [span for span in spans if span[1] - span[0] <= 0.7 * longest]
+        rows = [
+            (start, end)
+            for start, end in rows
+            if _ROW_END.search(self._text[max(start, end - 24) : end])
+        ]
+        sample = rows[:: max(1, len(rows) // _SAMPLED_LINES)]
+        return len(rows) > 1 and any(len(list(self._parts(*span))) > 1 for span in sample)
 
     def _parts(self, start: int, end: int) -> Iterator[Line]:
         """Yield the parts of a line between wide gaps, measured at the ends of its words."""
@@ -170,13 +196,42 @@ class PageText:
             indices = tuple(self._char_index(at) for at in range(start, end))
         bold = text[0].isdigit() and _NUMBERED.match(text) is not None and self._is_bold(first)
         line = Line(text, first, x0, x1, y0, y1, indices, bold)
-        has_mark = end - start <= _LONGEST_MARKED and _MARK.search(text) is not None
-        return self._with_marks(line) if has_mark else line
+        if end - start > _LONGEST_MARKED:
+            return line
+        line = self._with_raised_digits(line) if _FUSED.search(text) else line
+        return self._with_marks(line) if _MARK.search(line.text) else line
 
     def _is_bold(self, index: int) -> bool:
         name, flags = ctypes.create_string_buffer(128), ctypes.c_int()
         self._raw.FPDFText_GetFontInfo(self._page, index, name, len(name), flags)
         return _BOLD.search(name.value) is not None
+
+    def _with_raised_digits(self, line: Line) -> Line:
+        """Return a line whose numbers do not go on with the raised digits behind them.
+
+        Those behind a power's base or a unit are an exponent, others the mark of a note.
+        """
+        for match in reversed(list(_FUSED.finditer(line.text))):
+            indices = line.indices or tuple(range(line.index, line.index + len(line.text)))
+            start, end = match.span(1)
+            boxes = [self._measure(indices[at]) for at in range(start - 1, end)]
+            at = next(
+                (n for n in range(end - start, 0, -1) if not _is_above(boxes[n], boxes[0])), 0
+            )
+            first = start + at  # of the raised digits
+            if first == end:
+                continue
+            digits, signs = line.text[first:end], indices[first:end]
+            if _EXPONENT.search(line.text, 0, first):
+                raised, marks = digits.translate(_SUPERSCRIPTS), signs
+            else:
+                raised, marks = f"[{digits}]", (signs[0], *signs, signs[-1])
+            line = replace(
+                line,
+                text=line.text[:first] + raised + line.text[end:],
+                indices=(*indices[:first], *marks, *indices[end:]),
+            )
+        return line
 
     def _with_marks(self, line: Line) -> Line:
         """Return a line with the raised marks of footnotes in brackets, where they are printed.

@@ -17,6 +17,9 @@ NEIGHBOURS = 4  # left and right pages may have headers of their own
 _ZONE = 0.13  # of the page's height, at the top and at the bottom
 _SAME_PLACE = 4.0
 _OTHERS = 2
+_FEWEST_ALTERNATING = 5  # pages of which the left and the right ones have their own
+_FARTHEST = 40  # pages that a printed number may differ from the page's
+_MOST_KNOWN = 1000
 _GAP = 1.3  # in heights of a line, between a running_lines line and the text
 _LARGER = 1.15  # a line larger than the text is a heading
 _NUMBER = re.compile(r"\d+|(?<![a-z])[ivxlc]+(?![a-z])")
@@ -35,6 +38,7 @@ class Edge:
     numbers: tuple[str, ...]
     offsets: frozenset[int]  # of a number at either end of the line from the page's
     numbered: bool  # a page number and nothing else
+    page: int
 
 
 @dataclass(slots=True)
@@ -49,6 +53,8 @@ class Page:
     usual: float = 0.0  # height of a line
     edges: list[Edge] = field(default_factory=list)
     drawn: list[tuple[float, float, float, float]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # that were stuck on it
+    running: list[Line] = field(default_factory=list)  # new ones, left out of ``lines``
 
     def __post_init__(self) -> None:
         if not self.usual:  # not what is left of a page, whose edges are known
@@ -94,10 +100,16 @@ def _outer(lines: Sequence[Line], usual: float, within: Sequence[bool]) -> list[
 def _edge(row: list[Line], page: int) -> Edge:
     text = " ".join(" ".join(line.text for line in row).lower().split())
     ends = {match[1] or match[2] for match in _OUTER_NUMBER.finditer(text)}
-    offsets = frozenset(int(number) - page for number in ends)
+    # A number far from the page's is one only where it is alone, as in an offprint of a journal.
+    alone = {line.text.strip() for line in row}
+    offsets = frozenset(
+        int(number) - page
+        for number in ends
+        if number in alone or abs(int(number) - page) <= _FARTHEST
+    )
     pattern = _NUMBER.sub("#", text)
     numbered = _PAGE_NUMBER.fullmatch(pattern) is not None
-    return Edge(row[0], row, text, pattern, tuple(_NUMBER.findall(text)), offsets, numbered)
+    return Edge(row[0], row, text, pattern, tuple(_NUMBER.findall(text)), offsets, numbered, page)
 
 
 def running_lines(page: Page, neighbours: Sequence[Page]) -> set[int]:
@@ -113,20 +125,43 @@ def running_lines(page: Page, neighbours: Sequence[Page]) -> set[int]:
 
 
 def _runs(edge: Edge, page: Page, neighbours: Sequence[Page]) -> bool:
-    matches = sum(
-        any(
-            _matches(edge, candidate, neighbour.number - page.number)
-            for candidate in neighbour.edges
-        )
+    """Return whether neighbours have a line in its place, and nearly all of them this one.
+
+    Values of a form are in one place, too, and change from page to page.
+    """
+    first, last = edge.parts[0].text, edge.parts[-1].text
+    if first[:1].islower() and last.endswith((".", "!", "?")) and not edge.numbered:
+        return False  # the end of a sentence
+    places = [
+        (neighbour.number, _match_at(edge, neighbour, neighbour.number - page.number))
         for neighbour in neighbours
-    )
-    return matches >= (1 if edge.numbered else _OTHERS)
+    ]
+    same = [(number, matches) for number, matches in places if matches is not None]
+    if sum(matches for _, matches in same) < (1 if edge.numbered else _OTHERS):
+        return False
+    same = sorted([*same, (page.number, True)])
+    sides = ([m for n, m in same if n % 2 == side] for side in (0, 1))
+    alternates = len(same) >= _FEWEST_ALTERNATING and sum(map(_changes, sides)) == 0
+    return alternates or _changes([m for _, m in same]) <= 1
+
+
+def _changes(matches: Sequence[bool]) -> int:
+    """Return how often lines in one place change to another text or back, page by page."""
+    return sum(one != following for one, following in pairwise(matches))
+
+
+def _match_at(edge: Edge, page: Page, pages: int) -> bool | None:
+    """Return whether a page has the line in its place; None where it has nothing there."""
+    there = [
+        candidate
+        for candidate in page.edges
+        if abs(candidate.line.middle - edge.line.middle) < _SAME_PLACE
+    ]
+    return any(_matches(edge, candidate, pages) for candidate in there) if there else None
 
 
 def _matches(edge: Edge, candidate: Edge, pages: int) -> bool:
-    """Return whether a line of another page has the same place and the same text, or counts on."""
-    if abs(candidate.line.middle - edge.line.middle) >= _SAME_PLACE:
-        return False
+    """Return whether a line in the same place of another page has the same text, or counts on."""
     if candidate.text == edge.text or edge.offsets & candidate.offsets:
         return True
     return candidate.pattern == edge.pattern and _in_step(edge, candidate, pages)
@@ -143,5 +178,35 @@ def _in_step(edge: Edge, candidate: Edge, pages: int) -> bool:
         return False
     number, candidate_number = changes[0]
     if number.isdecimal() and candidate_number.isdecimal():
-        return int(candidate_number[:9]) - int(number[:9]) == pages
+        is_near = abs(int(number[:9]) - edge.page) <= _FARTHEST
+        return is_near and int(candidate_number[:9]) - int(number[:9]) == pages
     return not number.isdecimal() and not candidate_number.isdecimal()
+
+
+def new_running_lines(
+    page: Page, running_ids: set[int], neighbours: Sequence[Page], known: set[str]
+) -> list[Line]:
+    """Return the running lines whose text no page before had, and note them in ``known``.
+
+    A number of a page, and what a heading nearby says, are left out.
+    """
+    lines: list[Line] = []
+    for line in page.lines:
+        if id(line) not in running_ids or len(known) >= _MOST_KNOWN:
+            continue
+        pattern = _NUMBER.sub("#", " ".join(line.text.lower().split()))
+        words = "".join(filter(str.isalpha, pattern))
+        if words in known or _PAGE_NUMBER.fullmatch(pattern):
+            continue
+        known.add(words)
+        nearby = (_letters_of(other, running_ids) for other in (page, *neighbours))
+        if words and not any(words in letters for letters in nearby):
+            lines.append(line)
+    return lines
+
+
+def _letters_of(page: Page, without: set[int]) -> str:
+    """Return the letters of a page's lines but those at its edges, which may be running."""
+    edges = {id(part) for edge in page.edges for part in edge.parts} | without
+    text = "".join(line.text for line in page.lines if id(line) not in edges)
+    return "".join(filter(str.isalpha, text.lower()))

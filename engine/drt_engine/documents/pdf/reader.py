@@ -1,9 +1,10 @@
 """Reads the text of PDF files page by page, through the extra ``pdf`` (pypdfium2).
 
-Columns are read one after the other, words joined over line ends; bookmarks, or else headings, are
-sections. Left out are running headers and footers, tables of contents, line numbers and the words
-in drawings; footnotes follow the paragraph that their page ends with. Never looks at images, so a
-scanned page has no text.
+Columns are read one after the other, tables row by row, words joined over line ends; bookmarks, or
+else headings, are sections. Values of form fields are beside their labels, notes stuck on a page
+behind its text, and so is a running line where it is first seen. Left out are other running lines,
+tables of contents, line numbers and the words in drawings; footnotes follow the paragraph that
+their page ends with. Never looks at images, so a scanned page has no text.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ import importlib
 import re
 from collections import deque
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from drt_engine.blocks.nodes import nodes_between
 from drt_engine.documents.base import (
     BLOCK_CHARACTERS,
     Block,
+    Node,
     Notes,
     OpenDocument,
     Source,
@@ -28,10 +31,16 @@ from drt_engine.documents.base import (
     runs_between,
 )
 from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.pdf.fields import fields_and_notes
 from drt_engine.documents.pdf.layout import reading_order
 from drt_engine.documents.pdf.lines import Line
 from drt_engine.documents.pdf.lines import PageText as RawPage
-from drt_engine.documents.pdf.margins import NEIGHBOURS, Page, running_lines
+from drt_engine.documents.pdf.margins import (
+    NEIGHBOURS,
+    Page,
+    new_running_lines,
+    running_lines,
+)
 from drt_engine.documents.pdf.marks import (
     ContentsLines,
     figure_labels,
@@ -90,6 +99,7 @@ class _Document:
     def __init__(self, library: Any, source: Source) -> None:
         self._library, self._name = library, source.name
         self.pdf = _load(library, source)
+        self._form = self._open_form()
 
     def __enter__(self) -> _Document:
         return self
@@ -97,14 +107,26 @@ class _Document:
     def __exit__(self, *_: object) -> None:
         self.pdf.close()
 
+    def _open_form(self) -> Any:
+        """Return PDFium's handle of the document's form, None where it has none."""
+        if self.pdf.get_formtype() == 0:
+            return None
+        with suppress(self._library.PdfiumError):
+            self.pdf.init_forms()
+        return self.pdf.formenv.raw if self.pdf.formenv is not None else None
+
     def page(self, index: int) -> Page:
         raw = importlib.import_module("pypdfium2.raw")
         try:
             with closing(self.pdf[index]) as page, closing(page.get_textpage()) as text:
                 rotation = raw.FPDFPage_GetRotation(page)
                 lines = RawPage(raw, text, rotation).lines()
+                notes: list[str] = []
+                if not rotation and raw.FPDFPage_GetAnnotCount(page):
+                    lines, notes = fields_and_notes(raw, page, self._form, lines)
                 left_edge, bottom, right_edge, top = _shown(page.get_bbox(), rotation)
-                shown_page = Page(index + 1, lines, bottom, top, width=right_edge - left_edge)
+                width = right_edge - left_edge
+                shown_page = Page(index + 1, lines, bottom, top, width=width, notes=notes)
                 if has_caption(lines):
                     objects = islice(page.get_objects(_DRAWN_KINDS, max_depth=2), _MOST_DRAWN)
                     shown_page.drawn = [
@@ -165,26 +187,30 @@ def _shown(
 def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Iterator[Page]:
     """Yield the pages without their running lines, each seen among its neighbours."""
     window: deque[Page] = deque(maxlen=2 * NEIGHBOURS + 1)
+    known: set[str] = set()  # running lines that were kept once
     ahead: deque[Page] = deque()
     for page in pages:
         spellings.see(page.lines)
         window.append(page)
         ahead.append(page)
         if len(ahead) > NEIGHBOURS:
-            yield _without_running(ahead.popleft(), window, notes)
+            yield _without_running(ahead.popleft(), window, notes, known)
     while ahead:
-        yield _without_running(ahead.popleft(), window, notes)
+        yield _without_running(ahead.popleft(), window, notes, known)
 
 
-def _without_running(page: Page, window: deque[Page], notes: Notes) -> Page:
+def _without_running(page: Page, window: deque[Page], notes: Notes, known: set[str]) -> Page:
+    """Return a page without its running lines; what is new is kept apart."""
     neighbours = [
         neighbour for neighbour in window if 0 < abs(neighbour.number - page.number) <= NEIGHBOURS
     ]
     running_ids = running_lines(page, neighbours)
+    new: list[Line] = []
     if running_ids:
+        new = new_running_lines(page, running_ids, neighbours, known)
         notes.skip("header or footer line", "running through the pages", len(running_ids))
     lines = [line for line in page.lines if id(line) not in running_ids]
-    return replace(page, lines=lines)
+    return replace(page, lines=lines, running=new)
 
 
 class _Layout:
@@ -231,7 +257,7 @@ def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list
     waiting: list[Block] = []  # footnotes of the last page, whose last sentence goes on
     for page in _cleared(document.pages(), notes, layout.spellings):
         text, foot = layout.lay_out(page)
-        if not text.text.strip() and foot is None:
+        if not text.text.strip() and foot is None and not (page.notes or page.running):
             if not page.usual:
                 notes.skip("page", "no text; a scanned page needs OCR")
             continue
@@ -239,11 +265,13 @@ def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list
         if waiting:
             blocks = _after_paragraph(blocks, waiting)
             waiting = []
-        if foot is not None and foot.text.strip():
-            section = blocks[-1].section if blocks else None
-            waiting = _note_blocks(foot, page.number, section)
-            if not blocks or ends_sentence(text.text):
-                blocks, waiting = [*blocks, *waiting], []
+        section = blocks[-1].section if blocks else None
+        beside = _note_blocks(foot, page.number, section) if foot is not None else []
+        beside += (replace(block, section=section) for block in _further_blocks(page))
+        if beside and blocks and not ends_sentence(text.text):
+            waiting = beside
+        else:
+            blocks = [*blocks, *beside]
         if blocks:
             yield blocks
     if waiting:
@@ -258,14 +286,34 @@ def _blocks_of(page: PageText, page_lines: Page, sections: Sections) -> list[Blo
     text = page.text + "\n"
     ends = [at for at, _ in cuts[1:]] + [len(text)]
     return [
-        Block(text[a:b], page_lines.number, section, origin=runs_between(page.origin, a, b))
+        Block(
+            text[a:b],
+            page_lines.number,
+            section,
+            origin=runs_between(page.origin, a, b),
+            nodes=nodes_between(page.nodes, a, b, by=-a),
+        )
         for (start, section), end in zip(cuts, ends, strict=True)
         for a, b in _pieces(start, end)
     ]
 
 
+def _further_blocks(page: Page) -> Iterator[Block]:
+    """Yield what is beside a page's text, a paragraph each: new running lines, and stuck notes."""
+    for line in page.running:
+        text = PageText()
+        text.add(line, "")
+        text.end()
+        origin = tuple((at + 1, index) for at, index in text.origin)
+        yield Block(f"\n{text.text}\n", page.number, origin=origin)
+    for note in page.notes:
+        yield Block(f"\n{note}\n", page.number, nodes=(Node("note", 1, len(note) + 1),))
+
+
 def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block]:
-    """Footnotes as a paragraph of their own."""
+    """Return footnotes as a paragraph of their own, if there are any."""
+    if not foot.text.strip():
+        return []
     text = f"\n{foot.text}\n\n"
     origin = [(at + 1, index) for at, index in foot.origin]
     return [
@@ -281,14 +329,22 @@ def _after_paragraph(blocks: list[Block], notes: list[Block]) -> list[Block]:
         if not end and number + 1 < len(blocks) and blocks[number + 1].section == block.section:
             continue
         end = end or len(block.text)
-        head = replace(block, text=block.text[:end], origin=runs_between(block.origin, 0, end))
+        head = _part(block, 0, end)
         tail_start = end + 1  # of the two newlines that end the paragraph the note brings one
         tail = []
         if tail_start < len(block.text):
-            origin = runs_between(block.origin, tail_start, len(block.text))
-            tail = [replace(block, text=block.text[tail_start:], origin=origin)]
+            tail = [_part(block, tail_start, len(block.text))]
         return [*blocks[:number], head, *notes, *tail, *blocks[number + 1 :]]
     return [*blocks, *notes]
+
+
+def _part(block: Block, start: int, end: int) -> Block:
+    return replace(
+        block,
+        text=block.text[start:end],
+        origin=runs_between(block.origin, start, end),
+        nodes=nodes_between(block.nodes, start, end, by=-start),
+    )
 
 
 def _pieces(start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -303,7 +359,7 @@ def _joined(pages: Iterator[list[Block]]) -> Iterator[Block]:
         if last_block is not None:
             open_word = last_block.text.removesuffix("\n")
             if continues(open_word, blocks[0].text):
-                last_block = replace(last_block, text=open_word[:-1])
+                last_block = _part(last_block, 0, len(open_word) - 1)
             yield last_block
         yield from blocks[:-1]
         last_block = blocks[-1]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drt_engine.documents.base import words
+from drt_engine.documents.base import Node, words
 from drt_engine.documents.pdf.layout import Region, separators
 from drt_engine.documents.pdf.lines import HYPHENS, Line
+from drt_engine.documents.pdf.tables import Table, cell_separators, find_tables
 
 _LIGATURES = {
     "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl",
@@ -84,8 +85,9 @@ class PageText:
     origin: list[tuple[int, int]] = field(default_factory=list)
     starts: list[tuple[int, Line]] = field(default_factory=list)  # where each line begins
     spellings: Spellings = field(default_factory=Spellings)
+    nodes: list[Node] = field(default_factory=list)
 
-    def add(self, line: Line, separator: str) -> None:
+    def add(self, line: Line, separator: str, behind: str = "") -> None:
         """Append a line after ``separator``, or to the word that the last line left open."""
         piece, runs = _cleaned(line)
         if not piece:
@@ -94,7 +96,7 @@ class PageText:
             self.text += separator
         self.starts.append((len(self.text), line))
         self.origin += [(len(self.text) + at, index) for at, index in runs]
-        self.text += piece
+        self.text += piece + behind
 
     def join(self, following: str) -> bool:
         """Drop or keep the hyphen at the text's end where ``following`` continues its word.
@@ -133,10 +135,39 @@ def lay_out(regions: Sequence[Region], spellings: Spellings | None = None) -> Pa
     page = PageText(spellings=spellings)
     for number, region in enumerate(regions):
         between = [_between(page.text, region[0]) if number else "", *separators(region)]
-        for line, separator in zip(region, between, strict=True):
-            page.add(line, separator)
+        tables = find_tables(region)
+        _separate(between, tables)
+        marks = {at: mark for table in tables for at, mark in cell_separators(table).items()}
+        starts = []
+        for at, (line, separator) in enumerate(zip(region, between, strict=True)):
+            lead, behind = marks.get(at, ("", ""))
+            is_cell = at in marks and separator == " "
+            page.add(line, lead if is_cell else separator + lead, behind)
+            starts.append((page.starts[-1][0] if page.starts else 0, len(page.text)))
+        for table in tables:
+            page.nodes += _row_nodes(table, starts)
     page.end()
     return page
+
+
+def _separate(between: list[str], tables: Sequence[Table]) -> None:
+    """Put the rows of tables below each other, and an empty line around each table."""
+    for table in tables:
+        for row in table.rows:
+            first, *others = (cell for cell in row if cell is not None)
+            between[first] = "\n\n" if first == table.first and first else between[first]
+            between[first] = "\n" if first != table.first else between[first]
+            for cell in others:
+                between[cell] = " "
+        if table.last + 1 < len(between):
+            between[table.last + 1] = "\n\n"
+
+
+def _row_nodes(table: Table, starts: Sequence[tuple[int, int]]) -> Iterator[Node]:
+    """Yield a node for each row, where its lines were written."""
+    for number, row in enumerate(table.rows):
+        cells = [cell for cell in row if cell is not None]
+        yield Node("row", starts[cells[0]][0], starts[cells[-1]][1], row=number + 1)
 
 
 def ends_sentence(text: str) -> bool:

@@ -30,6 +30,8 @@ from drt_engine.documents.metadata import (
     names_section,
     yaml_fields,
 )
+from drt_engine.documents.structure.records import with_records
+from drt_engine.documents.structure.struck import with_struck
 
 # A first heading further down is not the title of the whole.
 _TITLE_PIECES = 16
@@ -216,7 +218,8 @@ def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
 
 def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> Iterator[Block]:
     lines = split_lines(characters(source, encoding))
-    return regroup(sections(lines, front_lines, notes), verbatim=True)
+    blocks = regroup(sections(lines, front_lines, notes), verbatim=True)
+    return with_struck(with_records(blocks))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from xml.etree.ElementTree import ParseError
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.encodings import empty
-from drt_engine.documents.readers.table import is_header, is_number, row_blocks
+from drt_engine.documents.readers.table import header_names, is_number, row_blocks
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import DAMAGE, SafeZip
 from drt_engine.errors import UnreadableDocument
@@ -36,19 +36,28 @@ _DECIMALS = re.compile(r"[0#?,]+(?:\.([0#?]+))?")
 _TABLE_HEAD = 6  # rows among which a table's names are searched for
 
 Row = Sequence[str]
+# Merged cells by the number of their first row: first and last column, last row.
+Merged = dict[int, list[tuple[int, int, int]]]
+_RANGE = re.compile(r"([A-Z]{1,3})(\d{1,7}):([A-Z]{1,3})(\d{1,7})")
+_MOST_MERGED = 100_000
+_MOST_FILLED = 256  # columns that a merged cell may fill
+_LONGEST_FILL = 60  # characters; a longer cell is text, which nobody reads twice
 
 
 @contextmanager
-def _workbook(source: Source) -> Iterator[Any]:
-    """Open a file as openpyxl's workbook; raise UnreadableDocument for what is none."""
+def _workbook(source: Source) -> Iterator[tuple[Any, dict[str, Merged]]]:
+    """Open a file as openpyxl's workbook, with its merged cells by part.
+
+    Raises UnreadableDocument for what is none.
+    """
     library = importlib.import_module("openpyxl")
-    _check_parts(source)
+    merged = _check_parts(source)
     with source.open() as file:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # of styles and drawings that it does not know
                 workbook = library.load_workbook(file, read_only=True, data_only=True)
-            yield workbook
+            yield workbook, merged
             workbook.close()
         except _FAULTS as error:
             reason = one_line(str(error)).rstrip(".").lower() or type(error).__name__
@@ -57,8 +66,40 @@ def _workbook(source: Source) -> Iterator[Any]:
             ) from error
 
 
-def _check_parts(source: Source) -> None:
-    """Read the parts once, since openpyxl trusts the sizes and the XML of a file."""
+class _MergedCells(Handler):
+    """Collects the ranges of merged cells of a sheet, by their first row."""
+
+    def __init__(self) -> None:
+        self.ranges: Merged = {}
+        self._count = 0
+
+    def start(self, name: str, attributes: dict[str, str], _namespace: str, /) -> None:
+        """Take a range, \"A2:A4\"."""
+        match = _RANGE.fullmatch(attributes.get("ref", "")) if name == "mergeCell" else None
+        if match and self._count < _MOST_MERGED:
+            first, top, last, bottom = (
+                _column(match[1]),
+                int(match[2]),
+                _column(match[3]),
+                int(match[4]),
+            )
+            self.ranges.setdefault(top, []).append((first, last, bottom))
+            self._count += 1
+
+
+def _column(letters: str) -> int:
+    """Return the number of a column, \"A\" being 0."""
+    number = 0
+    for letter in letters:
+        number = number * 26 + ord(letter) - ord("A") + 1
+    return number - 1
+
+
+def _check_parts(source: Source) -> dict[str, Merged]:
+    """Read the parts once, since openpyxl trusts the sizes and the XML of a file.
+
+    Returns the merged cells of each part, which openpyxl's streaming does not know.
+    """
     with source.open() as file:
         if file.read(4) == _OLD_EXCEL:
             raise UnreadableDocument(
@@ -70,10 +111,14 @@ def _check_parts(source: Source) -> None:
             raise UnreadableDocument(
                 f"{source.name} holds no workbook (no {_WORKBOOK}); get or export it again."
             )
+        merged: dict[str, Merged] = {}
         for name in archive.members:
             if name.endswith((".xml", ".rels")):
-                for _ in parse(archive.pieces(name), Handler(), source.name):
+                handler = _MergedCells()
+                for _ in parse(archive.pieces(name), handler, source.name):
                     pass
+                merged[name] = handler.ranges
+        return merged
 
 
 def _shown(cell: Any) -> str:
@@ -116,7 +161,43 @@ def _rows(sheet: Any) -> Iterator[Row]:
         yield row
 
 
-def _sheet_blocks(rows: Iterator[Row]) -> Iterator[Block]:
+def _part(sheet: Any) -> str:
+    return str(getattr(sheet, "_worksheet_path", "")).lstrip("/")
+
+
+def filled(rows: Iterator[Row], merged: Merged) -> Iterator[Row]:
+    """Yield rows in which a merged cell has its text in all that it spans, if it is short.
+
+    One across the whole row is a line of text.
+    """
+    below: dict[int, tuple[str, int]] = {}  # text and last row, by column
+    for number, row in enumerate(rows, 1):
+        if not below and number not in merged:
+            yield row
+            continue
+        cells = list(row)
+        for column, (text, last) in list(below.items()):
+            _put(cells, column, text)
+            if last <= number:
+                del below[column]
+        for first, last, bottom in merged.get(number, ()):
+            text = cells[first] if first < len(cells) else ""
+            is_line = first == 0 and sum(map(bool, cells)) == 1 and last > first
+            if not text or len(text) > _LONGEST_FILL or is_line:
+                continue
+            for column in range(first, min(last, first + _MOST_FILLED) + 1):
+                _put(cells, column, text)
+                if bottom > number:
+                    below[column] = (text, bottom)
+        yield cells
+
+
+def _put(cells: list[str], column: int, text: str) -> None:
+    cells += [""] * (column + 1 - len(cells))
+    cells[column] = text
+
+
+def sheet_blocks(rows: Iterator[Row]) -> Iterator[Block]:
     """Yield the rows of a sheet with their column names, as those of a CSV table.
 
     A table goes on after an empty row, unless a row of names and then numbers begin another one.
@@ -129,22 +210,23 @@ def _sheet_blocks(rows: Iterator[Row]) -> Iterator[Block]:
         for row in head[:first]:  # above the names: what the table is about
             yield Block(one_line(" ".join(row)) + "\n\n")
         head = head[first:]
-        if is_header(head) and (not names or any(map(is_number, head[1]))):
-            names = [one_line(cell) for cell in head.pop(0)]
+        own_names, count = header_names(head)
+        if count and (not names or any(map(is_number, head[count]))):
+            names, head = own_names, head[count:]
             yield Block(" | ".join(names) + "\n")
-        for row in chain(head, table):
+        for number, row in enumerate(chain(head, table), 1):
             padded = [*names, *[""] * (len(row) - len(names))]
-            yield from row_blocks(list(zip(padded, row, strict=False)))
+            yield from row_blocks(list(zip(padded, row, strict=False)), number=number)
         yield Block("\n")
 
 
 def _pieces(source: Source, notes: Notes) -> Iterator[Block]:
-    with _workbook(source) as workbook:
+    with _workbook(source) as (workbook, merged):
         for sheet in workbook.worksheets:
             if sheet.sheet_state != "visible":
                 notes.skip("sheet", "hidden")
                 continue
-            for block in _sheet_blocks(_rows(sheet)):
+            for block in sheet_blocks(filled(_rows(sheet), merged.get(_part(sheet), {}))):
                 yield replace(block, section=one_line(sheet.title))
 
 
@@ -158,7 +240,7 @@ class SheetsReader:
 
     def open(self, source: Source) -> OpenDocument:
         """Open a workbook; raise EmptyDocument where no visible cell holds anything."""
-        with _workbook(source) as workbook:
+        with _workbook(source) as (workbook, _):
             about = workbook.properties
         if next(_pieces(source, Notes()), None) is None:
             raise empty(source)

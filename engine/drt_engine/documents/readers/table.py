@@ -11,9 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from drt_engine.documents.base import (
     Block,
+    Node,
     Notes,
     OpenDocument,
     Origin,
@@ -33,6 +35,7 @@ _LONGEST_LINE = 1 << 20
 _LONGEST_ROW = 500  # characters that are still read at a glance
 _LONGEST_NAME = 80
 _LONGEST_KEY = 120
+_NAME_ROWS = 2  # of names, at most
 _FIELD_LIMIT = "a field is longer than 128 kB, perhaps for a quote that is never closed"
 _NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
 
@@ -40,13 +43,18 @@ Fields = Sequence[tuple[str, str]]
 
 
 def row_blocks(
-    fields: Fields, line: int | None = None, span: tuple[int, int] | None = None
+    fields: Fields,
+    line: int | None = None,
+    span: tuple[int, int] | None = None,
+    *,
+    number: int = 0,
 ) -> Iterator[Block]:
     """Yield a row on one line; on several when it is long, each of which begins with the row's key.
 
     So no part of a row is read without what it is about. A field with lines of its own keeps them.
     Each block is one line, since all of them are on the same line of the source: the one where the
-    row begins, None where it has no lines. ``span`` is the row's place in it, in characters.
+    row begins, None where it has no lines. ``span`` is the row's place in it, in characters,
+    ``number`` the row's in its table, from 1.
     """
     origin: Origin = () if span is None else ((0, *span),)
     parts = [f"{name}: {value}" if name else value for name, value in fields if value.strip()]
@@ -56,8 +64,9 @@ def row_blocks(
     fits = sum(map(len, parts)) <= _LONGEST_ROW and not any("\n" in part for part in parts)
     written = "\n".join([" | ".join(parts)] if fits else _parted(parts)).split("\n")
     end = "" if fits else "\n"
-    for number, text in enumerate(written if parts else (), 1):
-        yield Block(text + "\n" + end * (number == len(written)), line=line, origin=origin)
+    for n, text in enumerate(written if parts else (), 1):
+        nodes = (Node("row", 0, len(text), row=number),) if text.strip() else ()
+        yield Block(text + "\n" + end * (n == len(written)), line=line, origin=origin, nodes=nodes)
 
 
 def _parted(parts: Sequence[str]) -> list[str]:
@@ -140,17 +149,48 @@ def is_header(rows: Sequence[Sequence[str]]) -> bool:
     )
 
 
+def header_names(rows: Sequence[Sequence[str]]) -> tuple[list[str], int]:
+    """Return the names of the columns, and how many of the first rows give them; 0 for none.
+
+    Of two rows, the first has names above several columns each: "2024" above "Q1" and "Q2" gives
+    "2024 Q1" and "2024 Q2". A column that goes on from one row to the other has its name once.
+    """
+    if len(rows) > _NAME_ROWS:
+        names = _names_of_two(*(list(map(one_line, row)) for row in rows[:_NAME_ROWS]))
+        if names and is_header([names, *rows[_NAME_ROWS:]]) and any(map(is_number, rows[2])):
+            return names, _NAME_ROWS
+    return ([one_line(cell) for cell in rows[0]], 1) if is_header(rows) else ([], 0)
+
+
+def _names_of_two(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
+    """Return what two rows of names give together; nothing unless the upper one spans columns."""
+    width = max(len(upper), len(lower))
+    above = [*upper, *[""] * (width - len(upper))]
+    below = [*lower, *[""] * (width - len(lower))]
+    spans = any(not name or name == last for last, name in pairwise(above)) and bool(above[0])
+    if not spans or any(map(is_number, below)) or sum(map(bool, below)) < _NAME_ROWS:
+        return []
+    names: list[str] = []
+    last = ""
+    for high, low in zip(above, below, strict=True):
+        last = high or (last if low else "")
+        names.append(low if low == last or not last else f"{last} {low}".strip())
+    return names if len({name for name in names if name}) == len(names) else []
+
+
 @dataclass(frozen=True)
 class _Layout:
-    """How a table is written: its delimiter, whether its first row is a header, and comments.
+    """How a table is written: its delimiter, how many rows are a header, and comments.
 
     ``comments`` lines before it begin with ``#``; the last one may be the header, ``names``.
+    ``both`` are the names that two rows give together.
     """
 
     delimiter: str
-    headed: bool
+    headed: int
     comments: int = 0
     names: tuple[str, ...] = ()
+    both: tuple[str, ...] = ()
 
 
 def _layout(source: Source, encoding: str) -> _Layout:
@@ -167,15 +207,16 @@ def _layout(source: Source, encoding: str) -> _Layout:
         delimiter = _delimiter(sample, source.suffix)
         rows = [row for row in csv.reader(sample, delimiter=delimiter) if row]
         if not comments:
-            return _Layout(delimiter, is_header(rows))
+            names, count = header_names(rows) if rows else ([], 0)
+            return _Layout(delimiter, count, both=tuple(names) if count > 1 else ())
         names = next(csv.reader([comments[-1].lstrip(f"{_COMMENT} ")], delimiter=delimiter), [])
     except csv.Error:
-        return _Layout(",", False)
+        return _Layout(",", 0)
     width = max(map(len, rows), default=0)
     is_prose = delimiter in ",;" and any(name.startswith(" ") for name in names)
     if len(names) == width > 1 and not is_prose and is_header([names, *rows]):
-        return _Layout(delimiter, False, len(comments), tuple(map(one_line, names)))
-    return _Layout(delimiter, is_header(rows), len(comments))
+        return _Layout(delimiter, 0, len(comments), tuple(map(one_line, names)))
+    return _Layout(delimiter, int(is_header(rows)), len(comments))
 
 
 def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
@@ -183,7 +224,7 @@ def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
     lines = _Lines(source, encoding)
     reader = csv.reader(lines, delimiter=layout.delimiter)
     names, headed = list(layout.names), layout.headed
-    before = position = 0  # lines and characters
+    before = position = number = 0  # lines, characters and rows
     try:
         for row in reader:  # it takes no line beyond the row's
             line, before = before + 1, reader.line_num
@@ -194,13 +235,17 @@ def _csv_rows(source: Source, encoding: str) -> Iterator[Block]:
                 yield Block(f"{text}\n", line=line, origin=((0, *span),))
                 continue
             if headed and row:
-                names, headed = [one_line(cell) for cell in row], False
+                headed -= 1
+                names = [one_line(cell) for cell in row] if not layout.both or headed else []
+                names = names or list(layout.both)
                 while names and not names[-1]:
                     names.pop()
                 yield Block(" | ".join(names) + "\n", line=line, origin=((0, *span),))
                 continue
             padded = [*names, *[""] * (len(row) - len(names))]
-            yield from row_blocks(list(zip(padded, row, strict=False)), line, span)
+            number += bool(row)
+            fields = list(zip(padded, row, strict=False))
+            yield from row_blocks(fields, line, span, number=number)
     except csv.Error as error:
         reason = _FIELD_LIMIT if "field limit" in str(error) else str(error)
         raise UnreadableDocument(

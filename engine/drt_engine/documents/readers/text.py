@@ -22,6 +22,8 @@ _PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
     if source.suffix in SUFFIXES:
         return setting_blocks(source, encoding)
+    if source.suffix == ".xml":
+        notes.skip("markup of XML", "of a kind that is not known; read as it is written")
     if source.suffix not in _PROSE:
         pieces = (Block(text) for text in characters(source, encoding))
         return with_records(regroup(pieces, verbatim=True))

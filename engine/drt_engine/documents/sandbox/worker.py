@@ -97,7 +97,7 @@ def read(request: dict[str, Any], output: Output) -> None:
         importlib.import_module(module)
     load_codecs(_CODECS)
     if document_format.name in _ANY_CODEC:
-        load_codecs(_BOOK_CODECS if document_format.name == "epub" else ())
+        load_codecs(_BOOK_CODECS if document_format.name in ("epub", "rtf") else ())
         load_codecs_of(source)
     confine_reader(
         request, output, readable=() if document_format.distribution is None else module_files()
@@ -134,12 +134,18 @@ def confine_reader(request: dict[str, Any], output: Output, readable: Sequence[s
 
 
 # Modules that readers import when they are called: afterwards nothing can be imported.
-_IMPORTED_LATE = {"pdf": ("pypdfium2", "pypdfium2.raw"), "xlsx": ("openpyxl",)}
+_IMPORTED_LATE = {
+    "pdf": ("pypdfium2", "pypdfium2.raw"),
+    "xlsx": ("openpyxl",),
+    "pptx": ("pptx",),
+    "xls": ("python_calamine", "_strptime"),
+    "rtf": ("striprtf.striprtf",),
+}
 _CODECS = (
     "ascii", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp437",
     "cp1252", "raw-unicode-escape",
 )  # fmt: skip
-_ANY_CODEC = frozenset(("html", "email", "epub"))
+_ANY_CODEC = frozenset(("html", "email", "epub", "mht", "feed", "rtf"))
 # Books should be UTF-8, and what they declare is compressed: the encodings seen in old ones.
 _BOOK_CODECS = (
     "cp1250", "cp1251", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "shift_jis", "euc-jp",

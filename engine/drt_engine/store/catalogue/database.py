@@ -17,6 +17,7 @@ from typing import Any
 
 from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
 from drt_engine.store.catalogue import migrations
+from drt_engine.store.catalogue.backup import backed_up, delete_backup
 from drt_engine.store.catalogue.connection import add_functions, connect, is_writable, log_size
 from drt_engine.store.filesystem.disk import DISK, Disk
 from drt_engine.store.filesystem.library_folder import full_message
@@ -121,7 +122,7 @@ class Database:
                 f"the library at {self.path.parent} is of an older version, which must be brought"
                 " up to date, and is read-only: copy it to a place that can be written to"
             )
-        with lock:
+        with lock, self.backed_up():
             self._open().execute("PRAGMA journal_mode = WAL")
             with self.transaction() as connection:
                 migrations.migrate(connection)
@@ -224,6 +225,17 @@ class Database:
         row = self.first_row("PRAGMA data_version")
         return (int(row[0]) if row else 0, self.changes)
 
+    @contextlib.contextmanager
+    def backed_up(self) -> Iterator[None]:
+        """Keep a copy beside the database while the block rewrites it whole; StorageFull."""
+        with self._guard, self._errors(), backed_up(self._open(), self.path, self._disk):
+            yield
+
+    def delete_backup(self) -> None:
+        """Delete a copy that an unfinished operation left; StoreError."""
+        with self._errors():
+            delete_backup(self.path, self._disk)
+
     def vacuum(self) -> None:
         """Rewrite the file without free pages and empty the log; waits for other readers.
 
@@ -318,8 +330,8 @@ def _full(path: Path, _timeout: float) -> StoreError:
 
 def _corrupt(path: Path, _timeout: float) -> StoreError:
     return CorruptStore(
-        f"the library's catalogue {path} is damaged or not a database: restore it from a copy, or"
-        " read the documents into a new library"
+        f"the library's catalogue {path} is damaged or not a database: `drt library check"
+        " --repair` saves all that is left into a new library"
     )
 
 

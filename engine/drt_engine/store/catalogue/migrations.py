@@ -233,7 +233,7 @@ def _expect_tables(connection: sqlite3.Connection, where: str) -> None:
         )
         raise CorruptStore(
             f"the catalogue {where} has tables that are not a library's ({', '.join(strange)}):"
-            " restore it from a copy, or read the documents into a new library"
+            " `drt library check --repair` saves what is a library's into a new one"
         )
 
 
@@ -242,8 +242,8 @@ def migrate(connection: sqlite3.Connection) -> None:
     version = int(connection.execute("PRAGMA user_version").fetchone()[0])
     if version == 0 and connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
         raise CorruptStore(
-            "the catalogue's version number is damaged: restore it from a copy, or read the"
-            " documents into a new library"
+            "the catalogue's version number is damaged: `drt library check --repair` saves all"
+            " that is left into a new library"
         )
     for number, change in enumerate(MIGRATIONS[version:], start=version + 1):
         change(connection)

@@ -18,6 +18,7 @@ from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_p
 from drt_engine.store.filesystem.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
+BACKUP_NAME = "backup.db"
 LOCK_NAME = "lock"
 READERS_NAME = "readers"
 SEGMENTS_NAME = "segments"
@@ -69,7 +70,8 @@ def expect_plain(library: Path) -> None:
     The library's folder itself may be a link: the user has named it.
     """
     logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
-    for name in (CATALOG_NAME, *logs, LOCK_NAME, READERS_NAME, SEGMENTS_NAME, REBUILD_NAME):
+    files = (CATALOG_NAME, *logs, BACKUP_NAME, LOCK_NAME, READERS_NAME)
+    for name in (*files, SEGMENTS_NAME, REBUILD_NAME):
         try:
             mode = os.stat(library / name, follow_symlinks=False).st_mode
         except (FileNotFoundError, NotADirectoryError):

@@ -39,8 +39,8 @@ def _expect_no_segments(path: Path) -> None:
     segments = path / library_folder.SEGMENTS_NAME
     if segments.is_dir() and any(segments.iterdir()):
         raise CorruptStore(
-            f"the library at {path} has lost its {library_folder.CATALOG_NAME}: restore it"
-            " from a copy, or read the documents into a new library"
+            f"the library at {path} has lost its {library_folder.CATALOG_NAME}: `drt"
+            " library check --repair` saves all that is left into a new library"
         )
 
 

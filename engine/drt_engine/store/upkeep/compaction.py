@@ -47,6 +47,7 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
     The approximate index, which repeats landmarks, goes as a whole. Raises LockTimeout while a
     reader holds a snapshot; the next writer goes on then.
     """
+    catalog.database.delete_backup()
     drop_index(catalog, folder)
     if layout is not None:
         landmark_files = catalog.landmark_files()
@@ -72,6 +73,7 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
             " `drt library compact` to forget them"
         )
     _rewrite(catalog)
+    catalog.database.delete_backup()
     with catalog.database.transaction() as connection:
         connection.execute("DELETE FROM settings WHERE key = ?", (FORGETTING,))
     catalog.database.checkpoint()
@@ -94,9 +96,10 @@ def remove_to_forget(
 
 
 def _rewrite(catalog: Catalog) -> None:
-    with catalog.database.transaction() as connection:
-        connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('optimize')")
-    catalog.database.vacuum()
+    with catalog.database.backed_up():
+        with catalog.database.transaction() as connection:
+            connection.execute("INSERT INTO chunk_text (chunk_text) VALUES ('optimize')")
+        catalog.database.vacuum()
 
 
 def _joinable(rows: Sequence[SegmentRow]) -> Iterator[list[SegmentRow]]:

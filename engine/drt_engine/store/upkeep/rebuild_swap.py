@@ -74,7 +74,11 @@ def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
     inner = folder.path / REBUILD_NAME
     old = catalog.file_names()
     database = catalog.database
-    with database.attached(inner / CATALOG_NAME, "fresh") as connection, database.transaction():
+    with (
+        database.backed_up(),
+        database.attached(inner / CATALOG_NAME, "fresh") as connection,
+        database.transaction(),
+    ):
         if not _is_complete(connection):
             return False
         with file_errors(folder.path):

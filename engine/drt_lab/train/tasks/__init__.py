@@ -15,6 +15,7 @@ from drt_lab.train.tasks.passages import PassagesTask
 from drt_lab.train.tasks.passkey import PasskeyTask
 from drt_lab.train.tasks.questions import QuestionsTask
 from drt_lab.train.tasks.reader_cloze import ReaderClozeTask
+from drt_lab.train.tasks.records import RecordsTask
 from drt_lab.train.tasks.stream import StreamTask
 from drt_lab.train.tasks.summaries import SummariesTask
 
@@ -28,4 +29,5 @@ TASKS: dict[str, Callable[[TaskSetup], Task[Any]]] = {
     "passkey": PasskeyTask,
     "summaries": SummariesTask,
     "reader_cloze": ReaderClozeTask,
+    "records": RecordsTask,
 }

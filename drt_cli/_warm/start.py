@@ -1,0 +1,78 @@
+"""Starts the helper process in the background, and ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import Any
+
+from drt_cli._options import Settings
+
+from .identity import identity
+from .place import HelperInfo, opened_folder, running_helper
+
+PATIENCE = 3.0  # seconds that a helper has to end
+_STEP = 0.02
+
+
+def start_helper(settings: Settings) -> None:
+    """Start a helper with the model of these settings, which replaces one that has another."""
+    from drt import __version__, _engine
+
+    options: dict[str, Any] = {
+        "model": _engine.model_path(settings.model),
+        "device": settings.device,
+        "dtype": settings.dtype,
+        "idle_minutes": settings.idle_minutes,
+    }
+    info = HelperInfo(0, identity(), version=__version__, began=0.0, **options)
+    current = current_helper()
+    if current is not None and current.same_work(info):
+        return
+    with contextlib.suppress(OSError):  # the next command is slower, that is all
+        subprocess.Popen(
+            [sys.executable, "-m", "drt_cli._warm.helper", json.dumps(options)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env=_environment(),
+            start_new_session=True,
+        )
+
+
+def stop_helper(folder: int, helper: HelperInfo) -> bool:
+    """End a helper, and return whether it ended; commands that it runs are not ended."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(helper.pid, number)
+        deadline = time.monotonic() + PATIENCE
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                current = running_helper(folder)
+                if current is None or current.pid != helper.pid:
+                    return True
+            time.sleep(_STEP)
+    return False
+
+
+def current_helper() -> HelperInfo | None:
+    """Return the helper that runs, or None."""
+    try:
+        with opened_folder() as folder:
+            return running_helper(folder)
+    except OSError:
+        return None
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment, with an absolute state folder: the helper is elsewhere."""
+    variables = dict(os.environ)
+    if state := variables.get("DRT_STATE_DIR"):
+        variables["DRT_STATE_DIR"] = os.path.abspath(state)
+    return variables
