@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,13 +9,12 @@ import tokenizers
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
-from torch import Tensor
 
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
 from drt_engine.model.packed import packed, unpacked
-from drt_engine.model.weights import write_tensors
+from drt_engine.model.weights import write_file, write_tensors
 
 WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
 
@@ -39,10 +37,10 @@ def save_decoder(
 ) -> None:
     """Write a folder; ``bits`` packs matrices into so many bits a number."""
     folder.mkdir(parents=True, exist_ok=True)
-    state: Mapping[str, Tensor] = model.state_dict()
-    if bits is not None:
-        state = packed(dict(state), {"": bits})
-    write_tensors(folder / WEIGHTS, state, dtype=dtype)
+    if bits is None:
+        write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
+    else:
+        write_file(folder / WEIGHTS, packed(model.state_dict(), {"": bits}), {"format": "pt"})
     tokenizer.save(str(folder / TOKENIZER))
     model.config.save(folder)
 
