@@ -70,17 +70,45 @@ def this_terminal() -> str:
 
 def remember(library: Library, question: str, citations: Sequence[Citation | SearchHit]) -> None:
     """Store what was cited, so that ``drt show 1`` finds it."""
-    folder = state_folder()
     handles = tuple(map(_full_handle, citations))
     answer = LastAnswer(_name(library), this_terminal(), question, handles)
     place = (answer.terminal, answer.library)
     earlier = [item for item in _remembered() if (item.terminal, item.library) != place]
-    text = json.dumps({"answers": [asdict(item) for item in [answer, *earlier][:MOST]]})
     with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = folder / f"{NAME}.{os.getpid()}"
-        write_file(draft, text, private=True)
+        _store([answer, *earlier][:MOST])
+
+
+def forget(document_id: str) -> None:
+    """Drop the answers that cite a document, questions included; ``CliError`` where that fails."""
+    answers = _remembered()
+    left = [
+        item
+        for item in answers
+        if not any(handle.partition(":")[0] == document_id for handle in item.citations)
+    ]
+    if len(left) == len(answers):
+        return
+    try:
+        _store(left)
+    except OSError as error:
+        raise CliError(
+            f"{state_folder() / NAME} still holds questions about it and cannot be written"
+            f" ({error.strerror}); delete that file."
+        ) from error
+
+
+def _store(answers: Sequence[LastAnswer]) -> None:
+    """Replace the file as a whole; OSError."""
+    folder = state_folder()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = folder / f"{NAME}.{os.getpid()}"
+    try:
+        write_file(draft, json.dumps({"answers": [asdict(item) for item in answers]}), private=True)
         draft.replace(folder / NAME)
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
 
 
 def _name(library: Library) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drt_cli import _state
 from drt_cli._errors import DONE, FAILED
 from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, document_options, json_option, with_global_options
@@ -135,11 +136,17 @@ def tag(settings: Settings, /, document: str, changes: tuple[str, ...]) -> None:
 )
 @click.pass_obj
 def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> None:
-    """Remove documents, by id, title or source."""
+    """Remove documents, by id, title or source.
+
+    --forget reaches the library, your log of questions and what drt show remembers. Archives that
+    were exported, other copies, and the history of your shell keep what they hold.
+    """
     library = settings.open_library()
     with _noting_a_lost_index(settings, library):
         for document in documents:
             removed = library.remove(document, forget=forget)
+            if forget:
+                _state.forget(removed.id)
             done = "forgotten" if forget else "removed"
             say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
 

@@ -7,6 +7,7 @@ an answer from its user: an entry that cannot be written at once is left out.
 from __future__ import annotations
 
 import contextlib
+import errno
 import datetime
 import json
 import os
@@ -169,11 +170,15 @@ class QuestionLog:
     @contextlib.contextmanager
     def _connection(self, *, create: bool) -> Iterator[sqlite3.Connection]:
         """Yield the database in one transaction, made for its owner alone."""
-        if create:
-            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-            os.close(os.open(self.path, flags, 0o600))
+        # Nothing but SQLite may open it: closing a descriptor of the file would take the locks of
+        # other threads' connections away, too.
+        is_new = create and not os.path.lexists(self.path)
+        if create and self.path.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(self.path))
         connection = sqlite3.connect(self.path, timeout=_PATIENCE)
         try:
+            if is_new:
+                os.chmod(self.path, 0o600)
             with connection:
                 connection.execute("PRAGMA secure_delete = ON")  # what is deleted is overwritten
                 yield connection

@@ -115,6 +115,22 @@ def test_a_library_is_exported_imported_and_compacted(read: Drt, tmp_path: Path)
     assert broken.code == 1 and "is damaged" in broken.err
 
 
+def test_forgetting_reaches_what_show_remembers_and_the_log(
+    read: Drt, handbook: Path, tmp_path: Path
+) -> None:
+    def left() -> str:
+        state = tmp_path / "state"
+        return "".join(path.read_bytes().decode("latin-1") for path in state.rglob("*.*"))
+
+    read("ask", "--session", "review", "Which period applies?")
+    (row,) = read("library", "list", "--json").json["documents"]
+    assert "Which period applies?" in left() and row["id"] in left()
+    assert read("library", "remove", "--forget", row["id"]).code == 0
+    assert "Which period applies?" not in left() and row["id"] not in left()
+    assert read("session", "list", "--json").json == {"sessions": []}
+    assert "no answer is remembered" in read("show", "1").err
+
+
 def test_conversations_are_searched(read: Drt) -> None:
     read("ask", "--session", "review", "Which period?")
     assert read("session", "search", "period", "which").out.startswith("review, turn 1\n")
