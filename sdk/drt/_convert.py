@@ -98,6 +98,7 @@ def turns(transcript: Iterable[Mapping[str, Any]]) -> tuple[Turn, ...]:
             found=turn["found"],
             state=turn.get("state", "answer" if turn["found"] else "none"),
             confidence=turn["confidence"],
+            quote_probability=turn.get("quote_probability"),
             mode=turn["mode"],
             citations=tuple(Citation(**citation) for citation in turn["citations"]),
             writing=_writing(turn.get("writing")),

@@ -230,6 +230,7 @@ class FakeEngine:
                     "found": found,
                     "state": answer.state,
                     "confidence": answer.confidence,
+                    "quote_probability": answer.quote_probability,
                     "mode": mode,
                     "citations": [asdict(one) for one in answer.citations],
                 }

@@ -161,6 +161,7 @@ class SessionState:
                 "found": answer.found,
                 "state": answer.state,
                 "confidence": answer.confidence,
+                "quote_probability": answer.quote_probability,
                 "mode": answer.mode,
                 "citations": [_plain(c) for c in answer.citations],
             }

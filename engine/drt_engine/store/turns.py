@@ -122,12 +122,13 @@ _TURN: dict[str, _Kind] = {
     "answer": _is_text,
     "found": lambda value: isinstance(value, bool),
     "confidence": _is_share,
+    "quote_probability": _is_share,
     "state": lambda value: value in ("answer", "likely", "none"),
     "mode": lambda value: value in ("quote", "free", "summary"),
     "citations": lambda value: isinstance(value, list),
     "writing": lambda value: value is None or isinstance(value, dict),
 }
-_NEWER_TURN = {"state", "writing", "documents"}
+_NEWER_TURN = {"state", "quote_probability", "writing", "documents"}
 _CITATION: dict[str, _Kind] = {
     "document": _is_id,
     **dict.fromkeys(("title", "source", "quote", "context"), _is_text),

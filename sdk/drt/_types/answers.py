@@ -257,8 +257,9 @@ class Passage:
 class Turn:
     """One question of a session and its answer; ``mode`` is "summary" for a summary.
 
-    Turns of older conversations have no ``state``: what was not found is "none" then. ``writing``
-    is what a writer wrote beside the answer, None where none was asked.
+    Turns of older conversations have no ``state``: what was not found is "none" then; nor a
+    ``quote_probability``, which is None then, as it is for summaries. ``writing`` is what a writer
+    wrote beside the answer, None where none was asked.
     """
 
     question: str
@@ -269,6 +270,7 @@ class Turn:
     mode: str
     citations: tuple[Citation, ...]
     writing: WrittenText | None = None
+    quote_probability: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the turn as plain values."""

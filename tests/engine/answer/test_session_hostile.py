@@ -173,6 +173,15 @@ def test_what_a_citation_says_is_known(whole: SessionRow) -> None:
         expect_turns([turn])
 
 
+def test_a_turn_keeps_how_likely_its_quote_is_right(whole: SessionRow) -> None:
+    [turn] = copy.deepcopy(whole.transcript[:1])
+    assert 0 < turn["quote_probability"] <= 1
+    with pytest.raises(ValueError, match="quote_probability of turn 1 is nan"):
+        expect_turns([turn | {"quote_probability": math.nan}])
+    del turn["quote_probability"]  # as older versions stored it
+    expect_turns([turn])
+
+
 WRITING: dict[str, Any] = {
     "state": "partly",
     "sentences": [{"text": "It is kept [1].", "sources": [1], "problem": ""}],

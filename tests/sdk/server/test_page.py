@@ -93,6 +93,7 @@ def test_a_file_is_read_asked_and_opened_at_the_quote(page: Any) -> None:
     page.wait_for_selector("#sessions option:nth-child(2)", state="attached")
     page.get_by_label("Conversation").select_option(index=1)
     page.wait_for_selector("#turns li:nth-child(2)")
+    assert "right with a probability of 50%" in page.locator("#turns li").first.inner_text()
 
 
 @pytest.mark.browser

@@ -213,11 +213,16 @@ async function ask(question) {
   turn.scrollIntoView({ block: "nearest" });
 }
 
+// Turns of conversations that older versions stored have no probability.
+function likelihood({ quote_probability: probability }) {
+  return typeof probability === "number" ? `, right with a probability of ${Math.round(100 * probability)}%` : "";
+}
+
 function turnNodes(answer, asked) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
   const summary = answer.mode === "summary";
   const state = summary ? "Summary, by sentences of the document:"
-    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}, right with a probability of ${Math.round(100 * answer.quote_probability)}%` : states[answer.state] || states.none;
+    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}${likelihood(answer)}` : states[answer.state] || states.none;
   return [
     make("p", answer.question, "asked"),
     ...(answer.writing ? writingNodes(answer.writing) : []),
