@@ -34,6 +34,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("blocks", "errors", "files", "processor", "progress", "results", "threads", "text"),
     ("config",),
     ("model",),
+    ("decoder",),
     ("documents", "store"),
     ("runtime",),  # above the store: it says how the model's records are laid out there
     ("preloaded",),

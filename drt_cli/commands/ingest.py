@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from drt_cli._changed import note_missing
 from drt_cli._errors import DONE, FAILED, PARTLY, report
 from drt_cli._interrupt import PATIENCE, allow
 from drt_cli._options import Settings, json_option, jsonl_option, with_global_options
@@ -136,6 +137,8 @@ def command(
             raise
         if ray is not None and result.documents:
             note(settings, f"drt --library {assistant.library.path} asks all shards.")
+        elif ray is None:
+            note_missing(settings, assistant.library, paths)
     if as_json:
         print_json(result.to_dict())
     else:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.ingest.identity import has_changed as has_changed
+    from drt_engine.ingest.identity import is_gone as is_gone
     from drt_engine.ingest.identity import look_up as look_up
     from drt_engine.ingest.identity import other_files as other_files
     from drt_engine.ingest.parallel import Workers as Workers
@@ -101,6 +102,7 @@ _FORWARDED = {
     "index_recall": "search.recall",
     "ingest_source": "ingest.pipeline",
     "has_changed": "ingest.identity",
+    "is_gone": "ingest.identity",
     "look_up": "ingest.identity",
     "other_files": "ingest.identity",
     "ingest_shards": "cluster.ingest",

@@ -188,6 +188,15 @@ class Library:
             rows = store.documents_by_id(ids)
             return [row.source for row in rows if _engine.has_changed(store, row)]
 
+    def missing_files(self, documents: Iterable[str | DocumentInfo]) -> list[str]:
+        """Return those sources of documents, given by id, whose files are not there any more.
+
+        Those whose folder is not there either are left out: a disk may not be mounted.
+        """
+        ids = list(dict.fromkeys(map(document_name, documents)))
+        with self._reading() as store:
+            return [row.source for row in store.documents_by_id(ids) if _engine.is_gone(row)]
+
     def tag(
         self,
         document: str | DocumentInfo,

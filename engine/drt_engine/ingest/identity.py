@@ -5,6 +5,7 @@ Knows the library and readers, no model.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import hashlib
 import os
@@ -160,6 +161,21 @@ def has_changed(store: LibraryView, row: DocumentRow) -> bool:
         return False
     digest = file_digest(Source.from_path(row.source))
     return digest is not None and digest.partition(":")[2] != noted[0].partition(":")[2]
+
+
+def is_gone(row: DocumentRow) -> bool:
+    """Return whether the file that a document was read from, or its archive, is not there any more.
+
+    False where its folder is not there either, as of a disk that is not mounted, or a library of
+    another machine.
+    """
+    source = Path(row.source)
+    if not source.is_absolute() or _exists(row.source):
+        return False
+    file = Path(_file_and_member(row.source)[0])
+    with contextlib.suppress(OSError):
+        return file.parent.is_dir()
+    return False
 
 
 def look_up(store: Store | None, source: Source) -> DocumentRow | None:

@@ -113,8 +113,8 @@ def pack_reader(folder: Path, bits: int) -> None:
     if not reader:
         raise WeightsError(f"{folder / WEIGHTS} holds no reader, which could be packed")
     parts = packed(reader, {_READER: bits, f"{_READER}words.": bits - 1})
-    _write_file(folder / PACKED, parts, {"format": "pt"})
-    _write_file(folder / WEIGHTS, split(tensors), {"format": "pt"})
+    write_file(folder / PACKED, parts, {"format": "pt"})
+    write_file(folder / WEIGHTS, split(tensors), {"format": "pt"})
 
 
 def write_tensors(
@@ -130,10 +130,10 @@ def write_tensors(
         for name, tensor in tensors.items()
     }
     metadata = {"format": "pt"} if names is None else {"format": "pt", "names": names}
-    _write_file(path, stored, metadata)
+    write_file(path, stored, metadata)
 
 
-def _write_file(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+def write_file(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
     """Write a safetensors file under a new name, and rename it."""
     part = path.with_name(path.name + ".part")
     # safetensors makes its file readable for its owner only; one of our own follows the umask,

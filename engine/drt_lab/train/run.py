@@ -17,11 +17,12 @@ from drt_engine.model.warm_start import for_tokenizer, warm_start, warm_start_re
 from drt_engine.model.weights import empty_model, restore_buffers
 from drt_engine.runtime import choose_device
 from drt_engine.text.tokenizer import Tokenizer, wordpiece_from_bert
-from drt_lab.config.load import build, load_config
+from drt_lab.config.load import build, load_config, load_table
 from drt_lab.config.train import RunConfig, StartConfig, TrainConfig
 from drt_lab.data.passkeys import symbol_tokenizer
 from drt_lab.lm.build import add_retriever, load_language_model, make_model
 from drt_lab.train.checkpoint import find_state, read_extra
+from drt_lab.train.decoder.config import DecoderConfigFile
 from drt_lab.train.loop import Loop
 from drt_lab.train.parallel import runs_layers_alike
 from drt_lab.train.ranks import OneRank, Ranks, joined_ranks, rank_device
@@ -31,12 +32,19 @@ def train(config_path: Path, overrides: Sequence[str] = ()) -> Path:
     """Train the stage of a TOML file, or the stages of a folder.
 
     The files of a folder are in the order of their names, numbers by value (``10`` is after ``9``).
+    Files with a section ``decoder`` train a decoder that starts from a pretrained language model.
     Returns the run folder of the last. Under ``torchrun`` the processes share every step, and each
     must see the same files. A stage resumes what its run folder holds, and is passed
     over where that is finished. Raises ``ConfigError`` for any file of the folder before the first
     stage begins.
     """
     paths = stage_paths(config_path)
+    tables = [load_table(path, overrides) for path in paths]
+    if all("decoder" in table for table in tables):
+        from drt_lab.train.decoder.loop import train_decoder
+
+        settings = [build(DecoderConfigFile, table).decoder for table in tables]
+        return [train_decoder(stage) for stage in settings][-1]
     stages = [load_config(TrainConfig, path, overrides) for path in paths]
     sharded = any(stage.run.parallel == "fsdp" for stage in stages)
     with joined_ranks(device(stages[0].run), sharded=sharded) as ranks:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from drt_engine.documents.base import Notes, Source, printable_path, unreadable
 from drt_engine.documents.formats import Format
+from drt_engine.documents.inputs.ignored import FILES, OWNER_FILE, PACKAGES, Rules
 from drt_engine.documents.limits import NESTED_ARCHIVES, Budget
 from drt_engine.documents.registry import find_format, unsupported
 from drt_engine.errors import DocumentError, UnreadableDocument
@@ -182,9 +183,9 @@ class PathExpansion(Iterator[SourceOrError]):
     def _files(self, start: Path) -> Iterator[Path | DocumentError]:
         """Yield the files at or below ``start`` by name; each folder once, whatever links to it."""
         seen: set[tuple[int, int]] = set()
-        pending = [start]
+        pending = [(start, Rules())]
         while pending:
-            path = pending.pop()
+            path, rules = pending.pop()
             try:
                 status = path.stat()
                 if not stat.S_ISDIR(status.st_mode):
@@ -203,7 +204,21 @@ class PathExpansion(Iterator[SourceOrError]):
             visible = [name for name in names if not name.startswith(".")]
             if len(visible) < len(names):
                 self.notes.skip(HIDDEN, _HIDDEN_WHY, len(names) - len(visible))
-            pending.extend(path / name for name in reversed(visible))
+            rules = rules.within(path, names)
+            paths = [path / name for name in visible if not self._leaves_out(path / name, rules)]
+            pending.extend((inner, rules) for inner in reversed(paths))
+
+    def _leaves_out(self, path: Path, rules: Rules) -> bool:
+        """Return whether what was found in a folder is left out; note it."""
+        if path.name.startswith(OWNER_FILE):
+            self.notes.skip("owner file of Office", "made beside a document that is open")
+        elif path.name == PACKAGES and path.is_dir():
+            self.notes.skip(f"folder {PACKAGES}", "packages of other people")
+        elif rules.ignores(path):
+            self.notes.skip("ignored file or folder", f"named in {' or '.join(FILES)}")
+        else:
+            return False
+        return True
 
     def _from_folder(self, path: Path) -> Iterator[SourceOrError]:
         source = Source.from_path(path)

@@ -305,9 +305,9 @@ def _further_blocks(page: Page) -> Iterator[Block]:
         text.add(line, "")
         text.end()
         origin = tuple((at + 1, index) for at, index in text.origin)
-        yield Block(f"\n{text.text}\n", page.number, origin=origin)
+        yield Block(f"\n{text.text}\n\n", page.number, origin=origin)
     for note in page.notes:
-        yield Block(f"\n{note}\n", page.number, nodes=(Node("note", 1, len(note) + 1),))
+        yield Block(f"\n{note}\n\n", page.number, nodes=(Node("note", 1, len(note) + 1),))
 
 
 def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block]:

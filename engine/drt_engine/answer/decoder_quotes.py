@@ -1,0 +1,74 @@
+"""Quotes by the decoder: the most probable slices of what was retrieved, from its memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan
+from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_engine.decoder.slices import Slice, best_slices, log_probability, open_answer
+from drt_engine.generate.passage_memory import PassageMemory, PassageReader
+from drt_engine.retrieval.passages import Passage
+
+_MOST = 3  # quotes that are returned
+
+
+def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Passage]) -> Quotes:
+    """Return up to three slices of the passages, best first, that share no character.
+
+    Their score is the log-odds of the best slice against "the document does not say".
+    """
+    memory = reader.read(passages)
+    if memory.reading is None:
+        return NO_QUOTES
+    tokenizer = reader.tokenizer
+    end_id = control_id(tokenizer, END)
+    opened = open_answer(reader.model, prompt_ids(tokenizer, question, Task.QUOTE), memory.reading)
+    slices = best_slices(
+        reader.model,
+        opened,
+        [chunk.ids for chunk in memory.chunks],
+        starts=[chunk.tokens for chunk in memory.chunks],
+        end_id=end_id,
+    )
+    null = log_probability(reader.model, opened, [*encode(tokenizer, NOT_SAID), end_id])
+    spans = _spans(slices, memory, passages)
+    if not spans:
+        return NO_QUOTES
+    total = sum(math.exp(s.log_probability) for s in slices)
+    shares = sorted((math.exp(s.log_probability) / total for s in slices), reverse=True)
+    chosen: list[QuoteSpan] = []
+    for span in spans:
+        if len(chosen) < _MOST and not any(_overlap(span, better) for better in chosen):
+            chosen.append(span)
+    return Quotes(
+        tuple(chosen),
+        slices[0].log_probability - null,
+        null,
+        vote_share=shares[0],
+        runner_up=shares[1] if len(shares) > 1 else 0.0,
+    )
+
+
+def _spans(
+    slices: Sequence[Slice], memory: PassageMemory, passages: Sequence[Passage]
+) -> list[QuoteSpan]:
+    """Return slices as spans of documents, at their most probable place, without outer blanks."""
+    spans: list[QuoteSpan] = []
+    for found in slices:
+        number, first = min(found.places, key=lambda place: -passages[place[0]].probability)
+        passage, places = passages[number], memory.chunks[number].spans
+        start, end = places[first][0], places[first + len(found.ids) - 1][1]
+        base = passage.text_start
+        text = passage.text[start - base : end - base]
+        start += len(text) - len(text.lstrip())
+        end -= len(text) - len(text.rstrip())
+        if start < end:
+            probability = math.exp(found.log_probability)
+            spans.append(QuoteSpan(passage.row.document_id, start, end, probability, passage))
+    return spans
+
+
+def _overlap(a: QuoteSpan, b: QuoteSpan) -> bool:
+    return a.document == b.document and a.start < b.end and b.start < a.end

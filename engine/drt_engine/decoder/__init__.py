@@ -1,0 +1,1 @@
+"""A DRT that starts from a pretrained language model: its upper layers read stored chunk memory."""

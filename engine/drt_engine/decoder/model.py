@@ -1,0 +1,193 @@
+"""The decoder: lower stack, deep chunk memory, upper stack; tokens in, states and logits out.
+
+1. The lower stack reads a document with a sliding window; its states of each chunk are stored.
+2. The upper layers' own keys and values of a stored chunk depend on no question. ``remember``
+   computes them when a chunk is first retrieved, each chunk by itself.
+3. A prompt goes through both stacks; in the upper one, every layer reads the memory of the
+   retrieved chunks beside its window, weighed by their retrieval probabilities.
+
+Without memory the model is the pretrained language model with a sliding window. Knows nothing of
+text, files or libraries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from drt_engine.decoder.config import DecoderConfig
+from drt_engine.decoder.layer import DecoderLayer, LayerMemory, Past
+from drt_engine.model.layers import RMSNorm, linear
+
+
+@dataclass(frozen=True)
+class DeepMemory:
+    """Memory of P chunks for all U upper layers: ``keys``, ``values`` [U, P, Hk, S, D].
+
+    ``mask`` [P, S] says which tokens exist.
+    """
+
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
+
+    def pick(self, index: Tensor) -> DeepMemory:
+        """Return the memory of the chunks ``index`` [N], in that order."""
+        return DeepMemory(self.keys[:, index], self.values[:, index], self.mask[index])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What each of B rows reads: chunks ``index`` [B, R] of a memory, weighed by ``log_weight``."""
+
+    memory: DeepMemory
+    index: Tensor
+    log_weight: Tensor
+
+    def layer(self, number: int) -> LayerMemory:
+        """Return what upper layer ``number`` reads."""
+        bias = torch.where(self.memory.mask[self.index], 0.0, -torch.inf)
+        return LayerMemory(
+            self.memory.keys[number][self.index],
+            self.memory.values[number][self.index],
+            bias + self.log_weight[..., None],
+        )
+
+
+@dataclass(frozen=True)
+class DecoderState:
+    """A prompt that was read so far: its window in every layer, and its number of tokens."""
+
+    past: tuple[Past, ...]
+    position: int
+    reading: Reading | None
+
+
+class ChunkScorer(nn.Module):
+    """Retrieval scores from stored states (paper, equation 1): ``(W_h h)'(W_l l)``, scaled.
+
+    ``h`` and ``l`` are means of normalised lower states, of the question's tokens and of a chunk's.
+    Scores are fp32.
+    """
+
+    keeps_fp32 = True
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.norm = RMSNorm(config.width)
+        self.query = linear(config.width, config.width)
+        self.key = linear(config.width, config.width)
+        nn.init.eye_(self.query.weight)
+        nn.init.eye_(self.key.weight)
+        self.log_scale = nn.Parameter(torch.tensor(2.5))
+
+    def landmarks(self, states: Tensor, mask: Tensor) -> Tensor:
+        """Return the landmarks [P, E] of chunks with states [P, S, E]; unit length."""
+        return F.normalize(self.key(self._mean(states, mask)), dim=-1)
+
+    def scores(self, states: Tensor, mask: Tensor, landmarks: Tensor) -> Tensor:
+        """Return scores [B, P] of landmarks [P, E] for questions with states [B, T, E]."""
+        queries = F.normalize(self.query(self._mean(states, mask)), dim=-1)
+        scores: Tensor = self.log_scale.exp() * queries @ landmarks.T
+        return scores
+
+    def _mean(self, states: Tensor, mask: Tensor) -> Tensor:
+        weight = mask[..., None].float()
+        total: Tensor = (self.norm(states.float()) * weight).sum(dim=-2)
+        return total / weight.sum(dim=-2).clamp(min=1)
+
+
+class RetrievalDecoder(nn.Module):
+    """See ``DecoderConfig`` for its shape."""
+
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = nn.Embedding(config.vocab, config.width)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+        self.lower = nn.ModuleList(DecoderLayer(config) for _ in range(config.lower_layers))
+        self.upper = nn.ModuleList(DecoderLayer(config) for _ in range(config.upper_layers))
+        self.norm = RMSNorm(config.width)
+        self.scorer = ChunkScorer(config)
+
+    def lower_states(self, ids: Tensor) -> Tensor:
+        """Return the states [B, T, E] after the lower stack of token ids [B, T]."""
+        x: Tensor = self.embedding(ids)
+        positions = torch.arange(ids.shape[1], device=ids.device)
+        for layer in self.lower:
+            x, _ = layer(x, positions)
+        return x
+
+    def chunk_states(self, ids: Tensor, *, skip: int = 0) -> Tensor:
+        """Return the lower states [C, S, E] of a document's consecutive chunks of ids [C, S].
+
+        The first ``skip`` chunks only warm the window up, and are left out.
+        """
+        states = self.lower_states(ids.flatten()[None])[0]
+        return states.view(*ids.shape, -1)[skip:]
+
+    def remember(self, states: Tensor, mask: Tensor) -> DeepMemory:
+        """Return the memory of P chunks with lower states [P, S, E] and ``mask`` [P, S].
+
+        Padding comes last in a chunk, where no other token sees it.
+        """
+        keys, values = [], []
+        places = torch.arange(states.shape[1], device=states.device)
+        for number, layer in enumerate(self.upper):
+            assert isinstance(layer, DecoderLayer)
+            k, v = layer.memory_of(states)
+            keys.append(k)
+            values.append(v)
+            if number + 1 < len(self.upper):
+                states, _ = layer(states, places)
+        return DeepMemory(torch.stack(keys), torch.stack(values), mask)
+
+    def upper_states(self, x: Tensor, reading: Reading | None) -> Tensor:
+        """Return the normalised states [B, T, E] after the upper stack of lower states."""
+        positions = torch.arange(x.shape[1], device=x.device)
+        for number, layer in enumerate(self.upper):
+            memory = None if reading is None else reading.layer(number)
+            x, _ = layer(x, positions, memory=memory)
+        return self.norm(x)  # type: ignore[no-any-return]
+
+    def forward(self, ids: Tensor, reading: Reading | None = None) -> Tensor:
+        """Return the last states [B, T, E] of prompts [B, T], all of which read ``reading``."""
+        return self.upper_states(self.lower_states(ids), reading)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """Return next-token logits [.., V], by the tied embeddings."""
+        return F.linear(states, self.embedding.weight)
+
+    def open(self, reading: Reading | None) -> DecoderState:
+        """Return the state of an empty prompt that reads ``reading``."""
+        return DecoderState((), 0, reading)
+
+    def feed(self, state: DecoderState, ids: Tensor) -> tuple[Tensor, DecoderState]:
+        """Read further tokens [B, T]; return their last states [B, T, E], and the state.
+
+        The same numbers as ``forward`` over all of a prompt at once, as long as memory is read by
+        tokens at most a window apart.
+        """
+        tokens = ids.shape[1]
+        positions = torch.arange(tokens, device=ids.device) + state.position
+        x: Tensor = self.embedding(ids)
+        past: list[Past] = []
+        layers: Sequence[nn.Module] = [*self.lower, *self.upper]
+        for number, layer in enumerate(layers):
+            upper = number - len(self.lower)
+            memory = None
+            if upper >= 0 and state.reading is not None:
+                memory = state.reading.layer(upper)
+            x, end = layer(
+                x,
+                positions,
+                memory=memory,
+                past=state.past[number] if state.past else None,
+            )
+            past.append(end)
+        following = replace(state, past=tuple(past), position=state.position + tokens)
+        return self.norm(x), following

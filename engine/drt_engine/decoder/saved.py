@@ -1,0 +1,69 @@
+"""A decoder's folder: ``config.json``, ``tokenizer.json`` and ``model.safetensors``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from drt_engine.decoder.config import DecoderConfig
+from drt_engine.decoder.model import RetrievalDecoder
+from drt_engine.errors import WeightsError
+from drt_engine.model.packed import packed, unpacked
+from drt_engine.model.weights import write_file, write_tensors
+
+WEIGHTS, TOKENIZER = "model.safetensors", "tokenizer.json"
+
+
+@dataclass(frozen=True)
+class SavedDecoder:
+    """A decoder in memory, with its tokenizer."""
+
+    model: RetrievalDecoder
+    tokenizer: tokenizers.Tokenizer
+
+
+def save_decoder(
+    model: RetrievalDecoder,
+    tokenizer: tokenizers.Tokenizer,
+    folder: Path,
+    *,
+    dtype: torch.dtype = torch.bfloat16,
+    bits: int | None = None,
+) -> None:
+    """Write a folder; ``bits`` packs matrices into so many bits a number."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if bits is None:
+        write_tensors(folder / WEIGHTS, model.state_dict(), dtype=dtype)
+    else:
+        write_file(folder / WEIGHTS, packed(model.state_dict(), {"": bits}), {"format": "pt"})
+    tokenizer.save(str(folder / TOKENIZER))
+    model.config.save(folder)
+
+
+def load_decoder(folder: Path, *, dtype: torch.dtype = torch.float32) -> SavedDecoder:
+    """Load a decoder's folder; ``WeightsError`` when a file is missing, broken or does not fit."""
+    config = DecoderConfig.load(folder)
+    with torch.device("meta"):
+        model = RetrievalDecoder(config)
+    try:
+        tensors = unpacked(load_file(folder / WEIGHTS), dtype)
+    except (SafetensorError, OSError, ValueError) as error:
+        raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error
+    try:
+        state = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+        model.load_state_dict(state, strict=True, assign=True)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[-1].strip()
+        raise WeightsError(
+            f"{folder / WEIGHTS} does not fit its configuration: {reason}"
+        ) from error
+    try:
+        tokenizer = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # the library raises bare Exception
+        raise WeightsError(f"{folder / TOKENIZER} cannot be read: {error}") from error
+    return SavedDecoder(model.eval(), tokenizer)

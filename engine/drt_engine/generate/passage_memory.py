@@ -1,0 +1,132 @@
+"""Chunk memory of retrieved passages for the decoder, and where each of its tokens is.
+
+A chunk's lower states depend on its document alone. They are kept while they fit into a cache, so
+that a second question about a place computes the upper layers' keys and values only.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from drt_engine.decoder.model import Reading, RetrievalDecoder
+from drt_engine.retrieval.passages import Passage
+
+_KEPT_CHUNKS = 4096  # of the cache: some 80 bytes a character of text in fp16
+_FOLLOWING = 32  # tokens behind a chunk that a quote which begins in it may go on with
+
+
+@dataclass(frozen=True)
+class ChunkText:
+    """A chunk as the decoder's tokens: ``ids``, their ``spans`` in the document, their states.
+
+    The last ``following`` ids are behind the chunk and have no states. ``states`` [T, E].
+    """
+
+    ids: tuple[int, ...]
+    spans: tuple[tuple[int, int], ...]
+    following: int
+    states: Tensor
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of the chunk itself."""
+        return len(self.ids) - self.following
+
+
+@dataclass(frozen=True)
+class PassageMemory:
+    """What the decoder reads for one question, ``None`` of nothing, and the chunks it is from."""
+
+    reading: Reading | None
+    chunks: tuple[ChunkText, ...]
+
+
+@dataclass
+class PassageReader:
+    """Turns passages into chunk memory; several threads may share one."""
+
+    model: RetrievalDecoder
+    tokenizer: tokenizers.Tokenizer
+    prior: float = 1.0
+    _kept: OrderedDict[tuple[str, int, int], ChunkText] = field(default_factory=OrderedDict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def read(self, passages: Sequence[Passage]) -> PassageMemory:
+        """Return the memory of passages, weighed by their retrieval probabilities.
+
+        A chunk of more tokens than the decoder's is read as several of equal weight; ``prior`` is
+        the power that probabilities are raised to.
+        """
+        chunks = self._chunks(passages)
+        states: list[Tensor] = []
+        weights: list[float] = []
+        size = self.model.config.chunk
+        for passage, chunk in zip(passages, chunks, strict=True):
+            count = -(-chunk.tokens // size)
+            weight = self.prior * math.log(max(passage.probability, 1e-6))
+            for piece in chunk.states.float().tensor_split(count) if count else ():
+                states.append(piece)
+                weights.append(weight)
+        if not states:
+            return PassageMemory(None, tuple(chunks))
+        padded = torch.nn.utils.rnn.pad_sequence(states, batch_first=True)  # [P, S, E]
+        lengths = torch.tensor([len(s) for s in states])
+        mask = torch.arange(padded.shape[1])[None] < lengths[:, None]
+        dtype = self.model.embedding.weight.dtype
+        memory = self.model.remember(padded.to(dtype), mask)
+        index = torch.arange(len(states))[None]
+        return PassageMemory(Reading(memory, index, torch.tensor([weights])), tuple(chunks))
+
+    def _chunks(self, passages: Sequence[Passage]) -> list[ChunkText]:
+        keys = [(p.row.document_id, p.row.start, len(p.text)) for p in passages]
+        with self._lock:
+            known = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = [(k, p) for k, p in zip(keys, passages, strict=True) if k not in known]
+        if missing:
+            known |= dict(
+                zip((k for k, _ in missing), self._computed([p for _, p in missing]), strict=True)
+            )
+        with self._lock:
+            for key in keys:
+                self._kept[key] = known[key]
+                self._kept.move_to_end(key)
+            while len(self._kept) > _KEPT_CHUNKS:
+                self._kept.popitem(last=False)
+        return [known[key] for key in keys]
+
+    def _computed(self, passages: Sequence[Passage]) -> list[ChunkText]:
+        """Compute chunks from their texts; the chunk before warms the window up."""
+        rows: list[tuple[list[int], list[tuple[int, int]], int, int]] = []
+        for passage in passages:
+            encoding = self.tokenizer.encode(passage.text, add_special_tokens=False)
+            base = passage.text_start
+            spans = [(base + a, base + b) for a, b in encoding.offsets]
+            start, end = passage.row.start, passage.row.start + len(passage.row.text)
+            first = next((n for n, (_, b) in enumerate(spans) if b > start), len(spans))
+            stop = next((n for n, (a, _) in enumerate(spans) if a >= end), len(spans))
+            rows.append((list(encoding.ids), spans, first, stop))
+        longest = max(max(stop for *_, stop in rows), 1)
+        ids = torch.full((len(rows), longest), self.model.config.end_id)
+        for number, (row, _, _, stop) in enumerate(rows):
+            ids[number, :stop] = torch.tensor(row[:stop], dtype=torch.long)
+        states = self.model.lower_states(ids)
+        computed = []
+        for number, (row, spans, first, stop) in enumerate(rows):
+            last = min(len(row), stop + _FOLLOWING)
+            computed.append(
+                ChunkText(
+                    tuple(row[first:last]),
+                    tuple(spans[first:last]),
+                    last - stop,
+                    states[number, first:stop].to(torch.float16).clone(),
+                )
+            )
+        return computed

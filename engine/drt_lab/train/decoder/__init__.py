@@ -1,0 +1,1 @@
+"""Training of a decoder that starts from a pretrained language model."""

@@ -1,0 +1,183 @@
+"""Batches of questions with the chunks that they read.
+
+Questions of one batch are neighbours in a document, or of documents that were joined because they
+are short: the chunk memory of a batch is computed once for all of its questions, and the evidence
+of one question is a hard negative for the others.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from drt_engine.decoder.config import DecoderConfig
+from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_lab.data.schema import QADocument, Question
+from drt_lab.train.decoder.config import DecoderTraining
+
+
+@dataclass(frozen=True)
+class TokenDocument:
+    """A document's tokens as whole chunks [C, S], the last one padded, and where tokens are."""
+
+    ids: Tensor
+    mask: Tensor
+    starts: tuple[int, ...]
+    ends: tuple[int, ...]
+
+    def tokens_of(self, start: int, end: int) -> tuple[int, int]:
+        """Return first and last-plus-one token that touch the characters ``start:end``."""
+        from bisect import bisect_left, bisect_right
+
+        return bisect_right(self.ends, start), bisect_left(self.starts, end)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A question: its prompt and answer, and the chunks of its document with the evidence."""
+
+    question: Question
+    document: str
+    prompt: tuple[int, ...]
+    answer: tuple[int, ...]
+    evidence: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Examples that share chunks: ``chunks`` are (document, chunk number)."""
+
+    examples: tuple[Example, ...]
+    chunks: tuple[tuple[str, int], ...]
+
+
+def cut_document(
+    tokenizer: tokenizers.Tokenizer, text: str, config: DecoderConfig
+) -> TokenDocument:
+    """Tokenise a text and cut it into chunks."""
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    ids = torch.tensor(encoding.ids or [config.end_id])
+    count = -(-len(ids) // config.chunk)
+    padded = torch.full((count * config.chunk,), config.end_id)
+    padded[: len(ids)] = ids
+    mask = torch.arange(len(padded)) < len(ids)
+    starts, ends = zip(*encoding.offsets, strict=True) if encoding.offsets else ((), ())
+    shape = (count, config.chunk)
+    return TokenDocument(padded.view(shape), mask.view(shape), starts, ends)
+
+
+def make_example(
+    tokenizer: tokenizers.Tokenizer,
+    question: Question,
+    document: TokenDocument,
+    config: DecoderConfig,
+    *,
+    longest_answer: int,
+) -> Example | None:
+    """Return the example of a question; ``None`` where evidence is unknown or the answer too long.
+
+    The answer to an extractive question is the document's own tokens.
+    """
+    chunks: tuple[int, ...] = ()
+    if question.kind == "unanswerable":
+        answer = encode(tokenizer, NOT_SAID)
+    elif not question.evidence:
+        return None
+    else:
+        spans = [document.tokens_of(*span) for span in question.evidence]
+        if any(stop <= first for first, stop in spans):
+            return None
+        if question.kind == "extractive":
+            first, stop = spans[0]
+            answer = document.ids.flatten()[first:stop].tolist()
+        else:
+            answer = encode(tokenizer, " " + question.answers[0].strip())
+        touched = {
+            n for a, b in spans for n in range(a // config.chunk, (b - 1) // config.chunk + 1)
+        }
+        chunks = tuple(sorted(touched))
+        if len(chunks) > 4:
+            return None
+    if len(answer) > longest_answer:
+        return None
+    task = Task.WRITE if question.kind == "abstractive" else Task.QUOTE
+    prompt = prompt_ids(tokenizer, question.question, task)
+    answer = [*answer, control_id(tokenizer, END)]
+    return Example(question, question.doc_id, tuple(prompt), tuple(answer), chunks)
+
+
+class Batches:
+    """All examples in batches; ``epoch`` gives them in an order of its own."""
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        documents: dict[str, QADocument],
+        tokenizer: tokenizers.Tokenizer,
+        config: DecoderConfig,
+        settings: DecoderTraining,
+    ) -> None:
+        used = [q for q in questions if not settings.sources or q.source in settings.sources]
+        self.documents = {
+            document_id: cut_document(tokenizer, documents[document_id].text, config)
+            for document_id in dict.fromkeys(q.doc_id for q in used)
+        }
+        examples: dict[str, list[Example]] = defaultdict(list)
+        for question in used:
+            example = make_example(
+                tokenizer,
+                question,
+                self.documents[question.doc_id],
+                config,
+                longest_answer=settings.longest_answer,
+            )
+            if example is not None:
+                examples[question.doc_id].append(example)
+        order = random.Random(settings.seed)
+        document_ids = sorted(examples)
+        order.shuffle(document_ids)
+        # Held out: whole documents, those with most questions among the first of the shuffle.
+        many = sorted(document_ids[: 20 * settings.held_out], key=lambda d: -len(examples[d]))
+        self.held_out_ids = set(many[: settings.held_out])
+        held_out = [e for d in sorted(self.held_out_ids) for e in examples[d]]
+        order.shuffle(held_out)
+        self.held_out = held_out
+        self._size, self._retrieved = settings.batch, config.retrieved
+        self.groups = self._grouped(
+            [examples[d] for d in document_ids if d not in self.held_out_ids]
+        )
+
+    def _grouped(self, by_document: Sequence[list[Example]]) -> list[list[Example]]:
+        """Return runs of neighbouring questions, a batch each; short documents are joined."""
+        groups: list[list[Example]] = []
+        rest: list[Example] = []
+        for examples in by_document:
+            placed = sorted(examples, key=lambda e: (e.evidence or (1 << 30,))[0])
+            cut = len(placed) - len(placed) % self._size
+            groups += [placed[at : at + self._size] for at in range(0, cut, self._size)]
+            rest += placed[cut:]
+        groups += [rest[at : at + self._size] for at in range(0, len(rest), self._size)]
+        return groups
+
+    def epoch(self, number: int) -> list[list[Example]]:
+        """Return all groups in the order of an epoch."""
+        groups = list(self.groups)
+        random.Random(f"epoch {number}").shuffle(groups)
+        return groups
+
+    def batch(self, examples: Sequence[Example], *, seed: str) -> Batch:
+        """Return a batch with the chunks of its evidence, filled up to what is retrieved."""
+        chunks = dict.fromkeys((e.document, n) for e in examples for n in e.evidence)
+        draw = random.Random(seed)
+        for example in examples:  # a question without evidence, or a document with one chunk
+            count = len(self.documents[example.document].ids)
+            if not example.evidence or len(chunks) < self._retrieved + 2:
+                near = draw.randrange(count)
+                chunks.setdefault((example.document, near))
+        return Batch(tuple(examples), tuple(chunks))

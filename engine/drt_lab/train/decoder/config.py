@@ -1,0 +1,57 @@
+"""Settings of a decoder's training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from drt_engine.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class DecoderTraining:
+    """A decoder's training: data, stages and optimiser.
+
+    ``start`` is a GGUF file or a decoder's folder; ``lower_layers`` of a GGUF file's layers are the
+    lower stack. The first ``reading_steps`` steps read the chunks with the evidence alone; later
+    ones read as many chunks as the model retrieves, weighed by its scorer, whose labels count
+    ``label_weight``. ``batch`` counts questions, ``longest_answer`` tokens; ``held_out`` documents
+    are evaluated on. ``sources`` restricts the questions (empty: all are used). ``limit_minutes``
+    ends the run with a checkpoint.
+    """
+
+    run: Path
+    start: Path
+    questions: tuple[Path, ...]
+    documents: tuple[Path, ...]
+    steps: int
+    reading_steps: int
+    lower_layers: int = 15
+    batch: int = 16
+    lr: float = 1.2e-4
+    warm_up: int = 20
+    final_lr: float = 0.1
+    label_weight: float = 0.3
+    longest_answer: int = 64
+    held_out: int = 6
+    evaluate_every: int = 200
+    save_minutes: float = 5.0
+    seed: int = 0
+    sources: tuple[str, ...] = ()
+    threads: int = 1
+    limit_minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reading_steps <= self.steps:
+            raise ConfigError(
+                f"reading_steps is {self.reading_steps}, expected 0 to the {self.steps} steps"
+            )
+        if min(self.batch, self.longest_answer, self.evaluate_every) < 1:
+            raise ConfigError("batch, longest_answer and evaluate_every must be 1 or more")
+
+
+@dataclass(frozen=True)
+class DecoderConfigFile:
+    """A TOML file with the one section ``decoder``."""
+
+    decoder: DecoderTraining

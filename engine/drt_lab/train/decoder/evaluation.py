@@ -1,0 +1,63 @@
+"""What a decoder in training can do on the questions that were held out."""
+
+from __future__ import annotations
+
+import math
+
+import tokenizers
+import torch
+
+from drt_engine.decoder.model import Reading, RetrievalDecoder
+from drt_engine.decoder.slices import Search, best_slices, open_answer
+from drt_lab.evaluate.metrics.qa_f1 import f1
+from drt_lab.train.decoder.batches import Batches
+
+_LOSSES, _ANSWERS = 64, 40
+
+
+@torch.no_grad()
+def evaluate(
+    model: RetrievalDecoder,
+    tokenizer: tokenizers.Tokenizer,
+    batches: Batches,
+) -> dict[str, float]:
+    """Return answer losses with and without memory, and F1 of quotes by constrained decoding.
+
+    Below ``alone`` the evidence's chunks are read alone, below ``chosen`` among others.
+    """
+    from drt_lab.train.decoder.loop import batch_losses, batch_states
+
+    chosen = [e for e in batches.held_out if e.evidence and e.question.kind == "extractive"]
+    sums: dict[str, list[float]] = {}
+    for at in range(0, min(_LOSSES, len(chosen)), 8):
+        batch = batches.batch(chosen[at : at + 8], seed=f"held out {at}")
+        chunks = batch_states(model, batches, batch)
+        for name, alone, use in (
+            ("loss_alone", True, True),
+            ("loss_none", True, False),
+            ("loss_chosen", False, True),
+        ):
+            losses, _, evidence = batch_losses(
+                model, batch, batch.examples, chunks, alone=alone, use_memory=use
+            )
+            sums.setdefault(name, []).append(float(losses.mean()))
+        sums.setdefault("evidence", []).append(evidence)
+    for example in chosen[:_ANSWERS]:
+        batch = batches.batch([example], seed="held out")
+        chunks = batch_states(model, batches, batch)
+        rows = [batch.chunks.index((example.document, n)) for n in example.evidence]
+        memory = model.remember(chunks.states, chunks.mask)
+        weight = torch.full((1, len(rows)), -math.log(len(rows)))
+        ids = batches.documents[example.document].ids[list(example.evidence)].flatten().tolist()
+        found = best_slices(
+            model,
+            open_answer(model, example.prompt, Reading(memory, torch.tensor([rows]), weight)),
+            [ids],
+            starts=[len(ids)],
+            end_id=example.answer[-1],
+            search=Search(beams=2),
+        )
+        text = tokenizer.decode(list(found[0].ids)) if found else ""
+        best = max(f1(text, answer) for answer in example.question.answers)
+        sums.setdefault("f1_alone", []).append(best)
+    return {name: sum(values) / len(values) for name, values in sums.items()}

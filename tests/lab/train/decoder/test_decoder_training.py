@@ -1,0 +1,166 @@
+"""A decoder's training: examples are the document's own tokens, it learns, and it resumes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from drt_engine.decoder.config import TINY
+from drt_engine.decoder.prompt import NOT_SAID
+from drt_engine.decoder.saved import save_decoder
+from drt_engine.errors import ConfigError
+from drt_lab.data.schema import Question, load_qa
+from drt_lab.train.decoder.batches import Batches, cut_document, make_example
+from drt_lab.train.decoder.config import DecoderTraining
+from drt_lab.train.decoder.loop import train_decoder
+from drt_lab.train.metrics import read_metrics
+from drt_lab.train.run import train
+from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+
+NAMES = ("Ann", "Bo", "Cy", "Di", "Ed", "Flo", "Gus", "Hal")
+
+
+def text_of(number: int) -> str:
+    return " ".join(f"{name} has {number + n * 7} red pots." for n, name in enumerate(NAMES))
+
+
+def write_data(folder: Path, *, documents: int = 4) -> None:
+    questions, texts = [], []
+    for number in range(documents):
+        text = text_of(number)
+        texts.append({"doc_id": f"d{number}", "title": "", "text": text})
+        for n, name in enumerate(NAMES):
+            answer = f"{number + n * 7} red pots"
+            start = text.index(f"{name} has") + len(name) + 5
+            question = {
+                "id": f"{number}-{n}",
+                "source": "made",
+                "license": "CC0-1.0",
+                "doc_id": f"d{number}",
+                "question": f"What has {name}?",
+                "answers": [answer],
+                "evidence": [[start, start + len(answer)]],
+                "kind": "extractive",
+            }
+            questions.append(question)
+    for name, rows in (("qa", questions), ("docs", texts)):
+        (folder / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)) + "\n")
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> DecoderTraining:
+    write_data(tmp_path)
+    save_decoder(tiny_decoder(), tiny_tokenizer(), tmp_path / "start", dtype=torch.float32)
+    return DecoderTraining(
+        run=tmp_path / "run",
+        start=tmp_path / "start",
+        questions=(tmp_path / "qa.jsonl",),
+        documents=(tmp_path / "docs.jsonl",),
+        steps=4,
+        reading_steps=2,
+        batch=4,
+        held_out=1,
+        evaluate_every=4,
+        warm_up=1,
+        lr=1e-3,
+    )
+
+
+def batches_of(settings: DecoderTraining) -> Batches:
+    questions, documents = load_qa(settings.questions, settings.documents)
+    return Batches(questions, documents, tiny_tokenizer(), TINY, settings)
+
+
+def test_an_answer_is_the_tokens_of_its_evidence(settings: DecoderTraining) -> None:
+    batches = batches_of(settings)
+    tokenizer = tiny_tokenizer()
+    for example in [e for group in batches.groups for e in group]:
+        document = batches.documents[example.document]
+        assert tokenizer.decode(list(example.answer[:-1])).strip() == example.question.answers[0]
+        held = document.ids[list(example.evidence)].flatten().tolist()
+        answer = list(example.answer[:-1])
+        assert any(held[at : at + len(answer)] == answer for at in range(len(held)))
+
+
+def test_held_out_documents_are_not_trained_on(settings: DecoderTraining) -> None:
+    batches = batches_of(settings)
+    trained = {e.document for group in batches.groups for e in group}
+    assert len(batches.held_out_ids) == 1
+    assert trained.isdisjoint(batches.held_out_ids)
+    assert {e.document for e in batches.held_out} == batches.held_out_ids
+
+
+def test_a_question_without_an_answer_says_so(settings: DecoderTraining) -> None:
+    question = Question("q", "made", "", "d0", "Who sings?", (), (), "unanswerable")
+    document = cut_document(tiny_tokenizer(), text_of(0), TINY)
+    example = make_example(tiny_tokenizer(), question, document, TINY, longest_answer=64)
+    assert example is not None
+    assert tiny_tokenizer().decode(list(example.answer[:-1])) == NOT_SAID
+    assert example.evidence == ()
+    batch = batches_of(settings).batch([replace(example, document="d0")], seed="s")
+    assert batch.chunks  # something is read all the same
+
+
+def test_an_answer_that_is_too_long_is_left_out(settings: DecoderTraining) -> None:
+    questions, documents = load_qa(settings.questions, settings.documents)
+    document = cut_document(tiny_tokenizer(), documents["d0"].text, TINY)
+    assert make_example(tiny_tokenizer(), questions[0], document, TINY, longest_answer=3) is None
+
+
+def test_a_resumed_training_is_one_that_never_stopped(settings: DecoderTraining) -> None:
+    whole = train_decoder(replace(settings, run=settings.run.with_name("whole")))
+    train_decoder(replace(settings, limit_minutes=0.0))  # stops before the first step
+    assert json.loads((settings.run / "state" / "state.json").read_text())["step"] == 0
+    parts = train_decoder(settings)
+    expected = load_file(whole / "model" / "model.safetensors")
+    for name, tensor in load_file(parts / "model" / "model.safetensors").items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+def test_only_the_upper_stack_and_the_scorer_are_trained(settings: DecoderTraining) -> None:
+    run = train_decoder(settings)
+    before = load_file(settings.start / "model.safetensors")
+    after = load_file(run / "model" / "model.safetensors")
+    same = {n for n in before if torch.equal(before[n].to(torch.bfloat16), after[n])}
+    assert {n.split(".")[0] for n in same} <= {"embedding", "lower", "scorer"}
+    assert {n for n in before if n.startswith(("embedding.", "lower."))} <= same
+    assert not {n for n in same if n.startswith("upper.")}
+
+
+@pytest.mark.thorough
+def test_reading_is_learnt(settings: DecoderTraining) -> None:
+    """With memory the loss of an answer falls below what can be known without it."""
+    model = tiny_decoder()
+    model.embedding.weight.data.mul_(25)  # frozen and tied: its size bounds the logits
+    save_decoder(model, tiny_tokenizer(), settings.start, dtype=torch.float32)
+    run = train_decoder(
+        replace(settings, steps=150, reading_steps=150, evaluate_every=150, lr=3e-3, batch=8)
+    )
+    rows = [row for row in read_metrics(run / "metrics.jsonl") if "loss_alone" in row]
+    assert rows[-1]["loss_alone"] < 0.5 * rows[0]["loss_alone"]
+
+
+def test_a_file_with_a_decoder_section_is_trained(
+    settings: DecoderTraining, tmp_path: Path
+) -> None:
+    values = {
+        "run": str(settings.run),
+        "start": str(settings.start),
+        "questions": [str(f) for f in settings.questions],
+        "documents": [str(f) for f in settings.documents],
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in values.items()]
+    lines += ["steps = 1", "reading_steps = 0", "batch = 4", "held_out = 1"]
+    (tmp_path / "d.toml").write_text("[decoder]\n" + "\n".join(lines) + "\n")
+    assert train(tmp_path / "d.toml", ["decoder.steps=2"]) == settings.run
+    assert json.loads((settings.run / "state" / "state.json").read_text())["step"] == 2
+
+
+def test_more_reading_than_steps_is_refused(settings: DecoderTraining) -> None:
+    with pytest.raises(ConfigError, match="reading_steps is 9"):
+        replace(settings, reading_steps=9)
