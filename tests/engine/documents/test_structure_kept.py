@@ -141,6 +141,11 @@ def test_raised_digits_are_notes_or_powers(tmp_path: Path) -> None:
     assert lines == ["It cost 450[3]", "It holds 3 x 10\u2076", "In all 4503 crowns"]
 
 
+def test_a_column_is_read_from_its_top_whatever_the_order_of_its_content(tmp_path: Path) -> None:
+    page = [Text(72, 700, "One"), Text(72, 600, "Three"), Text(72, 686, "Two")]
+    assert pdf_text(tmp_path, [page]).split() == ["One", "Two", "Three"]
+
+
 def test_values_that_change_from_page_to_page_are_no_running_lines(tmp_path: Path) -> None:
     verdicts = ["approved", "refused", "approved", "approved", "refused", "refused", "approved"]
     pages = [

@@ -24,6 +24,7 @@ _LEADING = 1.5
 _LARGER = 1.12  # in heights of the usual line: a heading
 _SAME_SIZE = 0.06
 _UNEVEN = 10  # heights of lines in a column: more than any print has that is set in few sizes
+_APART = 0.5  # of a line's height, between the middles of lines below each other
 _BASE = 0.05  # of a line's height, between the feet of lines in one row
 _HEADING_LEADING = 1.5  # in heights of a line: within a heading
 _MOST_LINES = 5000  # beyond, a page is a drawing made of letters
@@ -121,8 +122,16 @@ def _single(lines: Region) -> Region:
             runs.append([])
         runs[-1].append(line)
     if len(runs) > 1:
+        from_top = sorted(lines, key=lambda line: -line.middle)
+        if all(_is_apart(upper, lower) for upper, lower in pairwise(from_top)):
+            return from_top  # a column, whatever the order of its content
         runs.sort(key=lambda run: (-round(run[0].middle / 4), run[0].x0))
     return [line for run in runs for line in run]
+
+
+def _is_apart(upper: Line, lower: Line) -> bool:
+    """Return whether two lines are below each other, not side by side."""
+    return upper.middle - lower.middle > _APART * min(upper.height, lower.height)
 
 
 def separators(region: Region) -> list[str]:
