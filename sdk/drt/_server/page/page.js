@@ -213,11 +213,15 @@ async function ask(question) {
   turn.scrollIntoView({ block: "nearest" });
 }
 
+function rightness(probability) {
+  return probability === null ? ":" : `, right with a probability of ${Math.round(100 * probability)}%`;
+}
+
 function turnNodes(answer, asked) {
   const states = { likely: "The document probably says it here:", none: "The document does not say." };
   const summary = answer.mode === "summary";
   const state = summary ? "Summary, by sentences of the document:"
-    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}, right with a probability of ${Math.round(100 * answer.quote_probability)}%` : states[answer.state] || states.none;
+    : answer.found ? `${answer.writing ? "Quotes" : "Answer"}${rightness(answer.quote_probability)}` : states[answer.state] || states.none;
   return [
     make("p", answer.question, "asked"),
     ...(answer.writing ? writingNodes(answer.writing) : []),
