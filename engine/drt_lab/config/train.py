@@ -229,7 +229,9 @@ class StreamConfig:
     """Language modelling on rows of ``chunks`` chunks from shuffled places, ``batch`` at a time.
 
     The corpus is tokenised once, into ``tokens``, a folder that runs may share; named none, it is
-    the run's own.
+    the run's own. ``far``: weight of far copies, tokens that stood before beyond the window, beside
+    1 of all others; ``labels``: weight of the loss that teaches scores which earlier chunks share
+    rare trigrams with the next one.
     """
 
     share: float = 0.0
@@ -238,6 +240,14 @@ class StreamConfig:
     chunks: int = 32
     batch: int = 1
     loss: float = 1.0
+    far: float = 1.0
+    labels: float = 0.0
+
+    def __post_init__(self) -> None:
+        if min(self.far, self.labels) < 0:
+            raise ConfigError(
+                f"stream.far is {self.far} and stream.labels {self.labels}, expected 0 or more each"
+            )
 
 
 @dataclass(frozen=True)

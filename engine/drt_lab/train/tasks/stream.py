@@ -14,14 +14,14 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
-from drt_engine.model.chunking import to_chunks
 from drt_engine.model.protocol import LanguageModel
 from drt_lab.data.token_shards import TokenShards, open_shards
+from drt_lab.train.copying import Rows, Weights, counted_rows, rows_loss
 from drt_lab.train.tasks.base import Task, TaskSetup
 
 
-class StreamTask(Task[Tensor]):
-    """The next token of rows of a corpus (``config.stream``); a batch is token ids [B, T]."""
+class StreamTask(Task[Rows]):
+    """The next token of rows of a corpus (``config.stream``)."""
 
     stateful = True
     any_model = True
@@ -29,27 +29,29 @@ class StreamTask(Task[Tensor]):
     def __init__(self, setup: TaskSetup) -> None:
         self.setup, self.config = setup, setup.config.stream
         self.share = self.config.share
+        self.weights = Weights(far=self.config.far, labels=self.config.labels)
         run = setup.config.run
         tokens = self.config.tokens or run.out / "tokens"
         shards = open_shards(tokens, self.config.corpus, setup.tokenizer, team=setup.ranks)
         length = self.config.chunks * setup.model.chunk
         self.stream = TokenStream(shards, length, seed=run.seed)
 
-    def draw(self, rng: random.Random) -> Tensor:  # noqa: ARG002  the order is the stream's own
+    def draw(self, rng: random.Random) -> Rows:  # noqa: ARG002  the order is the stream's own
         """Take the next ``config.batch`` rows of the stream."""
-        return self.stream.take(self.config.batch)
+        rows = self.stream.take(self.config.batch)
+        chunks = rows.view(len(rows), -1, self.setup.model.chunk)
+        return counted_rows(chunks, self.weights, window=self.setup.model.window)
 
     def skip(self) -> None:
         """Pass over as many rows, without reading them."""
         self.stream.skip(self.config.batch)
 
     def loss(
-        self, model: LanguageModel, batch: Tensor, generator: torch.Generator | None
+        self, model: LanguageModel, batch: Rows, generator: torch.Generator | None
     ) -> tuple[Tensor, dict[str, float]]:
         """Return the next-token loss at the weight of streams, and without it as ``lm``."""
-        chunks, valid = to_chunks(batch, self.setup.model.chunk, self.setup.model.pad_id)
-        losses, _ = model.stream_loss(chunks, valid, generator=generator)
-        return self.config.loss * losses.mean(), {"lm": float(losses.detach().mean())}
+        loss, values = rows_loss(model, batch, generator, self.weights)
+        return self.config.loss * loss, values
 
     def state(self) -> dict[str, Any]:
         """Return where the stream is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,11 @@ import torch
 from torch import Tensor
 
 from drt_engine.errors import ConfigError
+from drt_lab.config.train import StreamConfig, TrainConfig
 from drt_lab.data.token_shards import open_shards
-from drt_lab.train.tasks.stream import StreamState, TokenStream
+from drt_lab.train.tasks.base import TaskSetup
+from drt_lab.train.tasks.stream import StreamState, StreamTask, TokenStream
+from tests.engine.model.factories import make_model, tiny
 from tests.fakes import byte_tokenizer
 from tests.lab.train.corpora import ARTICLE, write_corpus
 
@@ -95,3 +99,23 @@ def test_rows_of_a_real_corpus(tmp_path: Path) -> None:
 def test_other_tokens_cannot_be_resumed() -> None:
     with pytest.raises(ConfigError, match=r"other tokens \(places\) than .* \(others\)"):
         stream().resume(StreamState("others", 1, 2))
+
+
+def test_rows_are_counted_where_far_copies_or_labels_weigh(tmp_path: Path) -> None:
+    tokenizer, corpus = byte_tokenizer(), write_corpus(tmp_path, ARTICLE)
+    model = make_model(tiny(vocab=tokenizer.vocab_size))
+
+    def loss_with(**changes: float) -> tuple[float, dict[str, float]]:
+        section = StreamConfig(1.0, (corpus,), tmp_path / "tokens", chunks=12, **changes)  # type: ignore[arg-type]
+        config = TrainConfig(stream=section)
+        task = StreamTask(TaskSetup(config, model.config, tokenizer))
+        loss, values = task.loss(model, task.draw(random.Random(0)), None)
+        return float(loss.detach()), values
+
+    plain, values = loss_with()
+    assert list(values) == ["lm"] and plain == values["lm"]
+    weighted, values = loss_with(far=4.0, labels=0.5)
+    assert values["lm"] == pytest.approx(plain) and "far" in values
+    assert values["labels"] > 0 and values["score_sd"] > 0 and weighted != plain
+    with pytest.raises(ConfigError, match="stream.far is -1"):
+        StreamConfig(far=-1)
