@@ -7,8 +7,8 @@ an answer from its user: an entry that cannot be written at once is left out.
 from __future__ import annotations
 
 import contextlib
-import errno
 import datetime
+import errno
 import json
 import os
 import sqlite3

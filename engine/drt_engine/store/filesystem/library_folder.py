@@ -6,14 +6,13 @@ Knows nothing of what the files hold.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from drt_engine.errors import StorageFull, StoreError
-from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
+from drt_engine.store.filesystem.disk import DISK, FULL, TEMPORARY_SUFFIX, Disk, not_plain
 from drt_engine.store.filesystem.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
@@ -26,8 +25,6 @@ SEGMENT_SUFFIX = ".seg"
 LANDMARK_FILE_SUFFIX = ".lmk"
 INDEX_SUFFIX = ".ivf"
 OUR_SUFFIXES = (SEGMENT_SUFFIX, LANDMARK_FILE_SUFFIX, INDEX_SUFFIX, TEMPORARY_SUFFIX)
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def full_message(path: Path) -> str:
@@ -49,7 +46,7 @@ def file_errors(library: Path) -> Iterator[None]:
 
 def file_error(error: OSError, library: Path) -> StoreError:
     """Return the store's own error for an operating system's."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return StorageFull(full_message(library))
     name = error.filename or library
     return StoreError(
