@@ -159,8 +159,8 @@ def _read_kept(
     )
     if text.document_id != row.id:
         raise CorruptStore(
-            f"the kept text of {row.title} is not the text that was read: remove the document and"
-            " read it again"
+            f"the kept text of {row.title} has the id {text.document_id}, expected {row.id}, so"
+            " nothing was rebuilt: see what `drt library check` finds"
         )
     read = partial(ReadingHere, runtime, fresh, partial(kept_document, view, row))
     # in place of its source, which may change meanwhile; the library's own is taken over

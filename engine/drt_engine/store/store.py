@@ -21,6 +21,7 @@ from drt_engine.errors import (
     FingerprintMismatch,
     LockTimeout,
     NotFound,
+    StorageFull,
     StoreError,
 )
 from drt_engine.results import Finding
@@ -196,7 +197,11 @@ class Store(LibraryView):
     def remove_document(self, document_id: str) -> None:
         """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
         with self._writing() as session:
-            session.remove_document(document_id)
+            try:
+                session.remove_document(document_id)
+            except StorageFull:
+                self._memory.close()  # what is open has its room until it is closed
+                session.remove_document(document_id)
 
     def forget_document(self, document_id: str) -> list[str]:
         """Remove a document so that no byte of its text or memory stays in the library's folder.
@@ -222,7 +227,8 @@ class Store(LibraryView):
                 with Store.open(inner, lock_timeout=self._folder.readers.timeout) as fresh:
                     present = fresh.documents() + fresh.partial_documents()
                     for row in rebuild_swap.outdated(present, self.documents()):
-                        fresh.forget_document(row.id)
+                        with contextlib.suppress(NotFound):  # the rebuild has removed it
+                            fresh.forget_document(row.id)
             except LockTimeout as error:
                 raise LockTimeout(
                     f"the library at {self.path} is being rebuilt: what is to be forgotten is"
@@ -403,7 +409,8 @@ class Store(LibraryView):
         """Remove from a library made by ``rebuilding`` what the outer one no longer has."""
         present = self.documents() + self.partial_documents()
         for row in rebuild_swap.outdated(present, view.documents()):
-            self.remove_document(row.id)
+            with contextlib.suppress(NotFound):  # forgotten by another process meanwhile
+                self.remove_document(row.id)
 
     def swap_in_rebuilt(self) -> bool:
         """Replace all documents atomically with those read by ``rebuilding``.

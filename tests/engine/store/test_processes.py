@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import os
+import random
+import re
+import signal
 import sqlite3
+import time
+from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -11,8 +17,16 @@ import pytest
 from drt_engine.errors import StoreError
 from drt_engine.store import Store
 from tests.catalogue_opens import CatalogueOpens
-from tests.engine.store.helpers import add_document, document_id, open_durable, open_store
-from tests.forks import Forks
+from tests.engine.store.actors import ACTS, text
+from tests.engine.store.helpers import (
+    add_document,
+    document_id,
+    errors,
+    open_durable,
+    open_store,
+    text_id,
+)
+from tests.forks import Fork, Forks
 
 ROOT = Path(__file__).parents[3]
 
@@ -117,3 +131,139 @@ def test_a_forked_child_opens_the_library_again(library: Path) -> None:
     with sqlite3.connect(library / "catalog.db") as connection:
         assert connection.execute("SELECT count(*) FROM documents").fetchone() == (2,)
     connection.close()
+
+
+# many at once: readers, writers and all that rewrites a library whole
+
+ACT = "from tests.engine.store.actors import main; main()"
+WRITERS = 3
+# in one sentence, what somebody else's work may refuse: nothing was changed, or it is said what was
+REFUSED = re.compile(
+    r"did not finish within|others read in the library|files .* cannot be deleted yet"
+    r"|is being rebuilt|was removed while it was read|removed meanwhile|was rebuilt for"
+)
+
+
+@dataclass
+class Actor:
+    """A process, and what it was told: by key, the version kept (-1: gone), None if unsure."""
+
+    name: str
+    role: str
+    process: Fork
+    kept: dict[int, int | None] = field(default_factory=dict)
+    refused: list[str] = field(default_factory=list)
+    stderr: str = ""
+
+    def end(self, seconds: float = 120.0) -> None:
+        out, self.stderr = self.process.communicate(seconds)
+        begun: tuple[int, int] | None = None
+        for line in out.splitlines():
+            kind, *words = line.split()
+            if kind == "begin":
+                begun = int(words[0]), int(words[1])
+                self.kept[begun[0]] = None
+            elif kind == "kept":
+                self.kept[int(words[0])] = int(words[1])
+            elif kind == "refused":
+                self.refused.append(line)
+
+
+class Troupe:
+    """Actors on one library: kills them where asked, and adds up what they were told."""
+
+    def __init__(self, forks: Forks, library: Path, seed: int) -> None:
+        self._forks, self.library, self._chance = forks, library, random.Random(seed)
+        self.kept: dict[str, dict[int, int | None]] = {}
+        self.counts: Counter[str] = Counter()
+        self.odd: list[str] = []
+
+    def start(self, name: str, role: str, seconds: float) -> Actor:
+        seed = self._chance.randrange(1 << 30)
+        process = self._forks.start(ACT, self.library, name, role, seed, seconds, cwd=ROOT)
+        return Actor(name, role, process)
+
+    def end(self, actor: Actor, *, was_killed: bool = False) -> None:
+        actor.end()
+        self.kept.setdefault(actor.name, {}).update(actor.kept)
+        self.counts[actor.role] += 1
+        self.counts["refused"] += len(actor.refused)
+        self.counts["documents"] += len(actor.kept)
+        self.odd += [line for line in actor.refused if not REFUSED.search(line)]
+        killed = was_killed and actor.process.returncode == -signal.SIGKILL
+        self.counts["killed"] += killed
+        if actor.stderr or not (killed or actor.process.returncode == 0):
+            self.odd.append(f"{actor.role} {actor.process.returncode}: {actor.stderr[-1500:]}")
+
+    def assert_nothing_lost(self) -> None:
+        with open_durable(self.library, lock_timeout=20.0) as store:
+            store.clear_leftovers()
+            assert errors(store) == []
+            for name, documents in self.kept.items():
+                for key, version in documents.items():
+                    row = store.document_at(f"/{name}/{key}")
+                    if version == -1:
+                        assert row is None, f"{name} {key} came back"
+                    elif version is not None:
+                        assert row is not None, f"{name} {key} is lost"
+                        assert row.id == text_id(text(name, key, version))
+                    if row is not None:
+                        assert text_id(list(store.iter_text(row.id))) == row.id
+        assert self.odd == [], self.odd[:3]
+
+
+def play(forks: Forks, library: Path, roles: list[str], *, seconds: float) -> Counter[str]:
+    """Let processes of all roles run side by side; nobody is killed."""
+    troupe = Troupe(forks, library, 0)
+    actors = [troupe.start(f"{role}{i}", role, seconds) for i, role in enumerate(roles)]
+    for actor in actors:
+        troupe.end(actor)
+    troupe.assert_nothing_lost()
+    return troupe.counts
+
+
+def kill(forks: Forks, library: Path, *, kills: int, seed: int, side_by_side: int) -> Counter[str]:
+    """Kill processes of random roles at random moments, ``side_by_side`` of them at a time."""
+    troupe, chance = Troupe(forks, library, seed), random.Random(seed)
+    roles = ["write"] * WRITERS + [role for role in ACTS if role != "write"]
+    running: dict[str, Actor] = {}
+    while troupe.counts["killed"] < kills:
+        while len(running) < side_by_side:
+            number = chance.randrange(len(roles))
+            name = f"{roles[number]}{number}"
+            if name not in running:
+                running[name] = troupe.start(name, roles[number], 600.0)
+        time.sleep(chance.uniform(0.0, 0.5))
+        actor = running.pop(chance.choice(sorted(running)))
+        actor.process.send_signal(signal.SIGKILL)
+        troupe.end(actor, was_killed=True)
+    for actor in running.values():
+        actor.process.send_signal(signal.SIGKILL)
+        troupe.end(actor, was_killed=True)
+    troupe.assert_nothing_lost()
+    return troupe.counts
+
+
+@pytest.mark.thorough
+def test_processes_of_all_kinds_lose_nothing(library: Path, forks: Forks) -> None:
+    roles = ["write", "write", *(role for role in ACTS if role != "write")]
+    assert play(forks, library, roles, seconds=2.0)["write"] == 2
+
+
+@pytest.mark.thorough
+def test_whoever_is_killed_nothing_is_lost(library: Path, forks: Forks) -> None:
+    assert kill(forks, library, kills=10, seed=0, side_by_side=3)["killed"] >= 10
+
+
+@pytest.mark.stress
+def test_eight_processes_lose_nothing(library: Path, forks: Forks) -> None:
+    roles = ["write"] * WRITERS + [role for role in ACTS if role != "write"]
+    counts = play(forks, library, roles, seconds=120.0)
+    print(counts)
+
+
+@pytest.mark.stress
+@pytest.mark.parametrize("seed", range(10))
+def test_a_hundred_kills_lose_nothing(library: Path, forks: Forks, seed: int) -> None:
+    counts = kill(forks, library, kills=100, seed=seed, side_by_side=4)
+    print(counts)

@@ -269,3 +269,45 @@ def test_a_document_is_removed_from_a_disk_without_a_free_byte(
 ) -> None:
     mount = 'mount -t tmpfs -o size=8m,mode=700 tmpfs "$1"'
     assert in_namespace(namespace, mount, FILL, tmp_path).split() == ["full", "False", "removed"]
+
+
+NO_INODES = """
+import os, sys
+from pathlib import Path
+from drt_engine.errors import StorageFull
+from drt_engine.store import Store
+from tests.engine.store.helpers import add_document, open_durable
+path = Path(sys.argv[1]) / "library"
+with open_durable(path) as store:
+    row = add_document(store, 1, ["heather and gorse "] * 3)
+    kept = add_document(store, 2, ["kept "])
+    with store.snapshot():
+        pass
+try:
+    for number in range(10_000):
+        (Path(sys.argv[1]) / f"spare-{number}").touch()
+except OSError:
+    pass
+assert os.statvfs(path).f_favail == 0
+with Store.open(path) as store:
+    assert len(store.documents()) == 2 and store.search_text("heather") and store.check() == []
+    with store.snapshot() as view:
+        assert len(view.read_chunks(view.chunk_ids()).ids) == 4
+    try:
+        store.save_session("s", transcript=[], meta={}, state=bytes(9000))
+    except StorageFull as error:
+        print("full", "\\n" in str(error))
+    store.remove_document(row.id)
+    assert [one.id for one in store.documents()] == [kept.id] and store.check() == []
+(Path(sys.argv[1]) / "spare-0").unlink()
+with open_durable(path) as store:
+    store.save_session("s", transcript=[], meta={}, state=bytes(9000))
+    assert store.check() == [], store.check()
+print("removed")
+"""
+
+
+def test_a_document_is_removed_where_no_file_can_be_made(tmp_path: Path, namespace: Forks) -> None:
+    mount = 'mount -t tmpfs -o size=8m,nr_inodes=60,mode=700 tmpfs "$1"'
+    done = in_namespace(namespace, mount, NO_INODES, tmp_path).split()
+    assert done == ["full", "False", "removed"]

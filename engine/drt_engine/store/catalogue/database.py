@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -19,7 +20,7 @@ from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
 from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.backup import backed_up, delete_backup
 from drt_engine.store.catalogue.connection import add_functions, connect, is_writable, log_size
-from drt_engine.store.filesystem.disk import DISK, Disk
+from drt_engine.store.filesystem.disk import DISK, FULL, Disk
 from drt_engine.store.filesystem.library_folder import full_message
 from drt_engine.store.filesystem.lock import WriterLock
 
@@ -58,6 +59,7 @@ class Database:
         self._connection: sqlite3.Connection | None = None
         self.changes = 0  # transactions of this connection, which data_version does not count
         self.in_doubt = False  # a commit failed: only the next opening tells what is on the disk
+        self._alone = False  # others cannot use it now
         self._full = False  # read only as long as the disk has no room for SQLite's own files
         with self._errors():
             self.read_only = read_only or not is_writable(path)
@@ -114,7 +116,33 @@ class Database:
         self._connection = self._connected()
         self._readable()
         if self.read_only:
-            raise StorageFull(full_message(self.path.parent))
+            self._open_alone()
+
+    def _open_alone(self) -> None:
+        """Write without the file that connections share: no inode may be left for it.
+
+        What is removed makes room for the others. Raises StorageFull.
+        """
+        self.close()
+        self._connection = connect(self.path, timeout=self._timeout, read_only=False)
+        try:
+            self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("ROLLBACK")
+        except sqlite3.Error as error:
+            self.close()
+            self._connection = self._connected()  # which reads
+            raise StorageFull(full_message(self.path.parent)) from error
+        self.read_only = self._full = False
+        self._alone = True
+
+    def _share_again(self) -> None:
+        """Let others use the database again, after a transaction of ``_open_alone``."""
+        if self._alone:
+            self.close()
+            self._alone = False
+            self._connection = self._connected()
+            self._readable()
 
     def _migrate(self, lock: WriterLock) -> None:
         if self.read_only:
@@ -182,6 +210,7 @@ class Database:
             finally:
                 if connection.in_transaction:
                     connection.execute("ROLLBACK")
+                self._share_again()
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[sqlite3.Connection]:
@@ -294,7 +323,7 @@ class Database:
         make = _TRANSLATIONS.get(code)
         if make is not None:
             return make(self.path, self._timeout)
-        if code == sqlite3.SQLITE_IOERR and _is_full(self.path.parent):
+        if code in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN) and _is_full(self.path.parent):
             return StorageFull(full_message(self.path.parent))
         return StoreError(
             f"cannot use the library's catalogue {self.path} ({error}): check the disk and the"
@@ -321,6 +350,12 @@ class Snapshot(Database):
 
 
 def _is_full(folder: Path) -> bool:
+    """Return whether there is no room: of blocks, of inodes, or of the user's share."""
+    try:
+        with tempfile.TemporaryFile(dir=folder, buffering=0) as file:
+            file.write(bytes(1 << 16))
+    except OSError as error:
+        return error.errno in FULL
     return shutil.disk_usage(folder).free < 1 << 20
 
 

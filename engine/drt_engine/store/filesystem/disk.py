@@ -33,6 +33,8 @@ Bytes = bytes | bytearray | memoryview | mmap.mmap
 
 # of the operating system, where a file or its folder cannot be written to
 READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+# where there is no room: on the disk, for another file, or in the user's share
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:

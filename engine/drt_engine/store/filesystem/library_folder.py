@@ -6,7 +6,6 @@ Knows nothing of what the files hold.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
@@ -14,7 +13,7 @@ from pathlib import Path
 
 from drt_engine.errors import StorageFull, StoreError, TooManyOpenFiles
 from drt_engine.files import OUT_OF_DESCRIPTORS
-from drt_engine.store.filesystem.disk import DISK, TEMPORARY_SUFFIX, Disk, not_plain
+from drt_engine.store.filesystem.disk import DISK, FULL, TEMPORARY_SUFFIX, Disk, not_plain
 from drt_engine.store.filesystem.lock import ReadersLock
 
 CATALOG_NAME = "catalog.db"
@@ -27,8 +26,6 @@ SEGMENT_SUFFIX = ".seg"
 LANDMARK_FILE_SUFFIX = ".lmk"
 INDEX_SUFFIX = ".ivf"
 OUR_SUFFIXES = (SEGMENT_SUFFIX, LANDMARK_FILE_SUFFIX, INDEX_SUFFIX, TEMPORARY_SUFFIX)
-
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def full_message(path: Path) -> str:
@@ -50,7 +47,7 @@ def file_errors(library: Path) -> Iterator[None]:
 
 def file_error(error: OSError, library: Path) -> StoreError:
     """Return the store's own error for an operating system's."""
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return StorageFull(full_message(library))
     if error.errno in OUT_OF_DESCRIPTORS:
         return TooManyOpenFiles(

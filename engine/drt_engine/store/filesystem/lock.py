@@ -15,7 +15,7 @@ from types import TracebackType
 
 from drt_engine.errors import LockTimeout
 from drt_engine.files import lock, read_at, unlock, write_at
-from drt_engine.store.filesystem.disk import READ_ONLY, open_plain
+from drt_engine.store.filesystem.disk import FULL, READ_ONLY, open_plain
 
 _POLL_SECONDS = 0.05
 
@@ -131,7 +131,7 @@ class ReadersLock:
         try:
             return open_plain(self._path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
-            if error.errno not in READ_ONLY:
+            if error.errno not in READ_ONLY | FULL:
                 raise
         return open_plain(self._path, os.O_RDONLY)
 
