@@ -197,7 +197,10 @@ class _Tools:
 
     def _allowed_files(self, path: str) -> list[Path]:
         """Return the files at a path; links out of the allowed folders are left out."""
-        place = Path(os.path.realpath(Path(path).expanduser()))
+        # No path holds NUL, and the system's own error would not say what is allowed.
+        place = Path(
+            os.path.realpath(Path(path.replace("\0", "\N{REPLACEMENT CHARACTER}")).expanduser())
+        )
         if not self._is_allowed(place) or not place.exists():
             allowed = ", ".join(map(str, self._folders))
             raise DrtError(f"{path!r} is no file within the allowed folders, which are {allowed}.")
