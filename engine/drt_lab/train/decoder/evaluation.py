@@ -11,6 +11,7 @@ from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.slices import Search, best_slices, open_answer
 from drt_lab.evaluate.metrics.qa_f1 import f1
 from drt_lab.train.decoder.batches import Batches
+from drt_lab.train.decoder.losses import batch_losses, batch_states
 
 _LOSSES, _ANSWERS = 64, 40
 
@@ -25,8 +26,6 @@ def evaluate(
 
     Below ``alone`` the evidence's chunks are read alone, below ``chosen`` among others.
     """
-    from drt_lab.train.decoder.loop import batch_losses, batch_states
-
     chosen = [e for e in batches.held_out if e.evidence and e.question.kind == "extractive"]
     sums: dict[str, list[float]] = {}
     for at in range(0, min(_LOSSES, len(chosen)), 8):
