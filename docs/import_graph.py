@@ -45,7 +45,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("diagnosis",),
     ("lab/config", "lab/data"),
     ("lab/lm",),
-    ("lab/stream_trace", "lab/evaluate", "lab/train"),
+    ("lab/stream_trace", "lab/train", "lab/evaluate"),
     ("lab/bench", "lab/study"),
     ("sdk",),
     ("cli",),

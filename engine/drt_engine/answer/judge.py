@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
+from drt_engine.answer.decoder_quotes import decoder_quotes
 from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
+from drt_engine.generate.passage_memory import PassageReader, passage_reader
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
 from drt_engine.model.quote_head import QuoteHead, QuoteLogits
@@ -49,10 +52,13 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     head, retrieval = runtime.model.quote_head, run.retrieval
     if head is None or retrieval is None or not retrieval.passages:
         return Judgement()
+    decoder = None if retrieval.passage_logits is not None else passage_reader(runtime)
     if retrieval.passage_logits is not None:
         reader = runtime.config.reader
         assert reader is not None
         reading = _read_by_reader(reader, retrieval, retrieval.passage_logits)
+    elif decoder is not None:
+        reading = _read_by_decoder(decoder, retrieval, run.source.query.question)
     else:
         reading = _read_by_head(head, retrieval, run.answer_state)
     reading = replace(reading, passages=retrieval.passages)
@@ -94,6 +100,19 @@ def _read_by_head(head: QuoteHead, retrieval: Retrieval, answer_state: Tensor) -
         each=-mean_null,
     )
     return Judgement(quotes, signals, start_shares(logits))
+
+
+def _read_by_decoder(decoder: PassageReader, retrieval: Retrieval, question: str) -> Judgement:
+    """Return the decoder's quotes from chunk memory, and their signals."""
+    quotes = decoder_quotes(decoder, question, retrieval.passages)
+    scores = retrieval.retrieved.scores[0, :, : len(retrieval.passages)]  # [1, R]
+    signals = Signals(
+        span=quotes.score,
+        retrieval=float(scores.amax()),
+        relevance=math.log(max(quotes.spans[0].probability, 1e-9)) if quotes.spans else 0.0,
+        null=-quotes.null,
+    )
+    return Judgement(quotes, signals, tuple(p.probability for p in retrieval.passages))
 
 
 def _read_by_reader(

@@ -11,14 +11,20 @@ import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 import tokenizers
 import torch
 from torch import Tensor
 
+from drt_engine.decoder.config import CONFIG
 from drt_engine.decoder.model import Reading, RetrievalDecoder
+from drt_engine.decoder.saved import load_decoder
 from drt_engine.retrieval.passages import Passage
+from drt_engine.runtime import Runtime
 
+DECODER = "decoder"  # the folder inside a model's
 _KEPT_CHUNKS = 4096  # of the cache: some 80 bytes a character of text in fp16
 _FOLLOWING = 32  # tokens behind a chunk that a quote which begins in it may go on with
 
@@ -47,6 +53,21 @@ class PassageMemory:
 
     reading: Reading | None
     chunks: tuple[ChunkText, ...]
+
+
+def passage_reader(runtime: Runtime) -> PassageReader | None:
+    """Return the reader of a model folder's decoder, loaded once; ``None`` where it has none.
+
+    Raises ``WeightsError`` for a broken decoder.
+    """
+    folder = runtime.folder / DECODER
+    return _loaded(folder) if (folder / CONFIG).exists() else None
+
+
+@lru_cache(maxsize=2)
+def _loaded(folder: Path) -> PassageReader:
+    saved = load_decoder(folder)
+    return PassageReader(saved.model, saved.tokenizer)
 
 
 @dataclass

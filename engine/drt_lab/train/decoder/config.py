@@ -17,7 +17,8 @@ class DecoderTraining:
     ones read as many chunks as the model retrieves, weighed by its scorer, whose labels count
     ``label_weight``. ``batch`` counts questions, ``longest_answer`` tokens; ``held_out`` documents
     are evaluated on. ``sources`` restricts the questions (empty: all are used). ``limit_minutes``
-    ends the run with a checkpoint.
+    ends the run with a checkpoint. ``bits``: of each number of the finished model's matrices
+    (``None``: bf16).
     """
 
     run: Path
@@ -40,6 +41,7 @@ class DecoderTraining:
     sources: tuple[str, ...] = ()
     threads: int = 1
     limit_minutes: float | None = None
+    bits: int | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.reading_steps <= self.steps:

@@ -61,7 +61,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
     with waiting_interrupt() as interrupted:
         while step < settings.steps and not interrupted() and time.monotonic() < deadline:
             if step % settings.evaluate_every == 0:
-                row = evaluate(model, tokenizer, batches)
+                row = evaluate(model, batches)
                 say(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
                 metrics.write(step, **row)
             for group in optimizer.param_groups:
@@ -75,9 +75,9 @@ def train_decoder(settings: DecoderTraining) -> Path:
                 save_state(settings.run / "state", model, optimizer, {"step": step})
                 saved_at = time.monotonic()
     save_state(settings.run / "state", model, optimizer, {"step": step})
-    save_decoder(model, tokenizer, settings.run / "model")
+    save_decoder(model, tokenizer, settings.run / "model", bits=settings.bits)
     if step == settings.steps:
-        row = evaluate(model, tokenizer, batches)
+        row = evaluate(model, batches)
         metrics.write(step, **row)
         say(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
     return settings.run

@@ -1,4 +1,4 @@
-"""The losses of a batch: its chunks' lower states, answer tokens, and the scorer's choice."""
+"""Losses of a batch of questions that read the chunk memory of their evidence, alone or not."""
 
 from __future__ import annotations
 
