@@ -315,6 +315,8 @@ def _sureness(answer: Answer) -> str:
     if answer.state == "likely":
         return ""
     if answer.found and answer.mode == "quote":
+        if answer.quote_probability is None:  # nothing calibrates what was looked up
+            return ""
         return f"probability that this is right: {answer.quote_probability:.0%}"
     return f"probability that the document says it: {answer.confidence:.0%}"
 

@@ -151,6 +151,13 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
 @click.option(
     "--reread/--no-reread", default=None, help="With the reader pass (default), or without."
 )
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="SOURCE",
+    help="Switch a source of answers off: metadata, table, parts or reader; may be repeated.",
+)
+@click.option("--only", metavar="SOURCE", help="Switch all other sources of answers off.")
 @_records
 @_keep
 @json_option

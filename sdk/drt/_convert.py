@@ -68,6 +68,7 @@ def answer(result: AnswerResult, *, question: str, seconds: float, model: str) -
         verdict=result.verdict,
         hint=result.hint,
         scan=result.scan,
+        origin=result.origin,
     )
 
 

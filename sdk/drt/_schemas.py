@@ -162,7 +162,10 @@ def _answer(**first: Schema) -> Schema:
         "text",
         "trace",
         confidence=_share("how likely the documents say it"),
-        quote_probability=_share("how likely the first citation's quote is right"),
+        quote_probability={
+            "anyOf": [_share("how likely the first citation's quote is right"), {"type": "null"}],
+            "description": "null for what was looked up: no measurement says how often it is right",
+        },
         passage={"type": "string", "description": "the text around the first citation"},
         second_passage={
             "type": "string",

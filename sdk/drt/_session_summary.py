@@ -49,7 +49,8 @@ def requested_summary(
         model=summary.model,
         question=question,
         state="answer",
-        quote_probability=1.0,
+        quote_probability=None,
+        origin="summary",
         unread_libraries=summary.unread_libraries,
     )
 

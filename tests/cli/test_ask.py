@@ -84,7 +84,7 @@ def test_markdown_marks_the_words_and_notes_the_places(drt: Drt, handbook: Path)
 def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path) -> None:
     result = drt("ask", "--json", "Which period?", handbook)
     keys = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    keys += ["verdict", "hint", "sentence", "passage", "second_passage", "citations"]
+    keys += ["origin", "verdict", "hint", "sentence", "passage", "second_passage", "citations"]
     keys += ["tokens_read"]
     assert list(result.json) == [*keys, "seconds", "model", "unread_libraries", "scan"]
     assert list(result.json["citations"][0]) == [

@@ -12,7 +12,7 @@ from tests.e2e.conftest import Drt
 
 QUESTION = "Who keeps the key of the store?"
 KEYS = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-KEYS += ["verdict", "hint", "sentence", "passage", "second_passage", "citations"]
+KEYS += ["origin", "verdict", "hint", "sentence", "passage", "second_passage", "citations"]
 KEYS += ["tokens_read", "seconds", "model", "unread_libraries", "scan"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
 CITATION += ["source_start", "source_end", "span_start", "span_end", "probability", "metadata"]

@@ -61,12 +61,13 @@ class FakeAnswer:
     tokens_read: int
     trace: Trace
     state: str = "none"
-    quote_probability: float = 0.0
+    quote_probability: float | None = None
     passage: str = ""
     second_passage: str = ""
     verdict: str | None = None
     hint: str = ""
     scan: ScanInfo | None = None
+    origin: str = "reader"
 
 
 @dataclass(frozen=True)
@@ -218,6 +219,7 @@ class FakeEngine:
             trace=trace,
             state="answer" if found else "likely" if is_likely else "none",
             quote_probability=0.5 if found else 0.25,
+            origin="table" if found else "reader",
             hint="" if found else "Try other words.",
             passage=f"Before. {(citations or closest)[0].context} After.",
             second_passage=f"Then. {second[0].context}" if second else "",

@@ -186,6 +186,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "confidence": 0.75,
         "quote_probability": 0.5,
         "mode": "quote",
+        "origin": "table",
         "verdict": None,
         "hint": "",
         "sentence": "The notice period is thirty days.",
@@ -222,7 +223,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
         "scan": None,
     }
     order = ["question", "answer", "found", "state", "confidence", "quote_probability", "mode"]
-    order += ["verdict", "hint", "sentence", "passage", "second_passage", "citations"]
+    order += ["origin", "verdict", "hint", "sentence", "passage", "second_passage", "citations"]
     order += ["tokens_read"]
     assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries", "scan"]
 

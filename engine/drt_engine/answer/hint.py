@@ -7,12 +7,9 @@ one in another language.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from pathlib import PurePath
 
 from drt_engine.answer.result import Draft
 from drt_engine.retrieval.library import SearchOptions
-from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.words import content_words, word_set, words
 
@@ -59,7 +56,6 @@ _FOREIGN = word_set(
     het een wat waar wanneer waarom hoe uma é quem onde qual
     """
 )
-_LISTED = 3  # documents that a question may mean
 _LEAST_FOREIGN = 2  # such words
 _ASKING = word_set("many much often long old far big")  # "how many": no document needs them
 # British and American spellings, each to the other.
@@ -79,12 +75,10 @@ def hint(
     search: SearchOptions,
     *,
     threshold: float | None,
-    documents: Sequence[DocumentRow] = (),
 ) -> str:
     """Return the sentence, empty where there is nothing to say.
 
     ``threshold`` is the confidence that was asked for, ``None`` where the calibrated one decided.
-    ``documents`` are those that the question may mean, where that is not clear.
     """
     if is_about_drt(question):
         return SELF_HINT
@@ -95,8 +89,6 @@ def hint(
         return f"The document does not say: {open_parts}" if open_parts else ""
     if _is_foreign(question):
         return LANGUAGE_HINT
-    if documents:
-        return _which_document(documents)
     if _OF_ROWS.match(question) and any(" | " in c.sentence for c in draft.citations):
         return COUNT_HINT
     if draft.likely:
@@ -107,14 +99,6 @@ def hint(
     return (
         f"The confidence {draft.confidence:.2f} is below the threshold {threshold:.2f}. {absence}"
     )
-
-
-def _which_document(documents: Sequence[DocumentRow]) -> str:
-    """Return the sentence that asks for the name of a document, with some that fit."""
-    names = ", ".join(f'"{row.title or PurePath(row.source).name}"' for row in documents[:_LISTED])
-    more = len(documents) - _LISTED
-    others = f" and {more} more" if more > 0 else ""
-    return f"Which document is meant? {names}{others} fit; name one in the question."
 
 
 def is_about_drt(question: str) -> bool:

@@ -1,8 +1,7 @@
 """Questions of two parts: which parts a question has, and one answer from those of its parts.
 
-"Who wrote it and when was it published?" has two questions, "What is the difference between A and
-B?" two sides, each of which may stand somewhere else. Knows questions and drafts; retrieves
-nothing.
+"Who wrote it and when was it published?" has two questions, whose answers may be far apart. Knows
+questions and drafts; retrieves nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from dataclasses import dataclass, replace
 
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.result import Draft
-from drt_engine.answer.tables.wording import stem
 from drt_engine.results import Citation
-from drt_engine.text.words import STOP_WORDS, content_words, words
+from drt_engine.text.words import content_words, words
 
 _ASKING = r"(?:who|whom|whose|what|when|where|why|how|which)"
 _PREPOSITION = (
@@ -28,16 +26,6 @@ _TWO_QUESTIONS = re.compile(
 _TWO_WORDS = re.compile(
     rf"(?i)\s*(?P<first>{_ASKING})(?:,? and |/)(?P<second>{_ASKING}) (?P<rest>\S.*)"
 )
-_SIDES = re.compile(
-    r"(?i).*\b(?:differences? between|differ between|compare|comparison (?:of|between))"
-    r" (?P<one>[^?]+?) (?:and|with|to|from) (?P<other>[^?]+?)\s*\??\s*"
-    r"|\W*how (?:do|does|did|is|are) (?P<this>[^?]+?) (?:differ(?:ent)? from|compare (?:to|with))"
-    r" (?P<that>[^?]+?)\s*\??\s*"
-)
-# "/usr/lib" is another thing than "/lib", "--all-files" than "--all".
-_NAME = re.compile(r"(?<!\S)[\"'(\[`]*(?:[.~]{0,2}/|--?(?=\w))[^\s?,;]*")
-_MARKS = "\"'()[]`.:"
-_LEAST_COVERED = 0.5  # of the words that only one side has
 
 
 @dataclass(frozen=True)
@@ -95,13 +83,15 @@ def combined(parts: Sequence[Part], drafts: Sequence[Draft]) -> Draft | None:
         for citation in draft.citations[:1] if is_said else ():
             if not any(_same_place(citation, other) for other in citations):
                 citations.append(replace(citation, likely=not draft.found))
+    probabilities = [draft.probability for draft in found if draft.probability is not None]
     unanswered = [part.question for part, is_said in zip(parts, said, strict=True) if not is_said]
     return Draft(
         "; ".join(texts),
         True,
         min(draft.confidence for draft in found),
         tuple(sorted(citations, key=lambda citation: citation.likely)),
-        quote_probability=min(draft.probability for draft in found),
+        quote_probability=min(probabilities) if len(probabilities) == len(found) else None,
+        origin="parts",
         unanswered=tuple(unanswered),
     )
 
@@ -113,50 +103,3 @@ def _same_place(one: Citation, other: Citation) -> bool:
         other.end,
         other.metadata,
     )
-
-
-def missing_side(question: str, citations: Sequence[Citation]) -> Part | None:
-    """Return a question for the side of a comparison that no citation speaks of, if there is one.
-
-    ``None``, too, where they speak of neither.
-    """
-    match = _SIDES.fullmatch(question)
-    if match is None:
-        return None
-    one, other = match["one"] or match["this"], match["other"] or match["that"]
-    stems = [_stems(side) for side in (one, other)]
-    said = {word for citation in citations for word in _stems(citation.quote)}
-    covered = [_is_covered(stems[0] - stems[1], said), _is_covered(stems[1] - stems[0], said)]
-    if covered[0] == covered[1]:
-        return None
-    side = other if covered[0] else one
-    return Part(f"What is {side}?", f"What is {side}?")
-
-
-def with_side(question: str, draft: Draft, side: Draft) -> Draft:
-    """Return the answer to a comparison with the other side's place, where that speaks of it."""
-    first = draft.citations[:1]
-    place = replace(side.citations[0], likely=not side.found) if side.citations else None
-    if place is None or not (side.found or side.likely) or missing_side(question, (*first, place)):
-        return draft
-    if not draft.found:
-        return replace(draft, citations=(*first, place))
-    text = f"{draft.text}; {side.text}" if side.found else draft.text
-    return replace(draft, text=text, citations=(*first, place, *draft.citations[1:]))
-
-
-def without_a_side(question: str, draft: Draft) -> Draft:
-    """Return an answer to a comparison that speaks of one side alone as a place that may be it."""
-    if not draft.found or missing_side(question, draft.citations) is None:
-        return draft
-    return replace(draft, text="", found=False, likely=True, citations=draft.citations[:2])
-
-
-def _stems(text: str) -> set[str]:
-    """Return the stems of the words, and paths and options as they are written."""
-    names = {name.strip(_MARKS) for name in _NAME.findall(text)}
-    return {stem(word) for word in words(_NAME.sub(" ", text)) if word not in STOP_WORDS} | names
-
-
-def _is_covered(own: set[str], said: set[str]) -> bool:
-    return not own or len(own & said) / len(own) >= _LEAST_COVERED

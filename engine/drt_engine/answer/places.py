@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from drt_engine.answer.ask import AskOptions, of_documents_meant
+from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.citations import cite_span
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.judge import judge
@@ -77,8 +77,6 @@ def ask_all(
     with store.snapshot() as view, runtime.computing():
         documents = documents_to_ask(view, options.documents)
         question_ids(runtime, question)  # the user's own words must be a question
-        meant, options = of_documents_meant(view, question, options)
-        question = meant.question
         run = open_prompt(runtime, view, question, options.search_options())
         retrieval = run.retrieval
         if retrieval is None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drt_engine.model.calibration import NO_EVIDENCE, QuoteFeatures, Signals
-from drt_engine.results import AnswerState, Citation, ScanInfo, Trace
+from drt_engine.results import AnswerState, Citation, Origin, ScanInfo, Trace
+
+# Origins whose answers nothing calibrates.
+LOOKED_UP: tuple[Origin, ...] = ("metadata", "table")
 
 
 @dataclass(frozen=True)
@@ -21,14 +24,14 @@ class AnswerResult:
     """An answer with its evidence.
 
     When ``found`` is false, ``text`` is empty and ``citations`` holds one or two places: likely to
-    hold the answer where ``likely`` says so, otherwise the closest. ``quote_probability``
-    is how likely the first citation is right; ``passage`` is the text around it, ``second_passage``
-    that around the second place; ``verdict`` is "yes" or "no" where the
-    question asks for it and the model is sure; ``hint`` is a sentence about why nothing was found
-    or what else to ask. For calibration: ``candidates`` are the quotes that
+    hold the answer where ``likely`` says so, otherwise the closest. ``quote_probability`` is how
+    likely the first citation is right, ``None`` for what was looked up; ``passage`` is the text
+    around it, ``second_passage`` that around the second place; ``verdict`` is "yes" or "no" where
+    the question asks for it and the model is sure; ``hint`` is a sentence about why nothing was
+    found or what else to ask. For calibration: ``candidates`` are the quotes that
     might have been shown, ``answer_type`` is what the reader took the question for, and
     ``verdict_score`` the log-odds of yes. ``scan`` is what was scanned, where it might have been
-    approximate.
+    approximate. ``origin`` is the source that proposed the answer.
     """
 
     text: str
@@ -40,7 +43,7 @@ class AnswerResult:
     trace: Trace
     signals: Signals = NO_EVIDENCE
     likely: bool = False
-    quote_probability: float = 0.0
+    quote_probability: float | None = None
     passage: str = ""
     second_passage: str = ""
     candidates: tuple[QuoteCandidate, ...] = ()
@@ -49,6 +52,7 @@ class AnswerResult:
     answer_type: str = ""
     verdict_score: float = 0.0
     scan: ScanInfo | None = None
+    origin: Origin = "reader"
 
     @property
     def state(self) -> AnswerState:
@@ -68,9 +72,9 @@ class Draft:
     """The text of an answer and what it rests on, before its costs and its trace are known.
 
     ``likely`` says, where nothing was found, that the citations are likely to hold the answer.
-    ``quote_probability`` is ``None`` where nothing but the ``confidence`` judges the quote.
+    ``quote_probability`` is ``None`` where the ``confidence`` alone judges a quote.
     ``unanswered`` are the parts of a question that an answer to others leaves open;
-    ``tokens_read`` were read for the parts, or for a side of a comparison.
+    ``tokens_read`` were read for the parts.
     """
 
     text: str
@@ -83,8 +87,11 @@ class Draft:
     verdict: str | None = None
     unanswered: tuple[str, ...] = ()
     tokens_read: int = 0
+    origin: Origin = "reader"
 
     @property
-    def probability(self) -> float:
-        """How likely the first citation is right, as far as it was judged."""
-        return self.confidence if self.quote_probability is None else self.quote_probability
+    def probability(self) -> float | None:
+        """How likely the first citation is right; ``None`` for what was looked up."""
+        if self.origin in LOOKED_UP or self.quote_probability is not None:
+            return self.quote_probability
+        return self.confidence

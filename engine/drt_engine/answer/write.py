@@ -57,10 +57,10 @@ def written_answer(
             return Draft("", False, 0.0, cite_closest(store, documents, run.passages))
         yield text
         confidence = max(citation.probability for citation in evidence.citations)
-        return Draft(text, bool(text), confidence, evidence.citations)
+        return Draft(text, bool(text), confidence, evidence.citations, origin="decoder")
     citations = evidence.citations or cite_quotes(store, documents, judgement)
     if citations and not text:  # the decoder had nothing to say, the quote head has
         text = citations[0].quote
         run.decoder.feed(runtime.tokenizer.encode(text).ids)
         yield text
-    return Draft(text, bool(text), judgement.confidence, citations)
+    return Draft(text, bool(text), judgement.confidence, citations, origin="decoder")

@@ -11,15 +11,17 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import kept_folder, open_library
-from drt_engine.results import AnswerState
+from drt_engine.results import ORIGINS, SOURCES, AnswerState, Origin
+from drt_engine.results import Source as AnswerSource
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow, Store
@@ -43,6 +45,7 @@ class FilesOptions:
     ``joint`` asks all of these files as one library, and not each by itself.
     At most ``limit`` questions of each type are asked; ``lexical`` also asks with BM25 as the only
     retriever. ``keep`` is a folder for the libraries of the files, which are not read again.
+    ``without`` names sources of answers that are switched off, ``only`` the one that is not.
     """
 
     questions: Path
@@ -54,12 +57,25 @@ class FilesOptions:
     lexical: bool = False
     joint: bool = False
     keep: Path | None = None
+    without: tuple[str, ...] = ()
+    only: str | None = None
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
         if not self.folder.is_dir():
             raise ConfigError(f"{self.folder} is no folder, expected the one that holds the files")
+        if self.without and self.only is not None:
+            raise ConfigError("without and only cannot be combined; name one of them")
+        AskOptions(sources=self.sources)  # checks the names
+
+    @property
+    def sources(self) -> frozenset[AnswerSource]:
+        """The sources that may propose an answer."""
+        if self.only is not None:
+            return frozenset({cast("AnswerSource", self.only)})
+        unknown = set(self.without) - set(SOURCES)
+        return frozenset(SOURCES) - set(self.without) | cast("set[AnswerSource]", unknown)
 
 
 @dataclass(frozen=True)
@@ -80,10 +96,11 @@ class FileAnswer:
     right_nearby: bool
     state: AnswerState
     confidence: float
-    quote_probability: float
+    quote_probability: float | None  # ``None`` for what was looked up
     right_shown_either: bool
     right_nearby_either: bool
     shows_second: bool = False
+    origin: Origin = "reader"
 
     @property
     def answer_found(self) -> bool:
@@ -95,6 +112,7 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     """Ask the questions of every file; raises ConfigError for a file that cannot be read."""
     started = time.monotonic()
     check_quoting(runtime, reread=False)
+    sources = options.sources
     questions = _sampled(read_file_questions(options.questions), options)
     systems: dict[str, list[FileAnswer]] = {runtime.name: [], PARAGRAPH: []}
     if options.lexical:
@@ -114,11 +132,13 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
             asked = [question for name in names for question in by_file[name]]
             for question in progress(asked, "questions") if options.joint else asked:
                 suffix = Path(question.file).suffix.lstrip(".").lower()
-                how = AskOptions(retriever=options.retriever, reread=options.reread)
+                how = AskOptions(
+                    retriever=options.retriever, reread=options.reread, sources=sources
+                )
                 systems[runtime.name].append(_answer(runtime, store, question, suffix, how))
                 systems[PARAGRAPH].append(paragraphs.answer(question, suffix))
                 if options.lexical:
-                    how = AskOptions(retriever="lexical", reread=options.reread)
+                    how = replace(how, retriever="lexical")
                     systems["lexical"].append(_answer(runtime, store, question, suffix, how))
     answers = systems.pop(runtime.name)
     baselines = {
@@ -128,10 +148,16 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
         task="files",
         data=options.questions.name,
         n=len(answers),
-        metrics={**_groups(answers, _metrics), **_by_state(answers), **_reliability(answers)},
+        metrics={
+            **_groups(answers, _metrics),
+            **_by_state(answers),
+            **_by_origin(answers),
+            **_reliability(answers),
+        },
         baselines=baselines,
         seconds=time.monotonic() - started,
         model=runtime.name,
+        settings={"sources": [name for name in SOURCES if name in sources]},
     )
 
 
@@ -203,6 +229,7 @@ def _answer(
         right_shown_either=any(right_shown),
         right_nearby_either=any(right_nearby),
         shows_second=bool(result.second_passage),
+        origin=result.origin,
     )
 
 
@@ -261,6 +288,7 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
     answerable = [a for a in answers if a.question.pattern is not None]
     unanswerable = [a for a in answers if a.question.pattern is None]
     shown = [a for a in answers if a.answer_found]
+    judged = [a for a in answers if a.quote_probability is not None]
     return {
         "right_quote": mean(float(a.right_quote and a.answer_found) for a in answerable),
         "right_any_threshold": mean(float(a.right_quote) for a in answerable),
@@ -278,7 +306,8 @@ def _metrics(answers: Sequence[FileAnswer]) -> Metrics:
             [a.confidence for a in answers], [a.question.pattern is not None for a in answers]
         ),
         "right_auroc": auroc(
-            [a.quote_probability for a in answers], [a.right_quote for a in answers]
+            [a.quote_probability for a in judged if a.quote_probability is not None],
+            [a.right_quote for a in judged],
         ),
         "n_answerable": len(answerable),
         "n_unanswerable": len(unanswerable),
@@ -311,13 +340,27 @@ def _by_state(answers: Sequence[FileAnswer]) -> Groups:
 
 def _reliability(answers: Sequence[FileAnswer]) -> Groups:
     """How often a quote of a probability, and of a confidence, was right, in ten bins each."""
-    right = [a.right_quote for a in answers]
-    scores = {
-        "probability": [a.quote_probability for a in answers],
-        "confidence": [a.confidence for a in answers],
+    scores: dict[str, list[tuple[float | None, bool]]] = {
+        "probability": [(a.quote_probability, a.right_quote) for a in answers],
+        "confidence": [(a.confidence, a.right_quote) for a in answers],
     }
+    groups: dict[str, Metrics] = {}
+    for name, pairs in scores.items():
+        known = [(value, right) for value, right in pairs if value is not None]
+        bins = reliability([value for value, _ in known], [right for _, right in known])
+        groups.update({f"{name} {b.name}": b.row for b in bins})
+    return groups
+
+
+def _by_origin(answers: Sequence[FileAnswer]) -> Groups:
+    """How often each source gave the answer that was shown, and how often that was right."""
+    shown = [a for a in answers if a.answer_found]
     return {
-        f"{name} {b.name}": b.row
-        for name, values in scores.items()
-        for b in reliability(values, right)
+        f"origin {origin}": {
+            "share": len(members) / len(answers),
+            "precision": mean(float(a.right_quote) for a in members),
+            "cases": len(members),
+        }
+        for origin in ORIGINS
+        if (members := [a for a in shown if a.origin == origin])
     }

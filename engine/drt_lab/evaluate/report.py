@@ -27,6 +27,8 @@ _COUNTS = ("n", "n_answerable", "n_unanswerable")
 class EvalReport:
     """What one evaluation measured; ``metrics`` by group, ``baselines`` by name and group.
 
+    ``settings`` are further keys of its JSON: how it asked.
+
     Raises ``WeightsError`` for a metric that is no finite number.
     """
 
@@ -37,6 +39,7 @@ class EvalReport:
     seconds: float
     model: str
     baselines: Mapping[str, Groups] = field(default_factory=dict)
+    settings: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         try:
@@ -58,6 +61,7 @@ class EvalReport:
             "baselines": {name: _plain(groups) for name, groups in self.baselines.items()},
             "seconds": self.seconds,
             "model": self.model,
+            **self.settings,
         }
 
     def as_table(self) -> str:

@@ -9,6 +9,7 @@ from drt_engine.results import (
     AnswerState,
     Change,
     Citation,
+    Origin,
     ScanInfo,
     SearchHit,
     UnreadLibrary,
@@ -55,10 +56,13 @@ class Answer:
     say). ``found`` is true for "answer" alone; otherwise ``text`` is empty, and the citations are
     one or two likely places (``second_passage`` is the text around the second), or the
     closest passages. ``confidence`` is the probability that the documents hold an answer,
-    ``quote_probability`` that the first citation's quote is right. ``verdict`` is "yes" or "no"
-    where the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
+    ``quote_probability`` that the first citation's quote is right: ``None`` for what was looked up
+    or computed, which nothing calibrates. ``origin`` is what the answer comes from: "reader" (a
+    span that the reader points at), "table" (cells, or what is computed from them), "metadata",
+    "parts" (both parts of a question), "decoder" or "summary". ``verdict`` is "yes" or "no" where
+    the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
     was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,
-    which a conversation was asked for: its citations are its sentences, its probabilities are 1.
+    which a conversation was asked for: its citations are its sentences, its confidence is 1.
     ``scan`` says how much was scanned where the approximate index was allowed.
     """
 
@@ -73,13 +77,14 @@ class Answer:
     trace: Trace | None = field(default=None, repr=False, compare=False)
     question: str = ""
     state: AnswerState = "none"
-    quote_probability: float = 0.0
+    quote_probability: float | None = None
     passage: str = field(default="", repr=False)
     second_passage: str = field(default="", repr=False)
     verdict: str | None = None
     hint: str = ""
     unread_libraries: tuple[UnreadLibrary, ...] = ()
     scan: ScanInfo | None = None
+    origin: Origin = "reader"
 
     @property
     def sentence(self) -> str:
@@ -108,6 +113,7 @@ class Answer:
             "confidence": self.confidence,
             "quote_probability": self.quote_probability,
             "mode": self.mode,
+            "origin": self.origin,
             "verdict": self.verdict,
             "hint": self.hint,
             "sentence": self.sentence,

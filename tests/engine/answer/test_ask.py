@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.parts import question_parts
-from drt_engine.answer.result import Draft
 from drt_engine.errors import ConfigError, CorruptStore, NotFound, QuestionError
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
@@ -25,19 +23,6 @@ from tests.engine.answer.asking import (
 )
 from tests.model_folder import MANUAL, library, read, read_text, runtime
 from tests.sampling import sampled
-
-
-@pytest.mark.parametrize("question", ["What?", "When does it ring and what is a bell?"])
-def test_what_is_read_for_the_notes_of_a_release_counts(
-    store: Store, monkeypatch: pytest.MonkeyPatch, question: str
-) -> None:
-    plain = ask(runtime(), store, question, AskOptions()).tokens_read
-    monkeypatch.setattr(
-        "drt_engine.answer.ask._Asking._released",
-        lambda *_: Draft("bell", False, 0.1, (), tokens_read=1_000),
-    )
-    parts = max(1, len(question_parts(question)))
-    assert ask(runtime(), store, question, AskOptions()).tokens_read >= plain + 1_000 * parts
 
 
 def test_only_the_chosen_documents_are_asked(store: Store) -> None:
@@ -170,3 +155,36 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
         with pytest.raises(CorruptStore, match=segment.stem):
             ask(model, damaged, QUESTION, ANY)
         assert [f.severity for f in damaged.check()][:1] == ["error"]
+
+
+def test_a_source_that_is_switched_off_proposes_nothing(tmp_path: Path) -> None:
+    text = "Author: Ann Lee\n\n| ship | tons |\n| --- | --- |\n| Dag | 12 |\n| Eli | 30 |\n"
+    asked = {
+        "Who is the author?": ("metadata", "Ann Lee"),
+        "How many tons has the Eli?": ("table", "30"),
+        "Which ship has the most tons?": ("table", "Eli"),
+    }
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="ships.md", text=text)
+        for question, (origin, expected) in asked.items():
+            answer = ask(runtime(), store, question, AskOptions())
+            assert (answer.origin, answer.text) == (origin, expected)
+            assert answer.quote_probability is None
+            rest = AskOptions(sources=AskOptions().sources - {origin})
+            assert ask(runtime(), store, question, rest).origin == "reader"
+        nothing = ask(runtime(), store, "Where?", AskOptions(sources=frozenset(), threshold=0.0))
+        assert (nothing.found, nothing.text) == (False, "") and nothing.citations
+    with pytest.raises(ConfigError, match="no source of answers is called 'lists'"):
+        AskOptions(sources=frozenset({"lists"}))  # type: ignore[arg-type]
+
+
+def test_a_threshold_restricts_what_is_looked_up_by_the_confidence_of_the_reader(
+    tmp_path: Path,
+) -> None:
+    with library(tmp_path / "library") as store:
+        read_text(store, tmp_path, name="a.md", text="Author: Ann Lee\n\nLamps are lit at dusk.\n")
+        plain = ask(runtime(), store, "Who is the author?", AskOptions())
+        assert plain.origin == "metadata" and 0 < plain.confidence < 1
+        for step, origin in ((-1e-6, "metadata"), (1e-6, "reader")):
+            options = AskOptions(threshold=plain.confidence + step)
+            assert ask(runtime(), store, "Who is the author?", options).origin == origin

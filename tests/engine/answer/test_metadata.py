@@ -10,7 +10,7 @@ import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
 from drt_engine.answer.metadata.header import header_values
-from drt_engine.answer.metadata.lookup import PRECISION, metadata_answer
+from drt_engine.answer.metadata.lookup import metadata_answer
 from drt_engine.answer.metadata.question import is_about, metadata_question, names_title
 from drt_engine.answer.metadata.values import HEAD, Stored, find_value
 from drt_engine.retrieval.filters import Scope
@@ -26,26 +26,6 @@ version: 2.1
 
 Bees were first kept on roofs in 1874, when Louis Vane published a guide. The city released its
 rules in 1990; the third version of the rules was written by Ann Adair. Use frame version 3.
-"""
-PARTS = """From: Ada Quist <ada@harbour.example>
-Subject: Plans
-Content-Type: multipart/mixed; boundary=border
-
---border
-Content-Type: text/plain
-
-The plan and the list are attached.
---border
-Content-Type: application/pdf
-Content-Disposition: attachment; filename="plan.pdf"
-
-%PDF
---border
-Content-Type: text/plain
-Content-Disposition: attachment; filename="list of beams.txt"
-
-Oak and ash.
---border--
 """
 MAIL = """From: Ada Quist <ada@harbour.example>
 To: Tom Lind <tom@pier.example>
@@ -124,7 +104,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         for name, text in (
             ("bees.md", BEES),
             ("crane.eml", MAIL),
-            ("plans.eml", PARTS),
             ("salt.txt", NOVEL),
             ("hive.md", PACKAGE),
             ("peel.man", MANUAL),
@@ -160,10 +139,6 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("crane.eml", "date of Ada's email", "Mon, 3 Mar 2025 09:12:00 +0100"),
         ("crane.eml", "When is the crane inspection?", None),
         ("crane.eml", "Who wrote the checklist?", None),
-        ("plans.eml", "Which files are attached?", "plan.pdf; list of beams.txt"),
-        ("plans.eml", "names of the attachments", "plan.pdf; list of beams.txt"),
-        ("plans.eml", "What is the attached list about?", None),
-        ("crane.eml", "Which files are attached?", None),
         ("salt.txt", "Who is the author of the book?", "Helena Marsh"),
         ("salt.txt", "Who published the book?", "Dorn & Sons"),
         ("salt.txt", "Who wrote the letter?", None),
@@ -177,8 +152,6 @@ def answer(store: Store, name: str, question: str) -> str | None:
         ("hive.md", "Which camera is required?", None),
         ("hive.md", "Is there a license?", None),
         ("salt.txt", "What is the license?", None),
-        ("peel.man", "Who wrote peel?", "Written by Ada Quist and Tom Lind."),
-        ("peel.man", "Who wrote this man page?", "Written by Ada Quist and Tom Lind."),
         ("peel.man", "Who wrote core?", None),
         ("peel.man", "When was peel updated?", None),
         ("rfc9999.txt", "Who are the authors of this RFC?", "A. Quist; T. Lind"),
@@ -197,9 +170,9 @@ def test_what_a_document_says_of_itself(
 
 def test_the_value_is_cited_where_the_text_has_it(store: Store) -> None:
     document = store.document("bees.md")
-    options = AskOptions(documents=(document.id,), threshold=0.5)
+    options = AskOptions(documents=(document.id,))
     result = ask(runtime(), store, "Who wrote this article?", options)
-    assert (result.text, result.found, result.confidence) == ("Mara Osei", True, PRECISION)
+    assert (result.text, result.found, result.origin) == ("Mara Osei", True, "metadata")
     (citation,) = result.citations
     assert text_of(store, document)[citation.start : citation.end] == citation.quote == "Mara Osei"
     assert citation.metadata is None

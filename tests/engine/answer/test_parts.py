@@ -6,14 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drt_engine.answer.parts import (
-    Part,
-    combined,
-    missing_side,
-    question_parts,
-    with_side,
-    without_a_side,
-)
+from drt_engine.answer.parts import Part, combined, question_parts
 from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
 
@@ -71,6 +64,10 @@ def test_both_parts_are_one_answer_as_sure_as_the_less_sure_one() -> None:
     draft = combined(PARTS, [found("Ann", 0, 0.9), found("1994", 9, 0.7)])
     assert draft is not None and (draft.text, draft.quote_probability) == ("Ann; 1994", 0.7)
     assert [citation.quote for citation in draft.citations] == ["Ann", "1994"]
+    assert draft.origin == "parts"
+    looked_up = replace(found("1994", 9, 0.7), origin="table", quote_probability=None)
+    mixed = combined(PARTS, [found("Ann", 0, 0.9), looked_up])
+    assert mixed is not None and mixed.quote_probability is None
     same = combined(PARTS, [found("Ann in 1994", 0, 0.9), found("Ann in 1994", 0, 0.8)])
     assert same is not None and same.text == "Ann in 1994" and len(same.citations) == 1
 
@@ -91,46 +88,3 @@ def test_a_likely_place_in_another_document_answers_no_part_of_the_question() ->
     draft = combined(PARTS, [elsewhere, found("1994", 9, 0.7)])
     assert draft is not None and draft.unanswered == ("Who?",)
     assert [citation.quote for citation in draft.citations] == ["1994"]
-
-
-QUESTION = "What is the difference between the long coat and the short coat?"
-
-
-@pytest.mark.parametrize(
-    ("question", "quotes", "side"),
-    [
-        (QUESTION, ["The long coat is warm."], "What is the short coat?"),
-        (QUESTION, ["A short one is cheap."], "What is the long coat?"),
-        (QUESTION, ["The long coat is warm, the short one cheap."], None),
-        (QUESTION, ["Coats are sold here."], None),
-        ("How do /lib and /usr/lib differ?", ["It is /usr/lib<qual>, or /usr/lib."], None),
-        ("What is the difference between /lib and /usr/lib?", ["See /usr/lib."], "What is /lib?"),
-        ("Compare --all and --all-files", ["With --all-files it does."], "What is --all?"),
-        ("How do ferries differ from barges?", ["Ferries sail."], "What is barges?"),
-        ("Which coat is warm and short?", ["The long coat"], None),
-    ],
-)
-def test_the_side_that_nothing_speaks_of(
-    question: str, quotes: list[str], side: str | None
-) -> None:
-    part = missing_side(question, [cited(quote, 0) for quote in quotes])
-    assert (part and part.question) == side
-
-
-def test_the_other_side_of_a_comparison_is_quoted_beside_the_first() -> None:
-    first = found("The long coat is warm.", 0, 0.9)
-    both = with_side(QUESTION, first, found("The short coat is cheap.", 90, 0.9))
-    assert both.text == "The long coat is warm.; The short coat is cheap."
-    assert [citation.start for citation in both.citations] == [0, 90]
-    assert with_side(QUESTION, first, found("Hats are sold.", 90, 0.9)) is first
-    assert with_side(QUESTION, first, ABSENT) is first
-
-
-def test_an_answer_to_a_comparison_speaks_of_both_sides() -> None:
-    first = found("The long coat is warm.", 0, 0.9)
-    draft = without_a_side(QUESTION, first)
-    assert (draft.found, draft.likely, draft.text) == (False, True, "")
-    assert draft.citations == first.citations
-    both = found("The long coat is warm, the short one cheap.", 0, 0.9)
-    assert without_a_side(QUESTION, both) is both
-    assert without_a_side("Which coat is warm?", first) is first

@@ -8,12 +8,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.answer.ask import AskOptions, ask
-from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows
-from drt_engine.answer.result import Draft
 from drt_engine.answer.tables import table_answer
-from drt_engine.answer.tables.records import lacks_column
-from drt_engine.answer.tables.table_answer import PRECISION, quoted_row
 from drt_engine.answer.tables.values import tables_of
 from drt_engine.model.word_similarity import WordSimilarity
 from drt_engine.retrieval.filters import Filters
@@ -40,17 +35,15 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 def test_the_cell_is_cited_whichever_rows_were_retrieved(store: Store, top_k: int) -> None:
     document = store.document("crew.csv")
     for hour, name in enumerate(NAMES):
-        result = ask(
-            runtime(), store, f"When was {name} founded?", AskOptions(top_k=top_k, threshold=0.9)
-        )
-        assert (result.text, result.found, result.confidence) == (f"{1900 + hour}", True, PRECISION)
+        result = ask(runtime(), store, f"When was {name} founded?", AskOptions(top_k=top_k))
+        assert (result.text, result.found, result.origin) == (f"{1900 + hour}", True, "table")
         (citation,) = result.citations
         assert text_of(store, document)[citation.start : citation.end] == citation.quote
         assert name in citation.context
 
 
 def test_rows_are_counted_and_compared_with_their_cells_as_citations(store: Store) -> None:
-    options = AskOptions(threshold=0.9)
+    options = AskOptions()
     counted = ask(runtime(), store, "How many keepers are listed?", options)
     assert (counted.text, len(counted.citations)) == (str(len(NAMES)), 5)
     assert [citation.quote for citation in counted.citations] == list(NAMES[:5])
@@ -65,15 +58,15 @@ def test_yes_and_no_are_cited_with_the_whole_row(store: Store, tmp_path: Path) -
     )
     with library(tmp_path / "library") as opened:
         document = read_text(opened, tmp_path, name="tools.csv", text=rows)
-        answer = ask(runtime(), opened, "Is the drill in service?", AskOptions(threshold=0.9))
+        answer = ask(runtime(), opened, "Is the drill in service?", AskOptions())
         text = text_of(opened, document)
-    assert (answer.found, answer.verdict, answer.confidence) == (True, "no", PRECISION)
+    assert (answer.found, answer.verdict, answer.origin) == (True, "no", "table")
     (citation,) = answer.citations
     assert citation.quote == "tool: Drill | maker: Works 2 | in service: no"
     assert text[citation.span_start : citation.span_end] == "no"
 
 
-def test_cells_items_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> None:
+def test_cells_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> None:
     text = """Author: Ann Lee
 
 # North
@@ -82,10 +75,6 @@ def test_cells_items_and_fields_are_of_the_section_that_is_asked(tmp_path: Path)
 | --- | --- | --- |
 | Aurora | Bob Ray | 120 |
 | Borealis | Cy Dunn | 340 |
-
-- Pilot office: Erik Holm
-- Customs: Nora Vik
-- Canteen: Per Lund
 
 # South
 
@@ -98,7 +87,6 @@ def test_cells_items_and_fields_are_of_the_section_that_is_asked(tmp_path: Path)
         "Who is the captain of Aurora?": "Bob Ray",
         "Which ship has the highest tonnage?": "Borealis",
         "Is Cy Dunn the captain of Borealis?": "| Borealis | Cy Dunn | 340 |",
-        "Who is at Customs?": "Nora Vik",
     }
     with library(tmp_path / "library") as opened:
         read_text(opened, tmp_path, name="ships.md", text=text)
@@ -122,11 +110,11 @@ def test_a_document_too_long_to_be_searched_whole(
     monkeypatch.setattr(table_answer, "LONGEST_DOCUMENT", 10)
     monkeypatch.setattr(table_answer, "MARGIN", 60)
     result = ask(runtime(), store, "When was Marek founded?", AskOptions(retriever="lexical"))
-    assert (result.text, result.confidence) == ("1902", PRECISION)
+    assert (result.text, result.origin) == ("1902", "table")
     counted = ask(runtime(), store, "How many keepers are listed?", AskOptions())
-    assert counted.confidence != PRECISION  # of a part, some rows are missing
+    assert counted.origin == "reader"  # of a part, some rows are missing
     latest = ask(runtime(), store, "Which Marek was founded latest?", AskOptions())
-    assert latest.confidence != PRECISION
+    assert latest.origin == "reader"
 
 
 BOATS = """\
@@ -195,12 +183,7 @@ def test_of_many_tables_the_heading_with_the_numbers_is_asked() -> None:
 def test_the_model_is_left_to_what_no_cell_answers(store: Store) -> None:
     for question in ("When was Unheard founded?", "Why was Voss founded by the crown?"):
         result = ask(runtime(), store, question, AskOptions(threshold=0.0))
-        assert result.confidence != PRECISION
-
-
-def test_a_threshold_above_what_tables_reach_leaves_them_out(store: Store) -> None:
-    result = ask(runtime(), store, "When was Voss founded?", AskOptions(threshold=0.99))
-    assert result.confidence != PRECISION
+        assert result.origin == "reader"
 
 
 def test_words_are_alike_by_their_embeddings() -> None:
@@ -216,7 +199,7 @@ def test_a_cell_between_spaces_is_cited(tmp_path: Path) -> None:
     with library(tmp_path / "library") as aligned:
         read_text(aligned, tmp_path, name="crew.txt", text="keeper   watch  founded\n" + rows)
         result = ask(runtime(), aligned, "When was Marek founded?", AskOptions())
-    assert (result.text, result.confidence) == ("1902", PRECISION)
+    assert (result.text, result.origin) == ("1902", "table")
 
 
 def test_a_folder_without_tables_is_never_searched(
@@ -226,36 +209,3 @@ def test_a_folder_without_tables_is_never_searched(
     with library(tmp_path / "library") as plain:
         read_text(plain, tmp_path, name="a.txt", text="The keeper of the watch was founded.")
         ask(runtime(), plain, "When was the keeper founded?", AskOptions())
-
-
-HUTS = """\
-Huts are below.
-
-| Hut | Beds | Keeper |
-| --- | --- | --- |
-| Gamsalm | 24 | Rosa |
-| Eisgrat | 64 | Ida |
-| Murmelhof | 24 | Tom |
-"""
-
-
-@pytest.mark.parametrize(
-    ("quote", "question", "lacks"),
-    [
-        ("| Gamsalm | 24 | Rosa |", "What is the phone number of Gamsalm?", True),
-        ("| Gamsalm | 24 | Rosa |", "Who keeps Gamsalm?", False),
-        ("Huts are below.", "What is the phone number of the huts?", False),
-    ],
-)
-def test_a_row_that_is_drawn_has_the_columns_above_it(
-    tmp_path: Path, quote: str, question: str, lacks: bool
-) -> None:
-    with library(tmp_path / "library") as opened:
-        read_text(opened, tmp_path, name="huts.md", text=HUTS)
-        (document,) = opened.documents()
-        start = HUTS.index(quote)
-        citation = cite(opened, document, start, start + len(quote), 1.0)
-        draft = Draft(quote, True, 0.9, (citation,))
-        row = quoted_row(opened, DocumentRows(opened), draft)
-        assert (row is not None) == quote.startswith("|")
-        assert lacks_column(question, quote, row) is lacks

@@ -10,14 +10,11 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from drt_engine.answer.citations import cite
-from drt_engine.answer.metadata.attachments import asks_for_attachments, attachment_names
-from drt_engine.answer.metadata.author_section import author_section
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
     Field,
     MetadataQuestion,
     is_about,
-    is_manual,
     metadata_question,
     names_title,
 )
@@ -37,13 +34,7 @@ from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 
 _MOST_DOCUMENTS = 2_000  # of a library that are compared with a question
-_LONGEST_MAIL = 500_000  # characters that are searched for attachments
 _NEAR = 60  # characters between two values that are quoted together
-
-# The confidence of such an answer: an estimate, below what was measured. Of 133 questions over 60
-# files in seven formats, on which its rules were made, it answers 110, with no wrong one seen; of
-# 95,000 questions about other things it takes five for its own outside of contracts.
-PRECISION = 0.95
 
 
 def metadata_answer(
@@ -67,7 +58,7 @@ def metadata_answer(
     # Parts of a document say nothing of it unless they have its head.
     if not citations or not all(_is_in(citation, scope) for citation in citations):
         return None
-    return Draft("; ".join(map(_shown, citations)), True, PRECISION, tuple(citations))
+    return Draft("; ".join(map(_shown, citations)), True, 0.0, tuple(citations), origin="metadata")
 
 
 def _is_in(citation: Citation, scope: Scope) -> bool:
@@ -86,7 +77,7 @@ def _own_fields(
     head = view.text(document.id, 0, min(document.characters, HEAD))
     stored = Stored(_own_title(document), document.author, document.date)
     citations: list[Citation] = []
-    by_field = {field: _values(view, document, field, asked, head=head) for field in asked.fields}
+    by_field = {field: _values(document, field, asked, head=head) for field in asked.fields}
     values = [value for field in asked.fields for value in by_field[field]]
     for start, end in _together(head, values):
         probability = _probability(passages, document.id, start)
@@ -98,12 +89,7 @@ def _own_fields(
 
 
 def _values(
-    view: LibraryView,
-    document: DocumentRow,
-    field: Field,
-    asked: MetadataQuestion,
-    *,
-    head: str,
+    document: DocumentRow, field: Field, asked: MetadataQuestion, *, head: str
 ) -> list[Value]:
     """Return where a document says what a field of it is; each of several authors by itself."""
     stored = Stored(_own_title(document), document.author, document.date)
@@ -111,11 +97,7 @@ def _values(
         names = [locate(head, name) for name in document.author.split(", ")]
         if len(names) > 1 and all(names):
             return [name for name in names if name is not None]
-        if is_manual(document.media_type) and (section := author_section(view, document)):
-            return [section]
     value = find_value(field, head, stored, updated=asked.updated, keyed=asked.is_named_alone)
-    if value is None and field == "author" and not document.author:
-        value = author_section(view, document)
     return [] if value is None else [value]
 
 
@@ -125,16 +107,13 @@ def _named_fields(
     document_ids: Sequence[str] | None,
     passages: Sequence[Passage],
 ) -> list[Citation]:
-    """Cite the field of the header, or the attachments, of the only document that is asked."""
+    """Cite the field of the header of the only document that is asked."""
     rows = view.documents() if document_ids is None else view.documents_by_id(document_ids)
     if len(rows) != 1:
         return []
     (document,) = rows
     head = view.text(document.id, 0, min(document.characters, HEAD))
     values = header_values(question, head, _title_and_file(document))
-    if document.media_type.startswith("message/") and asks_for_attachments(question):
-        text = view.text(document.id, 0, min(document.characters, _LONGEST_MAIL))
-        values = attachment_names(text)
     return [
         cite(view, document, v.start, v.end, _probability(passages, document.id, v.start))
         for v in values

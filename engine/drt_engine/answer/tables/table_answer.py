@@ -15,7 +15,6 @@ from pathlib import PurePath
 from drt_engine.answer.citations import cite
 from drt_engine.answer.documents import DocumentRows, first_documents
 from drt_engine.answer.result import Draft
-from drt_engine.answer.tables.column_names import asks_for_columns, names_of_columns
 from drt_engine.answer.tables.dimensions import is_superlative
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
@@ -33,12 +32,8 @@ from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.table_rows import Cell, TableRow, table_rows
 
-# The confidence of such an answer. On invented tables (examples/make_table_questions.py, 1,500
-# questions) 0.98 of the cells looked up are right; real tables are less tidy.
-PRECISION = 0.97
 LONGEST_DOCUMENT = 2_000_000  # characters that are searched whole; of a longer one, what surrounds
 MARGIN = 2_000  # characters around a retrieved chunk
-_FEWEST_BARS = 2  # of a row that is drawn with them
 _MOST_CITATIONS = 5  # of a count or a sum, which may rest on thousands of rows
 _FEWEST_NUMBERS = 2  # that a question names a heading by
 _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
@@ -62,11 +57,11 @@ def table_answer(
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
         document = documents.row(document_id)
-        for text, offset, probability in texts_around(view, document, passages):
+        for text, offset, probability in _texts_around(view, document, passages):
             whole = len(text) == document.characters
             rows = [  # whose names of columns may be elsewhere
                 row
-                for row in rows_in(text, whole=whole)
+                for row in _rows_in(text, whole=whole)
                 if scope.holds(document.id, offset + row.start, offset + row.end)
             ]
             if not rows:
@@ -79,11 +74,6 @@ def table_answer(
             sections = [view.place(document.id, offset + t.rows[0].start)[1] for t in tables]
             contexts = [context | frozenset(table_words(section or "")) for section in sections]
             tables, contexts = _of_heading(question, tables, contexts)
-            if asks_for_columns(question, context) and len(tables) == 1:
-                start, end = names_of_columns(text, tables[0])
-                if scope.holds(document.id, offset + start, offset + end):
-                    names = cite(view, document, offset + start, offset + end, probability)
-                    return Draft(names.quote, True, PRECISION, (names,))
             verdict = _verdict(question, tables, similarity, contexts)
             if verdict is not None:
                 return _verdict_draft(view, document, text, verdict, (offset, probability))
@@ -99,7 +89,7 @@ def table_answer(
                     more = len(cells) - _MOST_CITATIONS
                     citations[-1] = replace(citations[-1], more_items=more)
                 answer = text_of_answer or citations[0].quote
-                return Draft(answer, True, PRECISION, tuple(citations))
+                return Draft(answer, True, 0.0, tuple(citations), origin="table")
     return None
 
 
@@ -150,7 +140,7 @@ def _verdict_draft(
     cell = verdict.cell
     citation = replace(row, span_start=offset + cell.start, span_end=offset + cell.end)
     answer = "yes" if verdict.is_yes else "no"
-    return Draft(citation.quote, True, PRECISION, (citation,), verdict=answer)
+    return Draft(citation.quote, True, 0.0, (citation,), verdict=answer, origin="table")
 
 
 def _answer(
@@ -197,7 +187,7 @@ def _answer(
     return "", (cells[0].cell,)
 
 
-def rows_in(text: str, *, whole: bool) -> list[TableRow]:
+def _rows_in(text: str, *, whole: bool) -> list[TableRow]:
     """Return the rows of all tables in a text, also of those of numbers that spaces part."""
     rows = table_rows(text, whole=whole)
     lines = {text.rfind("\n", 0, row.start) for row in rows}
@@ -214,21 +204,7 @@ def _documents_with_tables(passages: Sequence[Passage]) -> list[str]:
     )
 
 
-def quoted_row(view: LibraryView, documents: DocumentRows, draft: Draft) -> TableRow | None:
-    """Return the row of a table that an answer quotes as it is drawn, with its columns' names."""
-    citation = draft.citations[0] if draft.found and draft.citations else None
-    if citation is None or citation.quote.count("|") < _FEWEST_BARS or "\n" in citation.quote:
-        return None
-    document = documents.row(citation.document)
-    if document.characters > LONGEST_DOCUMENT:
-        return None
-    text = view.text(document.id, 0, document.characters)
-    rows = (row for row in table_rows(text) if citation.start <= row.start)
-    row = next(rows, None)
-    return row if row is not None and row.end <= citation.end + 1 else None
-
-
-def texts_around(
+def _texts_around(
     view: LibraryView, document: DocumentRow, passages: Sequence[Passage]
 ) -> list[tuple[str, int, float]]:
     """Return texts to look into, where each begins, and the probability of its best passage."""

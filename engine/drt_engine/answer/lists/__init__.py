@@ -1,1 +1,0 @@
-"""Answers from lists: values by their names, options of programs, items by their number."""
