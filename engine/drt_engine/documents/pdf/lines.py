@@ -6,6 +6,7 @@ Knows PDFium's character lists; knows nothing of columns, margins or other pages
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -126,10 +127,11 @@ class PageText:
     def lines(self) -> list[Line]:
         """Return the lines in the order of the page's content, parted at wide gaps."""
         spans = list(self._spans())
-        parted = self._has_gaps(spans)
+        longest_whole = self._longest_whole(spans)
         lines: list[Line] = []
         for start, end in spans:
-            lines.extend(self._parts(start, end) if parted else [self._line(start, end)])
+            is_parted = end - start <= longest_whole
+            lines.extend(self._parts(start, end) if is_parted else [self._line(start, end)])
         return lines
 
     def _spans(self) -> Iterator[tuple[int, int]]:
@@ -144,13 +146,16 @@ class PageText:
             if start < end:
                 yield start, end
 
-    def _has_gaps(self, spans: list[tuple[int, int]]) -> bool:
-        """Return whether some of the long lines hold a gap; to look at all would take too long."""
+    def _longest_whole(self, spans: list[tuple[int, int]]) -> float:
+        """Return how long the lines are at most that may hold a gap; to look at all takes too long.
+
+        All where some of the long ones do, else the short ones of a table, else none.
+        """
         longest = max((end - start for start, end in spans), default=0)
         long = [span for span in spans if span[1] - span[0] > 0.7 * longest]
         sample = long[:: max(1, len(long) // _SAMPLED_LINES)]
         if any(len(list(self._parts(*span))) > 1 for span in sample):
-            return True
+            return math.inf
         # Rows of a table between paragraphs are short, and mostly end in a number.
         rows = [span for span in spans if span[1] - span[0] <= 0.7 * longest]
         rows = [
@@ -159,7 +164,8 @@ class PageText:
             if _ROW_END.search(self._text[max(start, end - 24) : end])
         ]
         sample = rows[:: max(1, len(rows) // _SAMPLED_LINES)]
-        return len(rows) > 1 and any(len(list(self._parts(*span))) > 1 for span in sample)
+        has_table = len(rows) > 1 and any(len(list(self._parts(*span))) > 1 for span in sample)
+        return 0.7 * longest if has_table else 0.0
 
     def _parts(self, start: int, end: int) -> Iterator[Line]:
         """Yield the parts of a line between wide gaps, measured at the ends of its words."""
@@ -214,7 +220,10 @@ class PageText:
         for match in reversed(list(_FUSED.finditer(line.text))):
             indices = line.indices or tuple(range(line.index, line.index + len(line.text)))
             start, end = match.span(1)
-            boxes = [self._measure(indices[at]) for at in range(start - 1, end)]
+            base = self._measure(indices[start - 1])
+            if not _is_above(self._measure(indices[end - 1]), base):
+                continue
+            boxes = [base, *(self._measure(indices[at]) for at in range(start, end))]
             at = next(
                 (n for n in range(end - start, 0, -1) if not _is_above(boxes[n], boxes[0])), 0
             )

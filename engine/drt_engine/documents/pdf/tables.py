@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import mean
+from statistics import fmean
 
 from drt_engine.documents.pdf.layout import Region, same_row
 from drt_engine.documents.pdf.lines import Line
@@ -46,12 +46,18 @@ def find_tables(region: Region) -> list[Table]:
     """Return the tables of a region, in order."""
     tables: list[Table] = []
     for run in _runs(region):
+        if len(run) < _FEWEST_ROWS or _mean_cell(region, run) > _LONGEST_CELL:
+            continue  # columns of prose, or lines beside their numbers
         # A line above or below may be wider than a column, such as names of several.
         candidates = (run, run[1:], run[:-1], run[1:-1], run[2:])
         table = next(filter(None, (_table(region, rows) for rows in candidates)), None)
         if table is not None:
             tables.append(table)
     return tables
+
+
+def _mean_cell(region: Region, rows: Sequence[_Row]) -> float:
+    return fmean(len(region[number].text) for row in rows for number in row)
 
 
 def _runs(region: Region) -> Iterator[list[_Row]]:
@@ -85,12 +91,11 @@ def _table(region: Region, rows: Sequence[_Row]) -> Table | None:
     if len(columns) < max(_FEWEST_COLUMNS, *map(len, rows)):
         return None
     placed = [_placed(region, row, columns) for row in rows]
-    cells = [region[number].text for row in rows for number in row]
     longest = _LONGEST_CELL
     if len(columns) == _FEWEST_COLUMNS:
         numbers = sum(any(map(str.isdigit, region[row[-1]].text)) for row in rows)
         longest = _LONGEST_CELL if 2 * numbers >= len(rows) else _LONGEST_PAIR
-    if any(row is None for row in placed) or mean(map(len, cells)) > longest:
+    if any(row is None for row in placed) or _mean_cell(region, rows) > longest:
         return None
     full = sum(len(row) >= len(columns) - 1 for row in rows)
     if 2 * full < len(rows):
