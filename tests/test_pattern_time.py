@@ -29,9 +29,10 @@ GROWTH = 3.0  # of the time, for twice the length; linear is 2
 # Rules of the answers whose questions and lines are short: what stays of them is to be rewritten.
 SHORT_TEXTS = ("answer.lists.", "answer.metadata.", "answer.named_documents", "answer.tables.")
 
-# Quadratic still, on a line of thousands of the same characters: each is to be bounded or rewritten.
+# Quadratic still, on thousands of the same characters: each is to be bounded or rewritten.
 TO_REWRITE = frozenset(
     {
+        "drt_engine.documents.base.notes._HEAD_NOUN",
         "drt_engine.documents.latex.converter.LENGTH",
         "drt_engine.documents.pdf.margins._PAGE_NUMBER",
         "drt_engine.documents.pdf.text._COMPOUND",
