@@ -15,7 +15,7 @@ _KEY = re.compile(r"([A-Za-z][\w .-]{0,40}?)[ \t]*:(?:[ \t]+(.*)|)\Z")
 _FIELD = re.compile(r":?([A-Za-z][\w /-]{0,40}?):(?:[ \t]+(.*)|)\Z")
 _ITEM = re.compile(r"[ \t]*-[ \t]+(?:name[ \t]*:[ \t]*)?(.*)")
 _NAME_KEY = re.compile(r"[ \t]+name[ \t]*:[ \t]*(.*)")
-_COMMENT = re.compile(r"[ \t]+#.*\Z")
+_COMMENT = re.compile(r"(?<![ \t])[ \t]+#.*\Z")
 _BLOCK_SCALARS = frozenset(("|", "|-", "|+", ">", ">-", ">+"))
 _RELEASE = re.compile(
     r"(?i)\W*(?:version |release |v)?\d+(?:\.\d+)+(?:[\s(),:\[\]\d./-]|unreleased)*"

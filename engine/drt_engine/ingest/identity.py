@@ -155,7 +155,7 @@ def has_changed(store: LibraryView, row: DocumentRow) -> bool:
     try:
         status = os.stat(row.source)
         read = datetime.datetime.fromisoformat(row.created).timestamp()
-    except (OSError, ValueError):
+    except (OSError, ValueError, OverflowError):  # a day at the end or the beginning of time
         return False
     if status.st_mtime < read or status.st_size > _MOST_BYTES:
         return False

@@ -31,7 +31,7 @@ _YAML_PAIR = re.compile(
 )
 _YAML_ITEM = re.compile(r"(?P<indent> *)- ")
 _YAML_BLOCK = re.compile(r"[|>][-+\d]*|[&!]\S+")
-_COMMENT = re.compile(r"(?:^|[ \t]+)#.*")
+_COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*")
 _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|[{}\[\],:\"]|[^\s{}\[\],:\"]+")
 _ITEM_TOKEN = re.compile(
     r"\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'|#[^\n]*|[{}\[\],]|[^\s{}\[\],\"'#]+|[\"']"

@@ -39,7 +39,7 @@ _FUNCTION_WORDS = {
     "function_and": word_set("and or"),
     "function_has": word_set("are have has been were"),
 }
-_WITH_DIGIT = re.compile(r"[^\s\d]*\d\S*")
+_WITH_DIGIT = re.compile(r"(?<![^\s\d])[^\s\d]*\d\S*")
 FEATURES = (
     *_PLAIN.split(),
     *_FUNCTION_WORDS,
