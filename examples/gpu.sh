@@ -101,7 +101,7 @@ train_decoder() {
     stages $((seconds - 30)) > "$folder/stages.txt" || return 1
     while read -r file out share; do
         stage=decoder-$(basename "$file" .toml)
-        [ -e "$folder/$stage.done" ] && continue
+        [ -e "$folder/$stage.done" ] && newest=$out/model && continue
         set -- "run.device=$device" "run.workers=${WORKERS:-8}" ${SET:-}
         if [ ! -e "$folder/$stage.steps" ]; then
             # The schedule counts steps: a few are timed, from another folder, and give their number.
