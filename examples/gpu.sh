@@ -100,21 +100,21 @@ train_decoder() {
     fi
     stages $((seconds - 30)) > "$folder/stages.txt" || return 1
     while read -r file out share; do
-        name=decoder-$(basename "$file" .toml)
-        [ -e "$folder/$name.done" ] && continue
+        stage=decoder-$(basename "$file" .toml)
+        [ -e "$folder/$stage.done" ] && newest=$out/model && continue
         set -- "run.device=$device" "run.workers=${WORKERS:-8}" ${SET:-}
-        if [ ! -e "$folder/$name.steps" ]; then
+        if [ ! -e "$folder/$stage.steps" ]; then
             # The schedule counts steps: a few are timed, from another folder, and give their number.
             rm -rf "$folder/timing"
-            drt "$name-timing" $((share / 3 + 30)) train "$file" "$@" "run.out=$folder/timing" \
+            drt "$stage-timing" $((share / 3 + 30)) train "$file" "$@" "run.out=$folder/timing" \
                 optim.steps=12 run.log_every=4 || continue
-            fit "$share" > "$folder/$name.steps" || continue
+            fit "$share" > "$folder/$stage.steps" || continue
             rm -rf "$folder/timing"
         fi
-        drt "$name" $((share + 30)) train "$file" "$@" "optim.steps=$(cat "$folder/$name.steps")" \
-            "run.limit_minutes=$(awk "BEGIN { print $share / 60 }")" && touch "$folder/$name.done"
+        drt "$stage" $((share + 30)) train "$file" "$@" "optim.steps=$(cat "$folder/$stage.steps")" \
+            "run.limit_minutes=$(awk "BEGIN { print $share / 60 }")" && touch "$folder/$stage.done"
         # A stage that its limit ended has a model, too, and the next one starts from it.
-        cp "$out/metrics.jsonl" "$folder/$name.jsonl" 2> /dev/null
+        cp "$out/metrics.jsonl" "$folder/$stage.jsonl" 2> /dev/null
         [ -d "$out/model" ] && newest=$out/model
     done < "$folder/stages.txt"
     [ -n "${newest:-}" ] || return 1

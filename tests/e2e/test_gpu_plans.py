@@ -32,6 +32,7 @@ batch = 2
 [run]
 out = "{out}"
 bf16 = false
+log_every = 2
 """
 
 
