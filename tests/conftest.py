@@ -18,6 +18,9 @@ from pathlib import Path
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
+# No test leaves a helper process behind; those of the helper ask for one.
+os.environ["DRT_WARM"] = "off"
+
 import hypothesis  # noqa: E402  its bytecode is kept, too
 import pytest  # noqa: E402
 

@@ -33,6 +33,7 @@ from ._log import LogEntry, QuestionLog
 from ._models import convert_model, model_info, models, verify_model
 from ._passages import passage
 from ._paths import default_library
+from ._reading import watch_reading
 from ._session import Session
 from ._stream import AnswerStream
 from ._training import study, train, train_tokenizer
@@ -59,6 +60,7 @@ from ._types import (
     ModelInfo,
     PartOptions,
     Passage,
+    ReadingStep,
     ScanInfo,
     SearchHit,
     SearchOptions,
@@ -136,6 +138,7 @@ __all__ = [
     "PluginInfo",
     "QuestionError",
     "QuestionLog",
+    "ReadingStep",
     "ScanInfo",
     "SearchHit",
     "SearchOptions",
@@ -188,6 +191,7 @@ __all__ = [
     "train",
     "train_tokenizer",
     "verify_model",
+    "watch_reading",
     "write",
 ]
 

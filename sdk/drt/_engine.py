@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.follow_up import in_context as in_context
     from drt_engine.answer.hint import requested_summary as requested_summary
     from drt_engine.answer.places import ask_all as ask_all
+    from drt_engine.answer.preview import watch_reading as watch_reading
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
@@ -128,6 +129,7 @@ _FORWARDED = {
     "train": "train.run",
     "train_tokenizer": "train.tokenizer",
     "was_missed": "preloaded",
+    "watch_reading": "answer.preview",
     "write_list": "store.federation",
 }
 
