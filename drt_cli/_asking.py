@@ -24,6 +24,7 @@ from ._output import (
     say,
 )
 from ._state import remember
+from ._status import StatusLine, waiting
 from ._text import one_line, printable
 from ._writing import FILTERS, print_writing
 
@@ -63,7 +64,8 @@ class Asking:
     def ask(self, question: str) -> None:
         """Answer a question and print the answer; keep its citations for ``drt show``."""
         if self.form.every_place:
-            answers = self.assistant.ask_all(question, **self.options)
+            with waiting(self.settings):
+                answers = self.assistant.ask_all(question, **self.options)
             _print_all(answers, as_json=self.form.as_json, as_lines=self.form.as_lines)
             note_unread(answers)
             self._note_changed(answers)
@@ -88,10 +90,11 @@ class Asking:
         """Return the answer once it is printed: written, piece by piece, or whole."""
         asker = self.conversation or self.assistant
         if self.form.stream:
-            return _print_stream(
-                asker.stream(question, **self.options), as_lines=self.form.as_lines
-            )
-        answer = asker.ask(question, **self.options)
+            with waiting(self.settings) as line:
+                pieces = asker.stream(question, **self.options)
+                return _print_stream(pieces, line, as_lines=self.form.as_lines)
+        with waiting(self.settings):
+            answer = asker.ask(question, **self.options)
         if self.writer is None:
             _print_whole(answer, self.form)
         else:
@@ -148,9 +151,11 @@ def _print_all(answers: AllAnswers, *, as_json: bool, as_lines: bool) -> None:
     print_scan(answers.scan)
 
 
-def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
+def _print_stream(pieces: AnswerStream, line: StatusLine | None, *, as_lines: bool) -> Answer:
     """Print pieces as they come, then the evidence; return the answer."""
     for piece in pieces:
+        if line is not None:
+            line.clear()
         if as_lines:
             print_line({"type": "piece", "text": piece})
         else:
@@ -158,6 +163,8 @@ def _print_stream(pieces: AnswerStream, *, as_lines: bool) -> Answer:
             sys.stdout.flush()
     answer = pieces.answer
     assert answer is not None
+    if line is not None:
+        line.clear()
     if as_lines:
         print_line({"type": "answer", **answer.to_dict()})
         return answer

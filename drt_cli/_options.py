@@ -262,6 +262,17 @@ class PagesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         return first, last
 
 
+class CountType(click.IntRange):
+    """A whole number, with a sentence that says which ones are expected."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number; fail with a sentence for anything else."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            self.fail(f"{value!r} is not a whole number from {self.min} to {self.max}.", param, ctx)
+
+
 class TokensType(click.ParamType):  # type: ignore[type-arg]  # generic in newer versions only
     """A number of tokens, from 64 up; k, M and B stand for thousands, millions and billions."""
 
@@ -369,7 +380,7 @@ def retrieval_options(function: Function) -> Function:
         ),
         click.option(
             "--top-k",
-            type=click.IntRange(1, 64),
+            type=CountType(1, 64),
             help="Chunks retrieved at a time.  [default: the model's own number]",
         ),
         filter_options,

@@ -18,6 +18,7 @@ import click
 from ._errors import report
 from ._layout import NARROWEST, columns, table, wrapped
 from ._options import Settings
+from ._status import StatusLine
 from ._text import blocks, json_text, marked, marked_blocks, one_line, printable, shortened
 
 if TYPE_CHECKING:
@@ -299,9 +300,11 @@ def print_evidence(answer: Answer) -> None:
             print_passage(passage, citation, number, mark=answer.state == "likely")
         else:
             print_citation(citation, number)
-    if sureness := _sureness(answer):
+    from drt._render import sureness
+
+    if probability := sureness(answer):
         click.echo()
-        say(sureness)
+        say(probability)
     print_scan(answer.scan)
     if answer.hint:
         say(printable(answer.hint))
@@ -446,9 +449,12 @@ class Progress:
         from tqdm import tqdm
 
         self._bar = tqdm(bar_format=BAR, leave=False, dynamic_ncols=True)
+        self._line = StatusLine(columns(sys.stderr) or NARROWEST)
+        self._line.show_loading()
         self._source: str | None = None
 
     def __call__(self, step: IngestProgress) -> None:
+        self._line.clear()
         bar, screen = self._bar, columns(sys.stderr) or NARROWEST
         if step.source != self._source:
             self._source = step.source
@@ -473,10 +479,12 @@ class Progress:
 
     def clear(self) -> None:
         """Take the bar off the screen until the next step."""
+        self._line.clear()
         self._bar.clear()
 
     def close(self) -> None:
         """Take the bar off the screen for good."""
+        self._line.clear()
         self._bar.close()
 
 

@@ -79,6 +79,9 @@ _OTHER_NAMES = {
 }
 
 
+_ALIASES = {"cite": "show"}
+
+
 class LazyGroup(click.Group):
     """A group that imports `drt_cli.commands.<module>` when its command is asked for."""
 
@@ -86,6 +89,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        cmd_name = _ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return _plugin_command(cmd_name)
         module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
@@ -103,7 +107,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = args[0]
+        name = _ALIASES.get(args[0], args[0])
         if name not in COMMANDS and not name.startswith("-") and _plugin_command(name) is None:
             ctx.fail(f"There is no command {name!r}; {_hint(name)}")
         return super().resolve_command(ctx, args)

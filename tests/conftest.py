@@ -22,6 +22,9 @@ from tests.environment import make_neutral  # noqa: E402  its bytecode is kept, 
 
 make_neutral()  # no fixture could: torch, which tests import, reads the number of threads once
 
+# No test leaves a helper process behind; those of the helper ask for one.
+os.environ["DRT_WARM"] = "off"
+
 import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 

@@ -45,6 +45,7 @@ def main() -> None:
     options = json.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o077)
+    os.chdir("/")  # so that it keeps no folder busy
     from drt import __version__
 
     info = HelperInfo(

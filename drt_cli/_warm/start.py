@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from typing import Any
@@ -34,16 +33,11 @@ def start_helper(settings: Settings) -> None:
     current = current_helper()
     if current is not None and current.same_work(info):
         return
+    words = [sys.executable, "-P", "-m", "drt_cli._warm.helper", json.dumps(options)]
+    null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     with contextlib.suppress(OSError):  # the next command is slower, that is all
-        subprocess.Popen(
-            [sys.executable, "-m", "drt_cli._warm.helper", json.dumps(options)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            env=_environment(),
-            start_new_session=True,
-        )
+        # Not subprocess, which warns of processes that are left behind.
+        os.posix_spawn(sys.executable, words, _environment(), file_actions=null, setsid=True)
 
 
 def stop_helper(folder: int, helper: HelperInfo) -> bool:

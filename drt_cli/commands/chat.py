@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import csv
 import importlib
@@ -41,6 +42,7 @@ from drt_cli._output import (
     stored_text,
 )
 from drt_cli._state import remember, state_folder
+from drt_cli._status import waiting
 from drt_cli._text import csv_cell, markdown, printable
 from drt_cli._warm import with_helper
 from drt_cli._writing import (
@@ -62,6 +64,8 @@ COMMANDS = (
     ("/show [N]", "the passage around its citation N, or around each (also /quote)"),
     ("/doc [DOC]", "ask only this document; without DOC, all of them again"),
     ("/mode [MODE]", "quote or free; without MODE, which it is"),
+    ("/new", "begin another conversation, which is not stored"),
+    ("/copy", "copy the last answer with its places, where the terminal can"),
     ("/save FILE", "write the conversation, as .md, .csv or .json"),
     ("/help", "this list"),
     ("/quit", "end the conversation (also quit, exit)"),
@@ -107,7 +111,8 @@ def command(
     written_by = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
     with settings.assistant() as assistant, _history():
         assistant.library.expect_documents()
-        conversation = assistant.session(session, autosave=False)
+        with waiting(settings, question=False):
+            conversation = assistant.session(session, autosave=False)
         if conversation.turns:
             note(settings, f"Going on; turns so far: {len(conversation.turns)}.")
         note(settings, "Ask a question, or /help.")
@@ -156,7 +161,8 @@ class _Chat:
     def _ask(self, question: str) -> None:
         from drt import DrtError
 
-        self.last = self.session.ask(question, **self.options)
+        with waiting(self.settings):
+            self.last = self.session.ask(question, **self.options)
         self.turns.append((question, self.last, None))
         remember(self.assistant.library, question, self.last.citations)
         note_unread(self.last)
@@ -191,6 +197,8 @@ class _Chat:
             "/quote": self._show,
             "/doc": self._document,
             "/mode": self._mode,
+            "/new": self._new,
+            "/copy": self._copy,
             "/save": self._save,
         }
         if name not in commands:
@@ -241,6 +249,20 @@ class _Chat:
             raise CliError(f"there is no mode {argument!r}; the modes are quote and free.")
         self.options["mode"] = argument or self.options["mode"]
         click.echo(f"Answering in {self.options['mode']} mode.")
+
+    def _new(self, _: str) -> None:
+        self.session = self.assistant.session(autosave=False)
+        self.last, self.turns = None, []
+        click.echo("Another conversation; nothing of the last one counts.")
+
+    def _copy(self, _: str) -> None:
+        text = str(self._answered())
+        if not sys.stdout.isatty():
+            raise CliError("/copy needs a terminal; /save writes a file.")
+        # OSC 52: the terminal puts it on the clipboard of the machine that one sits at.
+        encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
+        click.echo(f"\x1b]52;c;{encoded}\x07", nl=False)
+        click.echo("Copied, if the terminal allows it.")
 
     def _save(self, argument: str) -> None:
         if not argument:

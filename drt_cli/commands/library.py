@@ -15,6 +15,7 @@ from drt_cli._errors import DONE, FAILED
 from drt_cli._groups import HintingGroup
 from drt_cli._options import Settings, document_options, json_option, with_global_options
 from drt_cli._output import (
+    counted,
     note,
     note_unread_libraries,
     print_fields,
@@ -126,6 +127,11 @@ def tag(settings: Settings, /, document: str, changes: tuple[str, ...]) -> None:
     click.echo(f"{info.id}  {one_line(info.title)}{_tag_words(info.tags) or '  no tags'}")
 
 
+def _is_asked() -> bool:
+    """Return whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
 @with_global_options()
 @command.command("remove")
 @click.argument("documents", nargs=-1, required=True, metavar="DOC...")
@@ -134,14 +140,21 @@ def tag(settings: Settings, /, document: str, changes: tuple[str, ...]) -> None:
     is_flag=True,
     help="Leave no byte of them in the library, and no conversation that cites them.",
 )
+@click.option("--yes", is_flag=True, help="Do not ask, as a terminal does.")
 @click.pass_obj
-def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool) -> None:
-    """Remove documents, by id, title or source.
+def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool, yes: bool) -> None:
+    """Remove documents, by id, title or source; a terminal asks first.
 
     --forget reaches the library, your log of questions and what drt show remembers. Archives that
     were exported, other copies, and the history of your shell keep what they hold.
     """
     library = settings.open_library()
+    if not yes and _is_asked():
+        titles = "\n".join(f"  {one_line(library.show(name).title)}" for name in documents)
+        verb = "Forget" if forget else "Remove"
+        click.confirm(
+            f"{titles}\n{verb} {counted(len(documents), 'document')}?", abort=True, err=True
+        )
     with _noting_a_lost_index(settings, library):
         for document in documents:
             removed = library.remove(document, forget=forget)

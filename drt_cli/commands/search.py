@@ -8,6 +8,7 @@ import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
 from drt_cli._options import (
+    CountType,
     Settings,
     filter_options,
     json_option,
@@ -26,6 +27,7 @@ from drt_cli._output import (
     say,
 )
 from drt_cli._state import remember
+from drt_cli._status import waiting
 from drt_cli._text import marked_blocks
 from drt_cli._warm import with_helper
 from drt_cli._words import check_question
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
 @click.option(
     "--top-k",
-    type=click.IntRange(1, 50),
+    type=CountType(1, 50),
     default=10,
     show_default=True,
     metavar="N",
@@ -85,7 +87,8 @@ def command(
         if reading is not None and not reading.documents:
             return FAILED
         selected: list[str | DocumentInfo] = [*documents, *(reading.documents if reading else ())]
-        result = assistant.search(query, documents=selected or None, **options)
+        with waiting(settings, loads=options["retriever"] != "lexical", question=False):
+            result = assistant.search(query, documents=selected or None, **options)
         remember(assistant.library, query, result.hits)
     note_unread(result)
     if as_json:

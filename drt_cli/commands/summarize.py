@@ -20,6 +20,7 @@ from drt_cli._options import (
 )
 from drt_cli._output import note_unread, place, print_json, print_line, read_paths, say
 from drt_cli._state import remember
+from drt_cli._status import waiting
 from drt_cli._text import markdown, one_line, printable
 from drt_cli._warm import with_helper
 
@@ -122,7 +123,8 @@ def command(
                 names.append(document)
         if documents and not names:
             return FAILED
-        summary = assistant.summarize(names or None, **options)
+        with waiting(settings, question=False):
+            summary = assistant.summarize(names or None, **options)
         subject = " ".join(documents) or "the documents that are left"
         remember(assistant.library, f"summary of {subject}", summary.sentences)
     note_unread(summary)

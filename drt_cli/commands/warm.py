@@ -39,7 +39,7 @@ def status(settings: Settings, /, as_json: bool) -> None:
 
     helper = current_helper()
     if as_json:
-        print_json({"running": helper is not None, **(helper.to_dict() if helper else {})})
+        print_json({"helper": None if helper is None else helper.to_dict()})
     elif helper is None:
         note(settings, "No helper process runs.")
     else:

@@ -1,4 +1,4 @@
-"""Progress of training and evaluations on stderr, and how a caller silences it.
+"""Progress of training and evaluations on stderr, and of the passages that a question reads.
 
 Knows nothing of what is reported.
 """
@@ -6,10 +6,14 @@ Knows nothing of what is reported.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import Any
 
+Watcher = Callable[[Any, Any], None]
+_TEXT: ContextVar[Callable[[int, int], None] | None] = ContextVar("text", default=None)
+_WATCHER: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
 
 
@@ -32,3 +36,43 @@ def report(line: str) -> None:
     """Print a line of progress on stderr, at once."""
     if not is_silenced():
         print(line, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def watching_passages(watcher: Watcher) -> Iterator[None]:
+    """Call ``watcher`` before retrieved passages are read, with the query and the passages.
+
+    For questions of the block's thread alone.
+    """
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def note_passages(query: Any, passages: Any) -> None:
+    """Tell who watches, if anybody does, which passages are to be read."""
+    watcher = _WATCHER.get()
+    if watcher is not None:
+        watcher(query, passages)
+
+
+@contextmanager
+def watching_text(watcher: Callable[[int, int], None]) -> Iterator[None]:
+    """Call ``watcher`` while the model reads a document, with how far it has come.
+
+    It gets the character up to which, and the tokens of the segment that it is in.
+    """
+    token = _TEXT.set(watcher)
+    try:
+        yield
+    finally:
+        _TEXT.reset(token)
+
+
+def note_text(character: int, tokens: int) -> None:
+    """Tell who watches, if anybody does, how far a document has been read."""
+    watcher = _TEXT.get()
+    if watcher is not None:
+        watcher(character, tokens)

@@ -47,6 +47,21 @@ class IngestProgress:
 
 
 @dataclass(frozen=True)
+class ReadingStep:
+    """What a question is about to read: ``passages``, and the best sentence that was retrieved.
+
+    ``text`` is that sentence, ``start`` and ``end`` are its characters in the document.
+    """
+
+    passages: int
+    document: str
+    title: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
 class ShardsProgress:
     """How far the files for all shards of a library have been read.
 

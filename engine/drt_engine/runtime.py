@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -121,10 +121,18 @@ class Runtime:
             block *= 2
         return block
 
-    def read(self, ids: Tensor, valid: Tensor, *, skip: int) -> ChunkMemory:
+    def read(
+        self,
+        ids: Tensor,
+        valid: Tensor,
+        *,
+        skip: int,
+        note: Callable[[int], None] | None = None,
+    ) -> ChunkMemory:
         """Read consecutive chunks [C, S]; return, on the CPU, the memory of all after ``skip``.
 
-        Blocks are counted from there.
+        Blocks are counted from there; ``note`` is called after each but the last, with the number
+        of chunks that are read.
         """
         ids, valid = ids.to(self.device), valid.to(self.device)
         parts: list[ChunkMemory] = []
@@ -133,6 +141,8 @@ class Runtime:
                 begin = max(0, at - self.config.warm_up_chunks)
                 rows = slice(begin, at + self.block_chunks)
                 parts += self._read_block(ids[rows], valid[rows], skip=at - begin)
+                if note is not None and rows.stop < len(ids):
+                    note(rows.stop - skip)
         return ChunkMemory(
             torch.cat([p.keys for p in parts]).cpu(),
             torch.cat([p.values for p in parts]).cpu(),

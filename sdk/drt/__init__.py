@@ -34,6 +34,7 @@ from ._log import LogEntry, QuestionLog
 from ._models import convert_model, model_info, models, verify_model
 from ._passages import passage
 from ._paths import default_library
+from ._reading import watch_reading
 from ._session import Session
 from ._stream import AnswerStream
 from ._training import study, train, train_tokenizer
@@ -60,6 +61,7 @@ from ._types import (
     ModelInfo,
     PartOptions,
     Passage,
+    ReadingStep,
     ScanInfo,
     SearchHit,
     SearchOptions,
@@ -137,6 +139,7 @@ __all__ = [
     "PluginInfo",
     "QuestionError",
     "QuestionLog",
+    "ReadingStep",
     "ScanInfo",
     "SearchHit",
     "SearchOptions",
@@ -190,6 +193,7 @@ __all__ = [
     "train",
     "train_tokenizer",
     "verify_model",
+    "watch_reading",
     "write",
 ]
 

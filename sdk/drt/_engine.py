@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.follow_up import in_context as in_context
     from drt_engine.answer.hint import requested_summary as requested_summary
     from drt_engine.answer.places import ask_all as ask_all
+    from drt_engine.answer.preview import watch_reading as watch_reading
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
@@ -130,6 +131,7 @@ _FORWARDED = {
     "trace_page": "trace.page",
     "trace_text": "trace.text",
     "was_missed": "preloaded",
+    "watch_reading": "answer.preview",
     "write_list": "store.federation",
 }
 # What train, eval, bench, study and ``trace --stream`` call; nothing else imports the laboratory.

@@ -34,6 +34,35 @@ def as_markdown(answer: Answer) -> str:
     return "\n".join([*lines, "", *places] if places else lines)
 
 
+def as_text(answer: Answer) -> str:
+    """Return the same as plain text, as a terminal has it, with the words that answer in «»."""
+    lines = _lines(
+        answer,
+        escape=_plain,
+        bold=lambda text: f"«{text}»",
+        join=lambda items: "\n".join(mark + text for _, mark, text in items),
+        note="",
+    )
+    places = [
+        f"[{number}] {_plain(_place(citation))}"
+        for number, citation in enumerate(answer.citations, start=1)
+    ]
+    ends = [part for part in ("\n".join(places), sureness(answer), _plain(answer.hint)) if part]
+    return "\n\n".join(["\n".join(lines), *ends])
+
+
+def sureness(answer: Answer) -> str:
+    """Return how sure an answer is, as the probability of what was said; "" of a likely place.
+
+    That the documents hold an answer somewhere says little of the place that is shown.
+    """
+    if answer.state == "likely" or answer.mode == "summary":
+        return ""
+    if answer.found and answer.mode == "quote":
+        return f"probability that this is right: {answer.quote_probability:.0%}"
+    return f"probability that the document says it: {answer.confidence:.0%}"
+
+
 def as_html(answer: Answer) -> str:
     """Return the same as HTML for a notebook; nothing of a document is markup there."""
     lines = _lines(

@@ -328,6 +328,19 @@ def _trace_stream() -> Schema:
     )
 
 
+def _warm_status() -> Schema:
+    """Return the schema of ``warm status``: the helper process, null where none runs."""
+    text, number = _of(str), _of(float)
+    helper = {
+        "pid": _of(int),
+        **dict.fromkeys(("model", "device", "dtype", "version"), text),
+        **dict.fromkeys(("began", "idle_minutes"), number),
+        "ready": _of(bool),
+        "memory_bytes": _of(int | None),
+    }
+    return _object({"helper": {"anyOf": [_object(helper), {"type": "null"}]}})
+
+
 _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ask": _answer,
     "ask-all": lambda: _fields(_types.AllAnswers),
@@ -365,5 +378,6 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "summarize-line": _summary_line,
     "trace": _trace,
     "trace-stream": _trace_stream,
+    "warm-status": _warm_status,
     "watch-line": lambda: _of(_types.WatchEvent),
 }

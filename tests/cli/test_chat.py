@@ -130,3 +130,12 @@ def test_a_chat_is_ended_by_words_of_other_prompts(
 ) -> None:
     assert chat("Which period?", goodbye, "Which log?").code == 0
     assert [one["question"] for one in engine.asked] == ["Which period?"]
+
+
+def test_a_new_conversation_knows_nothing_of_the_last(chat: Drt) -> None:
+    result = chat("Which period?", "/new", "/sources")
+    assert "Another conversation" in result.out and "nothing was asked yet" in result.err
+
+
+def test_copying_needs_a_terminal(chat: Drt) -> None:
+    assert "/copy needs a terminal" in chat("Which period?", "/copy").err

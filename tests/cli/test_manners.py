@@ -17,6 +17,7 @@ import click
 import pytest
 
 from drt_cli._manual import all_commands, manual_page, reference
+from drt_cli.commands import library
 from drt_cli.main import cli
 from tests.cli.conftest import Drt
 from tests.sampling import sampled
@@ -396,3 +397,37 @@ def test_what_is_no_command_is_answered_with_what_was_meant(
     result = drt(*words)
     assert result.code == 2 and f"There is no command {words[0]!r}; " in result.err
     assert hint in result.err
+
+
+def test_a_number_that_is_none_says_what_is_expected(drt: Drt) -> None:
+    for value in ("x", "0", "65"):
+        result = drt("ask", "keeper", "--top-k", value)
+        assert result.code == 2 and f"'{value}' is not a whole number from 1 to 64." in result.err
+
+
+def test_cite_is_show(drt: Drt, handbook: Path) -> None:
+    drt("ask", "keeper", handbook)
+    assert drt("cite", "1").out == drt("show", "1").out != ""
+
+
+def test_removing_asks_on_a_terminal(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drt("ingest", handbook)
+    answers = iter([False, True])
+    asked: list[str] = []
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        if not next(answers):
+            raise click.Abort
+        return True
+
+    monkeypatch.setattr("click.confirm", confirm)
+    monkeypatch.setattr(library, "_is_asked", lambda: True)
+    assert drt("library", "remove", handbook).code == 130
+    assert "handbook.txt" in drt("library", "list").out
+    assert drt("library", "remove", handbook).code == 0
+    assert len(asked) == 2 and "Remove 1 document?" in asked[0]
+    drt("ingest", handbook)
+    assert drt("library", "remove", handbook, "--yes").code == 0 and len(asked) == 2

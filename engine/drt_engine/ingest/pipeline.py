@@ -35,7 +35,8 @@ from drt_engine.ingest.identity import (
 from drt_engine.ingest.older import OlderVersion, stored_chunks, table
 from drt_engine.ingest.reading import DocumentReading, ReadSegment, SourceReading, Start
 from drt_engine.ingest.segment import Chunk
-from drt_engine.ingest.stages import Opened, SegmentReading, SegmentWriting
+from drt_engine.ingest.stages import ChunkRun, Opened, SegmentReading, SegmentWriting
+from drt_engine.progress import note_text, watching_text
 from drt_engine.results import IngestProgress
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, DocumentRow, Store
@@ -150,7 +151,16 @@ def read_document(
         date=text.date,
     )
     at = writer.committed_characters
-    with SegmentWriting(writer) as writing:
+
+    def show(character: int, tokens: int) -> None:
+        if progress is not None:
+            seconds = time.monotonic() - started
+            progress(IngestProgress(name, character, text.characters, tokens, seconds))
+
+    with (
+        SegmentWriting(writer) as writing,
+        watching_text(lambda character, tokens: show(character, done + tokens)),
+    ):
         reading = read(Start(text.document_id, writer.committed_chunks, older_id))
         with contextlib.closing(reading.segments()) as coming:
             for segment in coming:
@@ -159,9 +169,7 @@ def read_document(
                 at = segment.end
                 writing.write(segment, older_id)
                 done += segment.tokens
-                if progress is not None:
-                    seconds = time.monotonic() - started
-                    progress(IngestProgress(name, at, text.characters, done, seconds))
+                show(at, done)
         writing.wait()
         if reading.text_digest != text.digest or at != text.characters:
             raise Changed
@@ -245,13 +253,29 @@ class ReadingHere:
                 if run.reusable:
                     yield ReadSegment(run.texts, tokens=0)
                     continue
-                memory = read_chunks(self._runtime, run.warm_up, run.chunks)
+                note = partial(_note, run)
+                memory = read_chunks(self._runtime, run.warm_up, run.chunks, note=note)
                 yield ReadSegment(run.texts, tokens=run.tokens, memory=memory)
 
 
+def _note(run: ChunkRun, chunks: int) -> None:
+    """Tell how far a document is read, within a segment."""
+    last = run.texts[chunks - 1]
+    note_text(last.start + len(last.text), sum(len(chunk.ids) for chunk in run.chunks[:chunks]))
+
+
 @torch.inference_mode()
-def read_chunks(runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk]) -> ChunkBatch:
-    """Run lower stack and encoder over consecutive chunks; return what is stored of ``batch``."""
+def read_chunks(
+    runtime: Runtime,
+    warm_up: Sequence[Chunk],
+    batch: Sequence[Chunk],
+    *,
+    note: Callable[[int], None] | None = None,
+) -> ChunkBatch:
+    """Run lower stack and encoder over consecutive chunks; return what is stored of ``batch``.
+
+    ``note`` is called with the number of chunks of it that are read.
+    """
     size = runtime.config.chunk
     both = [*warm_up, *batch]
     ids = torch.full((len(both), size), runtime.config.pad_id)
@@ -259,7 +283,7 @@ def read_chunks(runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chun
     for row, chunk in enumerate(both):
         ids[row, : len(chunk.ids)] = torch.tensor(chunk.ids)
         valid[row, : len(chunk.ids)] = True
-    memory = runtime.read(ids, valid, skip=len(warm_up))
+    memory = runtime.read(ids, valid, skip=len(warm_up), note=note)
     own_rows = slice(len(warm_up), None)  # without the warm-up
     return ChunkBatch(
         ids=ids[own_rows].masked_fill(~valid[own_rows], 0).int(),

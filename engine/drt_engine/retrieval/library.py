@@ -15,6 +15,7 @@ from drt_engine.model.quote_head import Reread
 from drt_engine.model.reader import context_ids
 from drt_engine.model.scorer import LandmarkScorer
 from drt_engine.model.selection import select
+from drt_engine.progress import note_passages
 from drt_engine.results import ScanInfo
 from drt_engine.retrieval.candidates import (
     LEXICAL_CANDIDATES,
@@ -355,6 +356,8 @@ def _read(
     model, device = library.runtime.model, library.runtime.device
     if not choices:
         return _Reading()
+    if library.reads_passages:
+        note_passages(library, passages)
     if library.reads_passages and model.span_reader is None:
         reread, memory, tokens_read = encode_passages(model, library.question_ids, passages, device)
         return _Reading(memory, reread=reread, tokens_read=tokens_read)

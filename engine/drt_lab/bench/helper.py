@@ -51,7 +51,7 @@ class Helper:
     def _start(self) -> None:
         self._run("start")
         deadline = time.monotonic() + _PATIENCE
-        while not json.loads(self._run("status", "--json")).get("ready"):
+        while not (json.loads(self._run("status", "--json"))["helper"] or {}).get("ready"):
             if time.monotonic() > deadline:
                 raise ConfigError(f"no helper process is ready after {_PATIENCE:.0f} seconds")
             time.sleep(0.2)

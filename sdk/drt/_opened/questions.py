@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -51,6 +52,7 @@ class Questions:
         self, question: str, options: AskOptions | SearchOptions, *, what: str = "the question"
     ) -> None:
         """Raise for what cannot be asked before seconds go into loading a model."""
+        _expect_names(options, SearchOptions if what == "the query" else AskOptions)
         expect_text(what, question, QuestionError)
         filters = filters_of(options)
         if self._opened.loaded:
@@ -214,3 +216,11 @@ def _documents(options: AskOptions | SearchOptions) -> Sequence[str | DocumentIn
     """Return the documents that a question is restricted to, as a list."""
     named = options.get("documents") or ()
     return [named] if isinstance(named, str | DocumentInfo) else named
+
+
+def _expect_names(options: AskOptions | SearchOptions, kind: type) -> None:
+    """Raise ``TypeError``, as for any function, for an option that there is not."""
+    for name in options.keys() - kind.__annotations__.keys():
+        close = difflib.get_close_matches(name, kind.__annotations__, n=1)
+        hint = f"did you mean {close[0]!r}?" if close else f"{kind.__name__} lists the options."
+        raise TypeError(f"there is no option {name!r}; {hint}")

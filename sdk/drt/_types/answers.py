@@ -91,6 +91,12 @@ class Answer:
         """The sentence around the first citation's quote; empty without a citation."""
         return self.citations[0].sentence if self.citations else ""
 
+    def __str__(self) -> str:
+        """Return the answer as a terminal shows it: quotes in their sentences, and their places."""
+        from .. import _render
+
+        return _render.as_text(self)
+
     def as_markdown(self) -> str:
         """Return the answer as Markdown: the words that answer in bold, places as footnotes."""
         from .. import _render

@@ -181,7 +181,7 @@ def test_a_helper_is_started_where_a_model_was_loaded(
     from drt_cli._warm import start
 
     started: list[list[str]] = []
-    monkeypatch.setattr(start.subprocess, "Popen", lambda words, **_: started.append(words))
+    monkeypatch.setattr(start.os, "posix_spawn", lambda _, words, *__, **___: started.append(words))
     monkeypatch.setitem(vars(_engine), "model_path", lambda model: model)
     monkeypatch.setitem(vars(_engine), "was_missed", lambda: missed)
     monkeypatch.setitem(sys.modules, "drt_engine.preloaded", sys)

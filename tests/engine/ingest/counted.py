@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import fields
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from drt_engine.ingest.segment import Chunk
 from drt_engine.runtime import Runtime
 from drt_engine.store import ChunkBatch, Store
 
-Reading = Callable[[Runtime, Sequence[Chunk], Sequence[Chunk]], ChunkBatch]
+Reading = Callable[..., ChunkBatch]
 
 
 class Counted:
@@ -25,9 +26,9 @@ class Counted:
         monkeypatch.setattr(pipeline, "read_chunks", self)
 
     def __call__(
-        self, runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk]
+        self, runtime: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk], **note: Any
     ) -> ChunkBatch:
-        self.batches.append(self._read(runtime, warm_up, batch))
+        self.batches.append(self._read(runtime, warm_up, batch, **note))
         return self.batches[-1]
 
     @property

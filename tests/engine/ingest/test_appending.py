@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -42,11 +43,13 @@ class Work:
         self.warm_ups, self.chunks, self.encoded = 0, 0, 0
         real, encode = pipeline.read_chunks, DRT.encode
 
-        def counted(model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk]) -> ChunkBatch:
+        def counted(
+            model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk], **note: Any
+        ) -> ChunkBatch:
             self.begins.append(batch[0].start)
             self.warm_ups += len(warm_up)
             self.chunks += len(batch)
-            return real(model, warm_up, batch)
+            return real(model, warm_up, batch, **note)
 
         def encoded(model: DRT, states: torch.Tensor, valid: torch.Tensor) -> Encoded:
             self.encoded += len(states)
@@ -245,11 +248,10 @@ def test_an_interrupted_append_goes_on(
     read(store, log)
     text = words(356) + words(500, seed=1)
     log.write_text(text, encoding="utf-8")
-    seen: list[int] = []
+    at_segment = (0, 192, 192 + 256)[steps - 1] * runtime().config.chunk
 
     def interrupt(step: IngestProgress) -> None:
-        seen.append(step.characters)
-        if len(seen) == steps:
+        if step.tokens == at_segment:
             raise signal
 
     work.clear()

@@ -16,6 +16,7 @@ from drt_engine.errors import EmptyDocument
 from drt_engine.ingest import pipeline, segment, stages
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.segment import Chunk, Segmenter, safe_cut
+from drt_engine.results import IngestProgress
 from drt_engine.store import ChunkText, Store
 from tests.engine.ingest.counted import Counted, records
 from tests.model_folder import LETTERS, MANUAL, library, read, runtime, text_of
@@ -190,3 +191,13 @@ def test_memory_does_not_grow_with_the_document(
     assert chunks.most <= 4 * size
     assert texts.most <= 4 * size
     assert batches.most <= 3
+
+
+def test_progress_is_told_within_a_segment(store: Store, tmp_path: Path) -> None:
+    file = tmp_path / "long.txt"
+    block = runtime().block_chunks * runtime().config.chunk
+    file.write_text(" ".join(["oil"] * (2 * block + 7)), encoding="utf-8")
+    steps: list[IngestProgress] = []
+    row, _ = ingest_source(runtime(), store, Source.from_path(file), progress=steps.append)
+    assert [step.tokens for step in steps] == [block, 2 * block, row.tokens]
+    assert [step.characters for step in steps] == [4 * block, 8 * block, row.characters]

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +67,7 @@ def test_reading_and_writing_go_on_while_the_model_computes(
         return found
 
     def counted_read(
-        model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk]
+        model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk], **rest: Any
     ) -> ChunkBatch:
         ahead = len(tokenised) - len(computed)
         assert ahead <= 2, "only the next segment is held"
@@ -74,7 +75,7 @@ def test_reading_and_writing_go_on_while_the_model_computes(
         if not computed:
             assert until(tokenised, 2), "the next segment is tokenised meanwhile"
         note(computed)
-        return read_chunks(model, warm_up, batch)
+        return read_chunks(model, warm_up, batch, **rest)
 
     def counted_append(
         writer: DocumentWriter, batch: ChunkBatch, rows: Sequence[ChunkText]
@@ -132,7 +133,9 @@ def test_ctrl_c_ends_all_stages_at_once(
     real, begun = pipeline.read_chunks, threading.Event()
     endless = threading.Event()
 
-    def slow(model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk]) -> ChunkBatch:
+    def slow(
+        model: Runtime, warm_up: Sequence[Chunk], batch: Sequence[Chunk], **rest: Any
+    ) -> ChunkBatch:
         if begun.is_set():
             endless.wait(LONG)
         begun.set()

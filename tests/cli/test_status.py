@@ -1,0 +1,76 @@
+"""The line that says what is waited for: on terminals alone, and gone before the answer."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from drt import ReadingStep, _engine
+from drt_cli._options import Settings
+from drt_cli._status import LOADING, waiting
+from tests.cli.conftest import Drt
+
+STEP = ReadingStep(8, "1", "Lease", "The notice\nperiod is \x1b[31mthirty days.", 0, 10)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def _watched(callback: Callable[[ReadingStep], None]) -> Iterator[None]:
+    callback(STEP)
+    yield
+
+
+@pytest.fixture
+def screen(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setitem(vars(_engine), "watch_reading", _watched)
+    return Terminal()
+
+
+def test_it_shows_the_model_then_what_is_read_and_goes(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.delitem(sys.modules, "drt_engine.runtime", raising=False)
+    with waiting(Settings()) as line:
+        assert line is not None
+    first, loading, reading, last = screen.getvalue().split("\r\x1b[2K")
+    assert (first, loading, last) == ("", LOADING, "")
+    assert reading.startswith("reading 8 passages, here first: The notice period is")
+    assert len(reading) < 60 and "\x1b" not in reading
+
+
+def test_it_is_not_shown_where_nobody_wants_it(
+    screen: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen)
+    with waiting(Settings(quiet=True)) as line:
+        assert line is None
+    monkeypatch.setattr(screen, "isatty", lambda: False)
+    with waiting(Settings()) as line:
+        assert line is None
+    assert screen.getvalue() == ""
+
+
+@pytest.mark.parametrize("words", [(), ("--stream",), ("--all",)], ids=str)
+def test_questions_show_it(
+    drt: Drt,
+    screen: Terminal,
+    handbook: Path,
+    words: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys, "stderr", screen)
+    result = drt("ask", "keeper", handbook, *words)
+    assert result.code == 0 and "keeper" in result.out and "reading 8" not in result.out
+    shown = screen.getvalue().split("\r\x1b[2K")
+    assert any(text.startswith("reading 8 passages") for text in shown) and shown[-1] == ""
