@@ -157,7 +157,7 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
         baselines=baselines,
         seconds=time.monotonic() - started,
         model=runtime.name,
-        settings={"sources": [name for name in SOURCES if name in sources]},
+        sources=[name for name in SOURCES if name in sources],
     )
 
 

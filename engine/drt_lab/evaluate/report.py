@@ -27,7 +27,7 @@ _COUNTS = ("n", "n_answerable", "n_unanswerable")
 class EvalReport:
     """What one evaluation measured; ``metrics`` by group, ``baselines`` by name and group.
 
-    ``settings`` are further keys of its JSON: how it asked.
+    ``sources`` are the sources of answers that were not switched off, where the task can do that.
 
     Raises ``WeightsError`` for a metric that is no finite number.
     """
@@ -39,7 +39,7 @@ class EvalReport:
     seconds: float
     model: str
     baselines: Mapping[str, Groups] = field(default_factory=dict)
-    settings: Mapping[str, object] = field(default_factory=dict)
+    sources: Sequence[str] | None = None
 
     def __post_init__(self) -> None:
         try:
@@ -61,7 +61,7 @@ class EvalReport:
             "baselines": {name: _plain(groups) for name, groups in self.baselines.items()},
             "seconds": self.seconds,
             "model": self.model,
-            **self.settings,
+            **({} if self.sources is None else {"sources": list(self.sources)}),
         }
 
     def as_table(self) -> str:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from drt_engine.documents.structure.setting_tree import (
     SUFFIXES,
-    count_items,
     setting_sections,
     settings_of,
 )
@@ -173,24 +172,6 @@ def test_any_text_has_places_in_it(pieces: list[str], suffix: str) -> None:
 )
 def test_hostile_settings_take_no_time(text: str, suffix: str) -> None:
     assert len(settings_of(text, suffix)) <= 10_000
-
-
-@pytest.mark.parametrize(
-    ("text", "value", "count"),
-    [
-        ('a = ["x", "y,z"]', '["x", "y,z"]', 2),
-        ('a = [\n  "x", # one, two\n  "y",\n]', '[\n  "x", # one, two\n  "y",\n]', 2),
-        ("a = []", "[]", 0),
-        ('{"a": {"b": {"x": 1, "y": [1, 2]}, "c": 3}}', '{"b": {"x": 1, "y": [1, 2]}, "c": 3}', 2),
-        ("a:\n  - x\n  - y: 1\n    z:\n      - 1\n  # z\n", "- x\n  - y: 1\n    z:\n      - 1", 2),
-        ("a:\n  x: 1\n  y:\n    z: 2\n", "x: 1\n  y:\n    z: 2", 2),
-        ("a: main", "main", 0),
-        ("a = [1, 2", "[1, 2", 0),
-    ],
-)
-def test_items_are_counted(text: str, value: str, count: int) -> None:
-    start = text.index(value)
-    assert count_items(text, start, start + len(value)) == count
 
 
 def test_too_many_settings_have_no_sections(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from itertools import product
 
 from drt_engine.answer.tables.synonyms import are_contrasts, are_synonyms, whole_word
-from drt_engine.text.words import STOP_WORDS
 
 # Similarity of two lower-case words, at most 1.
 Similarity = Callable[[str, str], float]
@@ -51,11 +50,6 @@ def stem(word: str) -> str:
             bare = word[: -len(ending)]
             return bare[:-1] if ending in ("ing", "ed") and _DOUBLED.search(bare) else bare
     return word
-
-
-def content_stems(text: str) -> frozenset[str]:
-    """Return what the words that are no stop words have in common with their forms."""
-    return frozenset(stem(word) for word in table_words(text) if word not in STOP_WORDS)
 
 
 def is_heading_number(word: str) -> bool:

@@ -33,9 +33,6 @@ _YAML_ITEM = re.compile(r"(?P<indent> *)- ")
 _YAML_BLOCK = re.compile(r"[|>][-+\d]*|[&!]\S+")
 _COMMENT = re.compile(r"(?:^|(?<![ \t])[ \t]+)#.*")
 _TOKEN = re.compile(r"\"(?:[^\"\\\n]|\\.)*+\"|[{}\[\],:\"]|[^\s{}\[\],:\"]+")
-_ITEM_TOKEN = re.compile(
-    r"\"(?:[^\"\\\n]|\\.)*+\"|'[^'\n]*+'|#[^\n]*|[{}\[\],]|[^\s{}\[\],\"'#]+|[\"']"
-)
 _PARTS = re.compile(r"\"[^\"]*\"|'[^']*'|[^.\s][^.]*")
 _NAMING = ("name", "id", "title")
 
@@ -288,43 +285,3 @@ def setting_sections(text: str, settings: Sequence[Setting]) -> list[tuple[int, 
             places.pop()
         places.append((setting.line, section))
     return places
-
-
-def count_items(text: str, start: int, end: int) -> int:
-    """Return how many items or settings a value holds right below it; 0 where it is no list."""
-    if text[start : start + 1] in ("[", "{"):
-        return _count_in_brackets(text[start:end])
-    column = start - text.rfind("\n", 0, start) - 1
-    lines = (" " * column + text[start:end]).split("\n")
-    items = [
-        line.strip()
-        for line in lines
-        if len(line) - len(line.lstrip(" ")) == column and line.strip()[:1] not in ("", "#")
-    ]
-    is_list = all(item.startswith("- ") for item in items)
-    is_mapping = not any(item.startswith("-") for item in items) and all(
-        map(_YAML_PAIR.fullmatch, items)
-    )
-    return len(items) if is_list or is_mapping else 0
-
-
-def _count_in_brackets(value: str) -> int:
-    """Return how many items are between brackets, comments of TOML aside."""
-    count = depth = 0
-    is_open = False  # an item has begun
-    for match in _ITEM_TOKEN.finditer(value):
-        token = match[0]
-        if token[0] == "#":
-            continue
-        if token in ("]", "}"):
-            depth -= 1
-        elif token == "," and depth == 1:
-            is_open = False
-            continue
-        if depth == 1 and not is_open and token not in ("]", "}", ","):
-            count, is_open = count + 1, True
-        if token in ("[", "{"):
-            depth += 1
-        if depth == 0:
-            return count
-    return 0  # which never ends
