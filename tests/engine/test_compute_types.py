@@ -22,7 +22,8 @@ from drt_engine.runtime import Runtime
 from drt_engine.store import Store
 from drt_engine.summary.options import SummaryOptions
 from drt_engine.summary.summarize import summarize
-from drt_lab.evaluate.perplexity import BASELINES, stream_losses
+from drt_lab.evaluate.choices import BASELINES, OWN
+from drt_lab.evaluate.perplexity import stream_losses
 from drt_lab.evaluate.retrieval import ranked
 from tests.model_folder import LETTERS, MANUAL, library, model_folder, read, text_of
 from tests.sampling import sampled
@@ -162,8 +163,8 @@ def test_evaluating(store: Store, dtype: str) -> None:
     for retriever in RETRIEVERS:
         assert ranked(model, store, QUESTION, retriever)
     ids = model.tokenizer.encode(MANUAL).ids
-    for baseline in (None, *BASELINES):
-        losses = stream_losses(model, ids, baseline=baseline)
+    for choice in (OWN, *BASELINES):
+        losses = stream_losses(model, ids, choice=choice)
         assert losses.dtype == torch.float32 and bool(losses.isfinite().all())
 
 

@@ -152,7 +152,9 @@ def _steps(
                 max_tokens=options.max_tokens,
             )
         else:
-            opened, judgement, draft = asking.quoted(question, question_in_context, start)
+            opened, judgement, draft = asking.quoted(
+                question, question_in_context, start, recorded=tape is not None
+            )
             draft = _suppress_other_aims(question, draft)
             if draft.text:
                 yield draft.text
@@ -201,23 +203,37 @@ class _Asking:
     options: AskOptions
     turns: Sequence[Mapping[str, Any]]
 
-    def read(self, question: str, start: PromptStart | None = None) -> _Opened:
-        """Feed a question: its last landmark retrieves, the reader pass reads the passages."""
+    def read(
+        self, question: str, start: PromptStart | None = None, *, reader: bool = True
+    ) -> _Opened:
+        """Feed a question: its last landmark retrieves, the reader pass reads the passages.
+
+        Without a ``reader`` they are only retrieved, and nothing is judged.
+        """
         how = self.options.search_options()
+        if not reader:
+            how = replace(how, reader_pass=False)
         run = open_prompt(self.runtime, self.view, question, how, start=start)
+        if not reader:
+            return _Opened(run, Judgement())
         return _Opened(run, judge(self.runtime, run, threshold=self.options.threshold))
 
     def quoted(
-        self, question: str, question_in_context: str, start: PromptStart
+        self, question: str, question_in_context: str, start: PromptStart, *, recorded: bool
     ) -> tuple[_Opened, Judgement, Draft]:
         """Answer a question, or its two parts, and return the judgement that the answer rests on.
 
-        Several fields or cells that were looked up answer the whole question.
+        Several fields or cells that were looked up answer the whole question. Where its parts are
+        answered, the reader does not read the whole, unless all of it is to be ``recorded``.
         """
-        whole = self.read(question_in_context, start)
-        draft = self._draft(whole, question)
         parts = question_parts(question) if "parts" in self.options.sources else ()
-        if not parts or (draft.origin != "reader" and len(draft.citations) > 1):
+        reads = self.options.reread and self.runtime.model.span_reader is not None
+        waits = bool(parts) and reads and not recorded
+        whole = self.read(question_in_context, start, reader=not waits)
+        if waits and any(map(_has_several, self._lookups(whole, question))):
+            whole, waits = self.read(question_in_context, start), False  # for their confidence
+        draft = None if waits else self._draft(whole, question)
+        if draft is not None and (not parts or _has_several(draft)):
             return whole, whole.judgement, draft
         opened = [self.read(in_context(part.in_context, self.turns)) for part in parts]
         drafts = [
@@ -227,6 +243,10 @@ class _Asking:
         tokens_read = sum(part.tokens_read for part in opened)
         combination = combined(parts, drafts)
         if combination is None:
+            if draft is None:
+                tokens_read += whole.tokens_read
+                whole = self.read(question_in_context, start)
+                draft = self._draft(whole, question)
             return whole, whole.judgement, replace(draft, tokens_read=tokens_read)
         answered = [
             part.judgement
@@ -268,6 +288,11 @@ class _Asking:
             )
             if draft is not None:
                 yield replace(draft, confidence=confidence)
+
+
+def _has_several(draft: Draft) -> bool:
+    """Return whether a draft is of several fields or cells that were looked up."""
+    return draft.origin != "reader" and len(draft.citations) > 1
 
 
 def best_candidate(candidates: Sequence[Draft], threshold: float | None) -> Draft:

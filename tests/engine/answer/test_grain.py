@@ -58,6 +58,9 @@ class TextOnly:
     def places(self, document_id: str) -> list[tuple[int, int | None, str | None]]:
         return [(0, None, None)]
 
+    def blocks(self, document_id: str, start: int, end: int) -> list[tuple[int, str]]:
+        return []
+
 
 def grown(quote: str, expected: str, text: str = TEXT) -> str:
     at = text.index(quote)

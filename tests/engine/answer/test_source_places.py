@@ -236,6 +236,7 @@ def as_version_2(store: Store, row: DocumentRow) -> DocumentRow:
     """The document as version 2 of the library kept it."""
     with store._database.transaction() as connection:
         connection.execute("DELETE FROM origins")
+        connection.execute("DELETE FROM blocks")  # which its checksums know nothing of
         connection.execute("UPDATE documents SET media_type = media_type || ?", (OLD_PARAMETER,))
         for (number,) in connection.execute("SELECT number FROM documents").fetchall():
             update_document_checksum(connection, number)

@@ -182,7 +182,7 @@ def test_a_folder_that_cannot_be_written_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Store.open(tmp_path / "library", create=True).close()
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
+    monkeypatch.setattr(os, "access", lambda *_, **__: False)  # root may write anywhere
     (check, _) = checks.library_checks(tmp_path / "library")
     assert check.status == "note" and "not writable" in check.value
     (check, _) = checks.library_checks(tmp_path / "none")
@@ -233,7 +233,7 @@ def test_missing_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     assert check.status == "note" and check.value.startswith("pdf present; missing: encodings")
     assert (
         check.remedy
-        == 'pip install "drt-assistant[encodings,sheets,plot,gpu,serve,mcp,writer,faiss,cluster]"'
+        == 'pip install "drt-assistant[encodings,sheets,calamine,slides,rtf,plot,gpu,serve,mcp,writer,faiss,cluster]"'
     )
     monkeypatch.setattr(checks, "importable", lambda module: True)
     assert next(checks.extra_checks()).status == "ok"

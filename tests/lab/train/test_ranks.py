@@ -19,6 +19,7 @@ from drt_engine.errors import ConfigError
 from drt_lab.config.train import RunConfig, StreamConfig, TrainConfig
 from drt_lab.data import token_shards
 from drt_lab.data.token_shards import open_shards
+from drt_lab.train.copying import Rows
 from drt_lab.train.loop import Loop
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.mixture import TaskMixture
@@ -219,7 +220,9 @@ def test_ranks_train_on_every_row_of_an_epoch_once(
                 continue
             batch = tasks.draw(random.Random(number)).batch
             first = (before["epoch"], before["row"])
-            rows += [(*first, at, *row) for at, row in enumerate(batch.tolist())]
+            assert isinstance(batch, Rows)
+            texts = batch.chunks.flatten(1).tolist()
+            rows += [(*first, at, *text) for at, text in enumerate(texts)]
         return rows
 
     drawn = [row for of_rank in in_ranks(3, one) for row in of_rank]

@@ -18,6 +18,7 @@ from drt_engine.model import drt as model_module
 from drt_engine.model import selection
 from drt_engine.model.selection import Selection
 from drt_lab.config.train import OptimConfig, RunConfig, StreamConfig, TrainConfig
+from drt_lab.train.copying import Rows
 from drt_lab.train.loop import Loop
 from drt_lab.train.metrics import read_metrics
 from drt_lab.train.mixture import Drawn
@@ -112,8 +113,8 @@ def test_rows_of_a_batch_are_different_text(tmp_path: Path) -> None:
     made = loop(stage(tmp_path))
     for number in range(5):
         rows = made.tasks.draw(random.Random(number)).batch
-        assert isinstance(rows, Tensor) and rows.shape == (BATCH, CHUNKS * MODEL.chunk)
-        assert len({tuple(row) for row in rows.tolist()}) == BATCH
+        assert isinstance(rows, Rows) and rows.chunks.shape == (BATCH, CHUNKS, MODEL.chunk)
+        assert len({tuple(row) for row in rows.chunks.flatten(1).tolist()}) == BATCH
 
 
 @pytest.fixture
