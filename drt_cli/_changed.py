@@ -36,9 +36,11 @@ def note_changed(settings: Settings, library: Library, documents: Iterable[str])
 def note_missing(settings: Settings, library: Library, paths: Sequence[str]) -> None:
     """Say on stderr which documents of some folders have no file any more."""
     folders = [Path(path).absolute() for path in paths if Path(path).is_dir()]
+    if not folders or not library.exists():
+        return
     documents = [
         document
-        for document in (library.documents() if folders else ())
+        for document in library.documents()
         if any(folder in PurePath(document.source).parents for folder in folders)
     ]
     missing = library.missing_files(documents)

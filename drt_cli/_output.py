@@ -310,20 +310,6 @@ def print_evidence(answer: Answer) -> None:
         say(printable(answer.hint))
 
 
-def _sureness(answer: Answer) -> str:
-    """Return how sure an answer is, as the probability of what was said; "" of a likely place.
-
-    That the documents hold an answer somewhere says little of the place that is shown.
-    """
-    if answer.state == "likely":
-        return ""
-    if answer.found and answer.mode == "quote":
-        if answer.quote_probability is None:  # nothing calibrates what was looked up
-            return ""
-        return f"probability that this is right: {answer.quote_probability:.0%}"
-    return f"probability that the document says it: {answer.confidence:.0%}"
-
-
 def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
     """Read paths with progress on a terminal; say on stderr what was not read and why."""
     with progress_bar(settings) as progress:

@@ -18,6 +18,12 @@ MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "job
 NETWORK = {"socket", "http", "urllib.request", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
 # What opens a socket when it is asked to by name, and imports no other of these.
 ONLINE = {
+    # A command line and its helper, over a local socket in a folder of the user's own.
+    "drt_cli/_warm/client.py": "socket",
+    "drt_cli/_warm/forked.py": "socket",
+    "drt_cli/_warm/helper.py": "socket",
+    "drt_cli/_warm/place.py": "socket",
+    "drt_cli/_warm/wire.py": "socket",
     "engine/drt_engine/cluster/connection.py": "socket",  # whether a Ray cluster answers
     "engine/drt_engine/cluster/shard_reader.py": "socket",  # a worker's host name
     "sdk/drt/_writer/endpoint.py": "socket",  # ends the connection to a writer

@@ -240,10 +240,11 @@ _choices = click.option(
     "--choice",
     "choices",
     multiple=True,
+    metavar="NAME",
     type=click.Choice(["own", "none", "random", "recent", "oracle"]),
     callback=lambda _ctx, _parameter, value: value or None,
-    help="Chunks that a DRT reads; may be given again, the first as the model's (default: all, "
-    "with ppl --lengths its own).",
+    help="Chunks that a DRT reads: own, none, random, recent or oracle; may be given again, the "
+    "first as the model's (default: all, with ppl --lengths its own).",
 )
 
 

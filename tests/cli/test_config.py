@@ -92,7 +92,7 @@ def test_global_options_come_from_everywhere_too(
     [
         (["set", "ask.topk", "3"], "ask.topk"),
         (["set", "library.list", "3"], "library.list"),
-        (["set", "ask.top-k", "many"], "'many' is not a valid integer"),
+        (["set", "ask.top-k", "many"], "'many' is not a whole number from 1 to 64"),
         (["set", "ask.top-k", "0"], "0"),
         (["set", "device", "tpu"], "'tpu'"),
         (["set", "quiet", "maybe"], "neither true nor false"),

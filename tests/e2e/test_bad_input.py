@@ -277,11 +277,11 @@ def test_interrupted_reading_continues(
     read = pipeline.read_chunks
     batches: list[Any] = []
 
-    def interrupt(*arguments: object) -> object:
+    def interrupt(*arguments: object, **named: object) -> object:
         batches.append(arguments[2])
         if len(batches) == 3:
             raise KeyboardInterrupt
-        return read(*arguments)  # type: ignore[arg-type]
+        return read(*arguments, **named)  # type: ignore[arg-type]
 
     monkeypatch.setattr(pipeline, "read_chunks", interrupt)
     assert drt("ingest", manual).code == 130

@@ -35,10 +35,6 @@ class DeepMemory:
     values: Tensor
     mask: Tensor
 
-    def pick(self, index: Tensor) -> DeepMemory:
-        """Return the memory of the chunks ``index`` [N], in that order."""
-        return DeepMemory(self.keys[:, index], self.values[:, index], self.mask[index])
-
 
 @dataclass(frozen=True)
 class Reading:

@@ -10,10 +10,12 @@ import pytest
 from drt_engine.config.model import ReaderConfig, preset
 from drt_lab.config.load import build, load_config
 from drt_lab.config.train import TrainConfig
+from drt_lab.train.decoder.config import DecoderConfigFile
 from drt_lab.train.run import stage_paths
 
 FOLDER = Path(__file__).parents[3] / "examples" / "configs"
-CONFIGS = sorted(FOLDER.rglob("*.toml"))
+DECODERS = sorted((FOLDER / "decoder").glob("*.toml"))
+CONFIGS = sorted(path for path in FOLDER.rglob("*.toml") if path not in DECODERS)
 SHIPPED = FOLDER / "drt-small-en"
 WEIGHTS = FOLDER.parents[1] / "engine" / "drt_engine" / "weights" / SHIPPED.name
 
@@ -26,6 +28,12 @@ def test_it_loads(path: Path) -> None:
         changes["reader"] = build(ReaderConfig, changes["reader"])
     assert preset(str(changes.pop("preset")), **changes).quote_head
     assert config.run.out.parts[0] == "runs"
+
+
+@pytest.mark.parametrize("path", DECODERS, ids=lambda path: path.name)
+def test_the_training_of_a_decoder_loads(path: Path) -> None:
+    decoder = load_config(DecoderConfigFile, path).decoder
+    assert decoder.run.parts[0] == "runs" and decoder.questions and decoder.documents
 
 
 def test_every_stage_of_the_model_card_has_a_configuration() -> None:

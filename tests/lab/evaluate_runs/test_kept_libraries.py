@@ -35,9 +35,9 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     calls: list[int] = []
     real = pipeline.read_chunks
 
-    def counted(runtime: Runtime, warm_up: Any, batch: Any) -> Any:
+    def counted(runtime: Runtime, warm_up: Any, batch: Any, **named: Any) -> Any:
         calls.append(len(batch))
-        return real(runtime, warm_up, batch)
+        return real(runtime, warm_up, batch, **named)
 
     monkeypatch.setattr(pipeline, "read_chunks", counted)
     return calls
@@ -77,7 +77,7 @@ def test_a_reading_that_failed_is_done_again(
     keep = options("qa") | {"keep": str(tmp_path / "kept")}
     expected = evaluate(runtime, "qa", options("qa"))
 
-    def interrupted(*_: Any) -> Any:
+    def interrupted(*_: Any, **__: Any) -> Any:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
