@@ -89,7 +89,7 @@ class LazyGroup(click.Group):
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        cmd_name = _ALIASES.get(cmd_name, cmd_name)
+        cmd_name = _command_name(cmd_name)
         if cmd_name not in COMMANDS:
             return _plugin_command(cmd_name)
         module = importlib.import_module(f"drt_cli.commands.{COMMANDS[cmd_name][0]}")
@@ -107,7 +107,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        name = _ALIASES.get(args[0], args[0])
+        name = _command_name(args[0])
         if name not in COMMANDS and not name.startswith("-") and _plugin_command(name) is None:
             ctx.fail(f"There is no command {name!r}; {_hint(name)}")
         return super().resolve_command(ctx, args)
@@ -131,6 +131,11 @@ class LazyGroup(click.Group):
     ) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+def _command_name(name: str) -> str:
+    """Return what another name stands for, unless a plug-in has a command of that name."""
+    return _ALIASES[name] if name in _ALIASES and _plugin_command(name) is None else name
 
 
 def _hint(name: str) -> str:
