@@ -40,13 +40,6 @@ def shards(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return paths
 
 
-def asked(shards: list[Path], question: str) -> list[Path]:
-    """Return the libraries that a question is for: the one with the document that it names."""
-    names = sorted(TEXTS)
-    numbers = [number % 3 for number, name in enumerate(names) if name in question]
-    return [shards[number] for number in numbers] or shards
-
-
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCluster]:
     """A cluster of actors in this process, at the address "fake:1"; no time passes there."""
@@ -67,7 +60,7 @@ def test_answers_are_those_of_one_process_and_one_call_of_each_library(
         for question in FEW:  # found, looked up in a table or in the head, not found
             fake.clear()
             answer = many.ask(question)
-            assert fake.calls("lookup") == [str(path) for path in asked(shards, question)]
+            assert fake.calls("lookup") == [str(path) for path in shards]
             assert plain(answer) == plain(one.ask(question))
             assert answer.unread_libraries == ()
         for options in (

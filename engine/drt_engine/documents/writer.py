@@ -23,7 +23,7 @@ from drt_engine.documents.structure.struck import struck_nodes
 
 _TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
 _SPACES = re.compile(r" {2,}")
-_BREAK = re.compile(r" *\n[ \n]*")
+_BREAK = re.compile(r"(?<! ) *\n[ \n]*")
 
 
 class BlockWriter:

@@ -41,7 +41,9 @@ def test_segments_read_what_one_pass_reads(choice: Choice, architecture: str) ->
     how = reading(choice, ids, runtime.config.chunk)
     pieces = torch.cat(list(segment_losses(runtime, ids, how=how)))
     torch.testing.assert_close(pieces, whole, atol=2e-5, rtol=1e-4)
-    assert not torch.allclose(whole, stream_losses(runtime, ids), atol=1e-4)
+    # A random retriever's own choice is a random one.
+    is_own = architecture == "rpt" and choice == "random"
+    assert torch.allclose(whole, stream_losses(runtime, ids), atol=1e-4) == is_own
 
 
 def test_the_oracle_reads_the_chunk_that_comes_again() -> None:

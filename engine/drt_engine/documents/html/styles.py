@@ -10,7 +10,7 @@ import re
 
 _LONGEST = 1 << 18  # characters of style sheets
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
-_RULE = re.compile(r"([^{}]*)\{([^{}]*)\}")
+_RULE = re.compile(r"(?<![^{}])([^{}]*)\{([^{}]*)\}")
 _HIDING = re.compile(
     r"(?i)(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*(?:hidden|collapse))\b"
 )

@@ -16,7 +16,7 @@ PACKAGES = "node_modules"  # of other people, which no project calls its own
 OWNER_FILE = "~$"  # what Office makes beside a document that is open
 _LONGEST = 1 << 20  # bytes of patterns that are read
 _MOST = 10_000
-_SIGN = re.compile(r"\*\*|\*|\?|\[[!^]?\]?[^]/]*\]|\\.|.", re.DOTALL)
+_SIGN = re.compile(r"\*\*|\*|\?|\[[!^]?\]?[^]/]{0,255}\]|\\.|.", re.DOTALL)
 
 
 @dataclass(frozen=True)

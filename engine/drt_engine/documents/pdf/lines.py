@@ -35,7 +35,9 @@ _WORD = re.compile(r"\S+")
 _RAISED = 0.15  # of the height of the line's first character: a mark of a footnote
 _MARK = re.compile(r"(?<=[^\s\d])(?<!\d\.)[ ]?(\d{1,3})(?=[\s,;:)]|\.(?!\d)|\Z)")  # not of "0.2.1"
 # Digits behind a number or a short unit, which may be raised: "4503" is 450 with the note 3.
-_FUSED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2}(?=[\d]))((?<=\d)\d{1,12}|\d)(?![\d.,]*\d)")
+_FUSED = re.compile(
+    r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2}(?=[\d]))((?<=\d)\d{1,12}|\d)(?![\d.,]{0,40}\d)"
+)
 _EXPONENT = re.compile(r"(?:[x\u00d7*\u00b7] ?10|\b[^\W\d_]{1,2})\Z")
 _SUPERSCRIPTS = str.maketrans(
     "0123456789", "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"

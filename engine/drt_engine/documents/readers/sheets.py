@@ -31,7 +31,7 @@ _OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 # What openpyxl was seen to raise for files that are damaged.
 _FAULTS = (*DAMAGE, ParseError, KeyError, TypeError, AttributeError, AssertionError)
 _DIGITS = 15  # of a number, as many as spreadsheets keep
-_NO_DIGITS = re.compile(r'"[^"]*"|\[[^\]]*\]|\\.')  # parts of a number's format in words
+_NO_DIGITS = re.compile(r'"[^"]*"|\[[^\]]{0,255}\]|\\.')  # parts of a number's format in words
 _DECIMALS = re.compile(r"[0#?,]+(?:\.([0#?]+))?")
 _TABLE_HEAD = 6  # rows among which a table's names are searched for
 
