@@ -118,6 +118,9 @@ def _evaluate(drt: CommandLine) -> None:
     by_length = drt.json("eval ppl corpus.jsonl --lengths 256,512 --limit 1k --memory disk")
     expect(list(by_length["metrics"]) == ["256", "512"], "eval ppl --lengths")
     expect(drt.json("eval ppl corpus.jsonl --length 512 --limit 1k")["metrics"], "eval ppl")
+    drt("eval ppl corpus.jsonl --length 512 --limit 1k --choice own --choice none --window 128")
+    records = "eval records --lengths 4k --rows 1 --names 24 --values 1 --apart 12 --seed 1"
+    expect(drt.json(f"{records} --choice own")["metrics"], "eval records")
     summary = "eval summary summaries.jsonl --limit 1 --source A"
     expect(drt.json(f"{summary} --mode extractive")["n"] == 1, "eval summary")
     drt("eval summary summaries.jsonl --both")
@@ -157,6 +160,8 @@ def _evaluate_files(drt: CommandLine) -> None:
     expect(report["n"] == 3, f"eval files: {report}")
     report = drt.json(f"{files} --limit 1 --file gate.md --retriever lexical --no-reread")
     expect(report["n"] == 1, f"eval files --file: {report}")
+    drt(f"{files} --limit 1 --without table --without metadata")
+    drt(f"{files} --limit 1 --only reader")
     report = drt.json(f"{files} --joint --keep kept")
     expect(report["n"] == 3, f"eval files --joint: {report}")
     kept = drt.json(f"{files} --file gate.md --keep kept")

@@ -79,7 +79,9 @@ def test_documents_are_read_asked_checked_exported_and_removed(
     assert "broken.docx is not a whole Word file" in ended.stdout
     assert "imported 3" in lines
     optional = {"matplotlib", "mcp", "openai", "jsonschema", "starlette", "uvicorn"}
-    assert {line.split()[2] for line in lines if line.startswith("missing")} <= optional
+    missing = [line.split()[1:] for line in lines if line.startswith("missing")]
+    # The helper process of the command line is for Linux alone.
+    assert {name for module, name in missing if "drt_cli._warm" not in module} <= optional
 
 
 @pytest.fixture
