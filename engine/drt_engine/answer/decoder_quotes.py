@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan
+from drt_engine.answer.quote import NO_QUOTES, Quotes, QuoteSpan, spans_overlap
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
 from drt_engine.decoder.slices import Slice, best_slices, log_probability, open_answer
 from drt_engine.generate.passage_memory import PassageMemory, PassageReader
@@ -40,7 +40,7 @@ def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Pass
     shares = sorted((math.exp(s.log_probability) / total for s in slices), reverse=True)
     chosen: list[QuoteSpan] = []
     for span in spans:
-        if len(chosen) < _MOST and not any(_overlap(span, better) for better in chosen):
+        if len(chosen) < _MOST and not any(spans_overlap(span, better) for better in chosen):
             chosen.append(span)
     return Quotes(
         tuple(chosen),
@@ -68,7 +68,3 @@ def _spans(
             probability = math.exp(found.log_probability)
             spans.append(QuoteSpan(passage.row.document_id, start, end, probability, passage))
     return spans
-
-
-def _overlap(a: QuoteSpan, b: QuoteSpan) -> bool:
-    return a.document == b.document and a.start < b.end and b.start < a.end

@@ -12,7 +12,7 @@ from torch import Tensor
 from drt_engine.answer.decoder_quotes import decoder_quotes
 from drt_engine.answer.quote import NO_QUOTES, Quotes, best_quotes, start_shares
 from drt_engine.config.model import ANSWER_TYPES, ReaderConfig
-from drt_engine.generate.passage_memory import PassageReader, passage_reader
+from drt_engine.generate.passage_memory import PassageReader, has_decoder, passage_reader
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals
 from drt_engine.model.quote_head import QuoteHead, QuoteLogits
@@ -64,9 +64,8 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
     reading = replace(reading, passages=retrieval.passages)
     if not reading.quotes.spans:
         return reading
-    # Calibrated apart, with the reader pass and without.
-    key = "reread" if run.source.query.reads_passages else "stored"
-    calibration = runtime.calibration.get(key, Calibration())
+    name = calibration_name(runtime, reads_passages=run.source.query.reads_passages)
+    calibration = runtime.calibration.get(name, Calibration())
     confidence = calibration.confidence(reading.signals)
     limit = calibration.threshold if threshold is None else threshold
     return replace(
@@ -76,6 +75,13 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         calibration=calibration,
         own_threshold=threshold is not None,
     )
+
+
+def calibration_name(runtime: Runtime, *, reads_passages: bool) -> str:
+    """Return the name of the calibration for what points at quotes; each is fitted apart."""
+    if reads_passages:
+        return "reread"
+    return "decoder" if has_decoder(runtime) else "stored"
 
 
 def _read_by_head(head: QuoteHead, retrieval: Retrieval, answer_state: Tensor) -> Judgement:

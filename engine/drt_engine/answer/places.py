@@ -16,7 +16,7 @@ import torch
 from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.citations import cite_span
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
-from drt_engine.answer.judge import judge
+from drt_engine.answer.judge import calibration_name, judge
 from drt_engine.answer.quote import QuoteSpan, best_quotes
 from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import ConfigError
@@ -83,7 +83,7 @@ def ask_all(
             return PlacesResult((), 0, run.prompt_tokens)
         reader = runtime.config.reader
         reads = reader is not None and retrieval.passage_logits is not None
-        calibration = runtime.calibration.get("reread" if reads else "stored")
+        calibration = runtime.calibration.get(calibration_name(runtime, reads_passages=reads))
         is_judged_alone = reads and calibration is not None
         calibration = calibration or Calibration()
         least = PLACE_THRESHOLD if is_judged_alone else calibration.threshold

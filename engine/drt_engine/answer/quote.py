@@ -122,7 +122,7 @@ def best_quotes(
     ranking, shares = _by_votes(scored)
     for span in ranking:
         likely = not spans or span.probability >= _RUNNER_UP * spans[0].probability
-        if likely and not any(_overlap(span, better) for better in spans):
+        if likely and not any(spans_overlap(span, better) for better in spans):
             spans.append(span)
         if len(spans) == limit:
             break
@@ -148,7 +148,7 @@ def _by_passage(
         if chunk not in passages_of_spans and chunk not in best:
             best[chunk] = span
     return tuple(
-        span for span in best.values() if not any(_overlap(span, better) for better in spans)
+        span for span in best.values() if not any(spans_overlap(span, better) for better in spans)
     )
 
 
@@ -270,5 +270,6 @@ def _spans(run: list[Token], longest: int) -> list[tuple[float, QuoteSpan]]:
     return spans
 
 
-def _overlap(a: QuoteSpan, b: QuoteSpan) -> bool:
+def spans_overlap(a: QuoteSpan, b: QuoteSpan) -> bool:
+    """Return whether two spans share a character."""
     return a.document == b.document and a.start < b.end and b.start < a.end

@@ -60,8 +60,12 @@ def passage_reader(runtime: Runtime) -> PassageReader | None:
 
     Raises ``WeightsError`` for a broken decoder.
     """
-    folder = runtime.folder / DECODER
-    return _loaded(folder) if (folder / CONFIG).exists() else None
+    return _loaded(runtime.folder / DECODER) if has_decoder(runtime) else None
+
+
+def has_decoder(runtime: Runtime) -> bool:
+    """Return whether a model folder holds a decoder, without loading it."""
+    return (runtime.folder / DECODER / CONFIG).exists()
 
 
 @lru_cache(maxsize=2)

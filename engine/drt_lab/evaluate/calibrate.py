@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from drt_engine.answer.ask import AskOptions
+from drt_engine.answer.judge import calibration_name
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals, log_odds
@@ -98,9 +99,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
         more_questions, more_documents = load_qa([qa], [docs])
         questions, documents = questions + more_questions, documents | more_documents
     selected_questions = _select_questions(questions, options)
-    modes = {"stored": False}
-    if runtime.config.reads_passages:
-        modes = {"reread": True, **modes}
+    reads = (True, False) if runtime.config.reads_passages else (False,)
+    modes = {calibration_name(runtime, reads_passages=reread): reread for reread in reads}
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
     for doc_id, document_questions in progress(
         list(by_document(selected_questions).items()), "documents"

@@ -13,7 +13,7 @@ import torch
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_engine.decoder.saved import load_decoder, save_decoder
-from drt_engine.progress import report as say
+from drt_engine.progress import report
 from drt_lab.data.schema import load_qa
 from drt_lab.train.checkpoint import find_state, load_state, save_state
 from drt_lab.train.decoder.batches import Batches, Example
@@ -45,7 +45,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
     model, tokenizer = load_start(settings)
     questions, documents = load_qa(settings.questions, settings.documents)
     batches = Batches(questions, documents, tokenizer, model.config, settings)
-    say(f"{len(batches.groups)} batches an epoch, {len(batches.held_out)} questions held out")
+    report(f"{len(batches.groups)} batches an epoch, {len(batches.held_out)} questions held out")
     for parameter in [*model.embedding.parameters(), *model.lower.parameters()]:
         parameter.requires_grad_(False)
     trained = [p for p in model.parameters() if p.requires_grad]
@@ -54,7 +54,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
     state = find_state(settings.run)
     if state is not None:
         step = int(load_state(state, model, optimizer)["step"])
-        say(f"goes on at step {step}")
+        report(f"goes on at step {step}")
     metrics, saved_at = Metrics(settings.run), time.monotonic()
     limit = math.inf if settings.limit_minutes is None else 60 * settings.limit_minutes
     deadline = saved_at + limit
@@ -62,7 +62,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
         while step < settings.steps and not interrupted() and time.monotonic() < deadline:
             if step % settings.evaluate_every == 0:
                 row = evaluate(model, batches)
-                say(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
+                report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
                 metrics.write(step, **row)
             for group in optimizer.param_groups:
                 group["lr"] = settings.lr * _schedule(step, settings)
@@ -70,7 +70,9 @@ def train_decoder(settings: DecoderTraining) -> Path:
             step += 1
             if step % 20 == 0:
                 row = metrics.write(step)
-                say(f"step {step}: loss {row['loss']:.3f}, evidence {row.get('evidence', 0):.2f}")
+                report(
+                    f"step {step}: loss {row['loss']:.3f}, evidence {row.get('evidence', 0):.2f}"
+                )
             if time.monotonic() - saved_at > 60 * settings.save_minutes:
                 save_state(settings.run / "state", model, optimizer, {"step": step})
                 saved_at = time.monotonic()
@@ -79,7 +81,7 @@ def train_decoder(settings: DecoderTraining) -> Path:
     if step == settings.steps:
         row = evaluate(model, batches)
         metrics.write(step, **row)
-        say(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
+        report(f"step {step}: " + ", ".join(f"{k} {v:.3f}" for k, v in row.items()))
     return settings.run
 
 

@@ -1,0 +1,63 @@
+"""A decoder inside a model's folder answers where there is no reader pass."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.judge import calibration_name
+from drt_engine.answer.places import ask_all
+from drt_engine.decoder.saved import save_decoder
+from drt_engine.errors import WeightsError
+from drt_engine.runtime import Runtime
+from drt_engine.store import Store
+from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
+from tests.model_folder import MANUAL, library, model_folder, read
+
+QUESTION = "Who keeps the key of the store?"
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Runtime:
+    folder = tmp_path / "model"
+    shutil.copytree(model_folder(), folder)
+    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "decoder", dtype=torch.float32)
+    return Runtime.load(folder, device="cpu", threads=1, dtype="fp32")
+
+
+@pytest.fixture
+def store(tmp_path: Path, runtime: Runtime) -> Iterator[Store]:
+    (tmp_path / "manual.md").write_text(MANUAL, encoding="utf-8")
+    with library(tmp_path / "library", runtime) as opened:
+        read(opened, tmp_path / "manual.md", runtime)
+        yield opened
+
+
+def test_quotes_are_the_decoders_and_slices_of_the_document(runtime: Runtime, store: Store) -> None:
+    options = AskOptions(reread=False, threshold=0.0, sources=frozenset({"reader"}))
+    answer = ask(runtime, store, QUESTION, options)
+    (row,) = store.documents()
+    assert answer.citations
+    for citation in answer.citations:
+        assert store.text(row.id, citation.start, citation.end) == citation.quote
+    assert calibration_name(runtime, reads_passages=False) == "decoder"
+    shutil.rmtree(runtime.folder / "decoder")
+    assert calibration_name(runtime, reads_passages=False) == "stored"
+    without = ask(runtime, store, QUESTION, options)
+    assert without.signals != answer.signals  # the quote head, whose memory has another reader
+
+
+def test_every_place_is_the_decoders_too(runtime: Runtime, store: Store) -> None:
+    found = ask_all(runtime, store, QUESTION, AskOptions(reread=False, threshold=0.0))
+    assert found.groups
+
+
+def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
+    (runtime.folder / "decoder" / "model.safetensors").write_bytes(b"x")
+    with pytest.raises(WeightsError, match="get it again"):
+        ask(runtime, store, QUESTION, AskOptions(reread=False))
