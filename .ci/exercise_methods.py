@@ -104,8 +104,11 @@ def _python_shards(drt: Any) -> None:
 
 
 def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
-    answer = assistant.ask(QUESTION, documents=document)
+    steps: list[Any] = []
+    with drt.watch_reading(steps.append):
+        answer = assistant.ask(QUESTION, documents=document)
     expect(ANSWER in answer.text and answer.to_dict(), f"ask: {answer}")
+    expect(len(steps) == 1 and steps[0].text and ANSWER in str(answer), f"reading: {steps}")
     citation = answer.citations[0]
     text = assistant.library.text(document)
     expect(text[citation.start : citation.end] == citation.quote, "an exact quote")
@@ -160,6 +163,7 @@ def _python_library(drt: Any, library: Any, document: Any) -> None:
     expect(library.show(document.id).id == document.id, "show")
     expect(library.stats()["documents"] == 2, "stats")
     expect(library.changed_files(library.documents()) == [], "changed_files")
+    expect(library.missing_files(library.documents()) == [], "missing_files")
     expect([one.to_dict() for one in library.sessions()] != [], "sessions")
     expect([one.to_dict() for one in library.search_sessions("notice")] != [], "search_sessions")
     expect(len(library.session_turns("talk")) == 2, "session_turns")
