@@ -4,8 +4,8 @@
 #   examples/gpu.sh PLAN [FOLDER]
 #
 # PLANS:
-#   decoder   trains the stages of DECODER (examples/configs/decoder), each for its share of the time by its steps, and
-#             writes the newest model in pieces of 15 MB
+#   decoder   trains DECODER (examples/configs/decoder/10-reading.toml) for as many steps as there is time for, and writes the
+#             model in pieces of 15 MB
 #   table1    the study TABLE1 (examples/paper/table1-gpu.toml): Table 1 from a curriculum, with far copies
 #   speed     Tables 3 and 4, kernels beside their peers: examples/gpu_bench.sh, STEPS as it takes them
 #   all       these three, in this order, for a half, a third and the rest of the time
@@ -14,9 +14,9 @@
 #   join      makes the model folder FOLDER/decoder out of its pieces
 # FOLDER (gpu) gets the results: a log of each step, tables, metrics, pieces of the model. The same command goes on where an
 # earlier one was stopped, as long as runs/ is there. Each step is a process of its own with a limit of its own.
-# SECONDS_LIMIT (540) is the time of all; DEVICE cuda or cpu; WORKERS (8) processes that make batches; SET: settings of every stage
-# and run, as drt train takes them. A rehearsal: DEVICE=cpu, small configurations as DECODER and TABLE1, and MOST_STEPS, which no
-# stage of the decoder passes.
+# SECONDS_LIMIT (540) is the time of all; DEVICE cuda or cpu; WORKERS (8) processes that make batches; SET: settings of every
+# run, as drt train takes them. A rehearsal: DEVICE=cpu, small configurations as DECODER and TABLE1, and MOST_STEPS, which the
+# decoder does not pass.
 set -u
 started=$PWD
 cd "$(dirname "$0")/.." || exit 1
@@ -25,7 +25,7 @@ case ${2:-gpu} in /*) folder=$2 ;; *) folder=$started/${2:-gpu} ;; esac
 device=${DEVICE:-cuda}
 limit=${SECONDS_LIMIT:-540}
 end=$(($(date +%s) + limit))
-decoder=${DECODER:-examples/configs/decoder}
+decoder=${DECODER:-examples/configs/decoder/10-reading.toml}
 table1=${TABLE1:-examples/paper/table1-gpu.toml}
 export PYTHONPATH="$PWD/kernels:$PWD/engine:$PWD/sdk:$PWD${PYTHONPATH:+:$PYTHONPATH}" PYTHONUNBUFFERED=1
 for python in python python3; do
@@ -58,32 +58,20 @@ drt() { # NAME SECONDS ARGUMENTS...
     step "$name" "$most" "$python" -m drt_cli "$@"
 }
 
-# stages SECONDS: each stage's file, run folder and share of the time, by its steps.
-stages() {
-    "$python" - "$decoder" "$1" << 'END'
-import sys
-from pathlib import Path
-
-from drt_engine.config.load import load_config
-from drt_engine.config.train import TrainConfig
-from drt_engine.train.run import stage_paths
-
-configs = {path: load_config(TrainConfig, path) for path in stage_paths(Path(sys.argv[1]))}
-total = sum(config.optim.steps for config in configs.values())
-for path, config in configs.items():
-    print(path, config.run.out, max(3, int(int(sys.argv[2]) * config.optim.steps / total)))
-END
+# setting NAME: of the decoder's configuration.
+setting() {
+    "$python" -c 'import sys, tomllib; print(tomllib.load(open(sys.argv[1], "rb"))["decoder"][sys.argv[2]])' "$decoder" "$1"
 }
 
-# fit SECONDS: the steps of a stage that fit, by the clock of its last few timed steps.
+# fit SECONDS: the steps that fit, by the clock of the last few timed ones.
 fit() {
     "$python" - "$folder/timing/metrics.jsonl" "$1" "${MOST_STEPS:-1000000}" << 'END'
 import sys
 from pathlib import Path
 
-from drt_engine.train.metrics import read_metrics
+from drt_lab.train.metrics import read_metrics
 
-rows = list(read_metrics(Path(sys.argv[1])))
+rows = [row for row in read_metrics(Path(sys.argv[1])) if "loss" in row]
 first, last = rows[0], rows[-1]
 each = (last["seconds"] - first["seconds"]) / (last["step"] - first["step"])
 # Less a tenth, for starting and checkpoints.
@@ -95,32 +83,27 @@ END
 train_decoder() {
     seconds=$1
     if [ ! -e "$decoder" ]; then
-        echo "decoder: $decoder does not exist, expected its stages" | tee -a "$folder/steps.txt" >&2
+        echo "decoder: $decoder does not exist, expected its configuration" | tee -a "$folder/steps.txt" >&2
         return 1
     fi
-    stages $((seconds - 30)) > "$folder/stages.txt" || return 1
-    while read -r file out share; do
-        stage=decoder-$(basename "$file" .toml)
-        [ -e "$folder/$stage.done" ] && newest=$out/model && continue
-        set -- "run.device=$device" "run.workers=${WORKERS:-8}" ${SET:-}
-        if [ ! -e "$folder/$stage.steps" ]; then
-            # The schedule counts steps: a few are timed, from another folder, and give their number.
-            rm -rf "$folder/timing"
-            drt "$stage-timing" $((share / 3 + 30)) train "$file" "$@" "run.out=$folder/timing" \
-                optim.steps=12 run.log_every=4 || continue
-            fit "$share" > "$folder/$stage.steps" || continue
-            rm -rf "$folder/timing"
-        fi
-        drt "$stage" $((share + 30)) train "$file" "$@" "optim.steps=$(cat "$folder/$stage.steps")" \
-            "run.limit_minutes=$(awk "BEGIN { print $share / 60 }")" && touch "$folder/$stage.done"
-        # A stage that its limit ended has a model, too, and the next one starts from it.
-        cp "$out/metrics.jsonl" "$folder/$stage.jsonl" 2> /dev/null
-        [ -d "$out/model" ] && newest=$out/model
-    done < "$folder/stages.txt"
-    [ -n "${newest:-}" ] || return 1
+    out=$(setting run) || return 1
+    set -- "decoder.device=$device" decoder.reading_steps=0 ${SET:-}
+    if [ ! -e "$folder/decoder.steps" ]; then
+        # The schedule counts steps: a few are timed, from another folder, and give their number.
+        rm -rf "$folder/timing"
+        drt decoder-timing $((seconds / 3)) train "$decoder" "$@" "decoder.run=$folder/timing" \
+            decoder.steps=40 decoder.evaluate_every=1000000 || return 1
+        fit $((seconds - 90)) > "$folder/decoder.steps" || return 1
+        rm -rf "$folder/timing"
+    fi
+    drt decoder "$(left)" train "$decoder" "$@" "decoder.steps=$(cat "$folder/decoder.steps")" \
+        "decoder.limit_minutes=$(awk "BEGIN { print ($seconds - 60) / 60 }")"
+    cp "$out/metrics.jsonl" "$folder/decoder.jsonl" 2> /dev/null
+    # A training that its limit ended has a model, too.
+    [ -d "$out/model" ] || return 1
     rm -f "$folder"/decoder.tar.xz.*
-    tar -C "$newest" -c . | xz -T0 -1 | split -b 15000000 - "$folder/decoder.tar.xz."
-    echo "decoder: $newest in $(ls "$folder"/decoder.tar.xz.* | wc -l) pieces" | tee -a "$folder/steps.txt"
+    tar -C "$out/model" -c . | xz -T0 -1 | split -b 15000000 - "$folder/decoder.tar.xz."
+    echo "decoder: $out/model in $(ls "$folder"/decoder.tar.xz.* | wc -l) pieces" | tee -a "$folder/steps.txt"
 }
 
 train_table1() {

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
+from drt_engine.decoder.saved import save_decoder
+from tests.engine.decoder.tiny import tiny_decoder, tiny_tokenizer
 from tests.lab.study.tiny_study import write_study
+from tests.lab.train.decoder.test_decoder_training import write_data
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = "examples/gpu.sh"
@@ -17,23 +23,6 @@ SCRIPT = "examples/gpu.sh"
 pytestmark = pytest.mark.skipif(
     not all(map(shutil.which, ("sh", "git", "timeout", "xz"))), reason="needs sh, git, timeout, xz"
 )
-
-STAGE = """
-[model]
-preset = "drt-tiny"
-{start}
-[optim]
-steps = {steps}
-[passkey]
-share = 1.0
-symbols = 48
-chunks = [5]
-batch = 2
-[run]
-out = "{out}"
-bf16 = false
-log_every = 2
-"""
 
 
 def script(plan: str, folder: Path, root: Path = ROOT, **settings: object) -> tuple[int, str]:
@@ -51,15 +40,23 @@ def script(plan: str, folder: Path, root: Path = ROOT, **settings: object) -> tu
 
 
 def write_decoder(folder: Path) -> Path:
-    """Write two stages, the second from the first one's model."""
-    stages = folder / "decoder-stages"
-    stages.mkdir()
-    start = f'[start]\nmodel = "{folder}/runs/1/model"\n'
-    first = STAGE.format(start="", steps=4, out=folder / "runs" / "1")
-    (stages / "1-read.toml").write_text(first)
-    second = STAGE.format(start=start, steps=12, out=folder / "runs" / "2")
-    (stages / "2-choose.toml").write_text(second)
-    return stages
+    """Write the configuration of a tiny decoder, its start and its data."""
+    write_data(folder)
+    save_decoder(tiny_decoder(), tiny_tokenizer(), folder / "start", dtype=torch.float32)
+    values = {
+        "run": str(folder / "runs" / "decoder"),
+        "start": str(folder / "start"),
+        "questions": [str(folder / "qa.jsonl")],
+        "documents": [str(folder / "docs.jsonl")],
+        "steps": 9,
+        "reading_steps": 0,
+        "batch": 4,
+        "held_out": 1,
+    }
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    file = folder / "decoder.toml"
+    file.write_text("[decoder]\n" + "\n".join(lines) + "\n")
+    return file
 
 
 def test_a_plan_that_there_is_not(tmp_path: Path) -> None:
@@ -69,7 +66,7 @@ def test_a_plan_that_there_is_not(tmp_path: Path) -> None:
 
 def test_a_decoder_without_configuration(tmp_path: Path) -> None:
     code, said = script("decoder", tmp_path, DEVICE="cpu", DECODER=tmp_path / "none")
-    assert code == 1 and "none does not exist, expected its stages" in said
+    assert code == 1 and "none does not exist, expected its configuration" in said
 
 
 def test_light_takes_out_what_git_has_and_no_changes(tmp_path: Path) -> None:
@@ -91,7 +88,7 @@ def test_light_takes_out_what_git_has_and_no_changes(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_all_plans_in_little_time(tmp_path: Path) -> None:
     folder = tmp_path / "gpu"
-    settings = {
+    settings: dict[str, Any] = {
         "DEVICE": "cpu",
         "DECODER": write_decoder(tmp_path),
         "TABLE1": write_study(tmp_path),
@@ -105,16 +102,17 @@ def test_all_plans_in_little_time(tmp_path: Path) -> None:
     code, said = script("all", folder, **settings)
     steps = (folder / "steps.txt").read_text()
     assert code == 0, said
-    for name in ("decoder-1-read", "decoder-2-choose", "table1", "speed"):
+    for name in ("decoder", "table1", "speed"):
         assert f"{name}: code 0" in steps, said
     assert (folder / "table1.json").exists() and "| DRT |" in (folder / "table1.md").read_text()
-    assert (folder / "decoder-2-choose.jsonl").read_text().count("\n") > 0
+    assert (folder / "decoder.jsonl").read_text().count("\n") > 0
     assert "train, " in (folder / "speed" / "page.txt").read_text()
-    # The pieces are the model that the last stage has written.
+    # The pieces are the model that the training has written.
     assert script("join", folder)[0] == 0
     name = "model.safetensors"
-    written = (tmp_path / "runs" / "2" / "model" / name).read_bytes()
+    written = (tmp_path / "runs" / "decoder" / "model" / name).read_bytes()
     assert (folder / "decoder" / name).read_bytes() == written
-    # Again: stages that are done are not trained again.
-    again = script("decoder", folder, **settings)[1]
-    assert again.count("decoder-1-read: code 0") == 1
+    # Again: what is done is not trained again.
+    assert script("decoder", folder, **settings)[0] == 0
+    rows = (folder / "decoder.jsonl").read_text().splitlines()
+    assert max(json.loads(row)["step"] for row in rows) == 6

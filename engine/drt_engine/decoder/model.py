@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.layer import DecoderLayer, LayerMemory, Past
-from drt_engine.model.layers import RMSNorm, linear
+from drt_engine.model.layers import RMSNorm
 
 
 @dataclass(frozen=True)
@@ -63,40 +63,6 @@ class DecoderState:
     reading: Reading | None
 
 
-class ChunkScorer(nn.Module):
-    """Retrieval scores from stored states (paper, equation 1): ``(W_h h)'(W_l l)``, scaled.
-
-    ``h`` and ``l`` are means of normalised lower states, of the question's tokens and of a chunk's.
-    Scores are fp32.
-    """
-
-    keeps_fp32 = True
-
-    def __init__(self, config: DecoderConfig) -> None:
-        super().__init__()
-        self.norm = RMSNorm(config.width)
-        self.query = linear(config.width, config.width)
-        self.key = linear(config.width, config.width)
-        nn.init.eye_(self.query.weight)
-        nn.init.eye_(self.key.weight)
-        self.log_scale = nn.Parameter(torch.tensor(2.5))
-
-    def landmarks(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Return the landmarks [P, E] of chunks with states [P, S, E]; unit length."""
-        return F.normalize(self.key(self._mean(states, mask)), dim=-1)
-
-    def scores(self, states: Tensor, mask: Tensor, landmarks: Tensor) -> Tensor:
-        """Return scores [B, P] of landmarks [P, E] for questions with states [B, T, E]."""
-        queries = F.normalize(self.query(self._mean(states, mask)), dim=-1)
-        scores: Tensor = self.log_scale.exp() * queries @ landmarks.T
-        return scores
-
-    def _mean(self, states: Tensor, mask: Tensor) -> Tensor:
-        weight = mask[..., None].float()
-        total: Tensor = (self.norm(states.float()) * weight).sum(dim=-2)
-        return total / weight.sum(dim=-2).clamp(min=1)
-
-
 class RetrievalDecoder(nn.Module):
     """See ``DecoderConfig`` for its shape."""
 
@@ -108,7 +74,11 @@ class RetrievalDecoder(nn.Module):
         self.lower = nn.ModuleList(DecoderLayer(config) for _ in range(config.lower_layers))
         self.upper = nn.ModuleList(DecoderLayer(config) for _ in range(config.upper_layers))
         self.norm = RMSNorm(config.width)
-        self.scorer = ChunkScorer(config)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the parameters."""
+        return self.embedding.weight.device
 
     def lower_states(self, ids: Tensor) -> Tensor:
         """Return the states [B, T, E] after the lower stack of token ids [B, T]."""

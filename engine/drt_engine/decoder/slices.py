@@ -48,13 +48,14 @@ class Opened:
 
 def open_answer(model: RetrievalDecoder, prompt: Sequence[int], reading: Reading | None) -> Opened:
     """Read a prompt, up to where its answer begins."""
-    states, state = model.feed(model.open(reading), torch.tensor([list(prompt)]))
+    ids = torch.tensor([list(prompt)], device=model.device)
+    states, state = model.feed(model.open(reading), ids)
     return Opened(_log_probs(model, states), state)
 
 
 def log_probability(model: RetrievalDecoder, opened: Opened, ids: Sequence[int]) -> float:
     """Return the log-probability that the answer is ``ids``, the closing token included."""
-    states, _ = model.feed(opened.state, torch.tensor([list(ids[:-1])]))
+    states, _ = model.feed(opened.state, torch.tensor([list(ids[:-1])], device=model.device))
     following = torch.log_softmax(model.logits(states[0]).float(), dim=-1)
     rest = sum(float(row[token]) for row, token in zip(following, ids[1:], strict=True))
     return float(opened.log_probs[0, ids[0]]) + rest
@@ -95,9 +96,11 @@ def best_slices(
         runs = [_run(beam, sequences, search.longest) for beam in beams]
         count = min(_MOST_AHEAD, *map(len, runs))
         rows = torch.tensor(
-            [[beam.ids[-1], *run[:count]] for beam, run in zip(beams, runs, strict=True)]
+            [[beam.ids[-1], *run[:count]] for beam, run in zip(beams, runs, strict=True)],
+            device=model.device,
         )
-        states, state = model.feed(pick_rows(state, torch.tensor([row for row, _ in grown])), rows)
+        kept = torch.tensor([row for row, _ in grown], device=model.device)
+        states, state = model.feed(pick_rows(state, kept), rows)
         log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)  # [B, 1 + count, V]
         last = log_probs[:, -1]
         for row, run in enumerate(runs):

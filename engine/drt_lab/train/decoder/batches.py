@@ -2,13 +2,14 @@
 
 Questions of one batch are neighbours in a document, or of documents that were joined because they
 are short: the chunk memory of a batch is computed once for all of its questions, and the evidence
-of one question is a hard negative for the others.
+of one question is a hard negative for the others. Chunks are weighed by BM25.
 """
 
 from __future__ import annotations
 
 import random
-from collections import defaultdict
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,23 +19,36 @@ from torch import Tensor
 
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
+from drt_engine.text.lexical import LexicalIndex, normalised_bm25, with_neighbours
 from drt_lab.data.schema import QADocument, Question
 from drt_lab.train.decoder.config import DecoderTraining
+
+_NEIGHBOUR = 0.3  # share of a chunk's BM25 that the chunks beside it get, too
+_JOINED = ("list", "compare", "twohop")  # types whose spans are one answer together
+_OPEN_INDEXES = 256
+_SPARE = 4  # chunks of a batch beyond those that a question reads
 
 
 @dataclass(frozen=True)
 class TokenDocument:
     """A document's tokens as whole chunks [C, S], the last one padded, and where tokens are."""
 
+    text: str
     ids: Tensor
     mask: Tensor
     starts: tuple[int, ...]
     ends: tuple[int, ...]
 
+    def chunk_texts(self) -> list[str]:
+        """Return the text of each chunk."""
+        size = self.ids.shape[1]
+        ends = self.ends[size - 1 :: size] + self.ends[-1:]
+        return [
+            self.text[first:last] for first, last in zip(self.starts[::size], ends, strict=False)
+        ]
+
     def tokens_of(self, start: int, end: int) -> tuple[int, int]:
         """Return first and last-plus-one token that touch the characters ``start:end``."""
-        from bisect import bisect_left, bisect_right
-
         return bisect_right(self.ends, start), bisect_left(self.starts, end)
 
 
@@ -51,10 +65,15 @@ class Example:
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples that share chunks: ``chunks`` are (document, chunk number)."""
+    """B examples that share P chunks (document, chunk number).
+
+    ``relevance`` [B, P] is each chunk's BM25 within its document, 1 for the best; 0 for chunks of
+    other documents.
+    """
 
     examples: tuple[Example, ...]
     chunks: tuple[tuple[str, int], ...]
+    relevance: Tensor
 
 
 def cut_document(
@@ -69,7 +88,7 @@ def cut_document(
     mask = torch.arange(len(padded)) < len(ids)
     starts, ends = zip(*encoding.offsets, strict=True) if encoding.offsets else ((), ())
     shape = (count, config.chunk)
-    return TokenDocument(padded.view(shape), mask.view(shape), starts, ends)
+    return TokenDocument(text, padded.view(shape), mask.view(shape), starts, ends)
 
 
 def make_example(
@@ -94,6 +113,8 @@ def make_example(
         if any(stop <= first for first, stop in spans):
             return None
         if question.kind == "extractive":
+            if question.type in _JOINED and len(spans) > 1:
+                return None
             first, stop = spans[0]
             answer = document.ids.flatten()[first:stop].tolist()
         else:
@@ -123,7 +144,12 @@ class Batches:
         config: DecoderConfig,
         settings: DecoderTraining,
     ) -> None:
-        used = [q for q in questions if not settings.sources or q.source in settings.sources]
+        used = [
+            q
+            for q in questions
+            if (not settings.sources or q.source in settings.sources)
+            and len(documents[q.doc_id].text) <= settings.longest_document
+        ]
         self.documents = {
             document_id: cut_document(tokenizer, documents[document_id].text, config)
             for document_id in dict.fromkeys(q.doc_id for q in used)
@@ -149,6 +175,7 @@ class Batches:
         order.shuffle(held_out)
         self.held_out = held_out
         self._size, self._retrieved = settings.batch, config.retrieved
+        self._indexes: dict[str, LexicalIndex] = {}
         self.groups = self._grouped(
             [examples[d] for d in document_ids if d not in self.held_out_ids]
         )
@@ -171,13 +198,34 @@ class Batches:
         random.Random(f"epoch {number}").shuffle(groups)
         return groups
 
-    def batch(self, examples: Sequence[Example], *, seed: str) -> Batch:
-        """Return a batch with the chunks of its evidence, filled up to what is retrieved."""
+    def batch(self, examples: Sequence[Example]) -> Batch:
+        """Return a batch with the chunks of its evidence, and the best others by BM25."""
         chunks = dict.fromkeys((e.document, n) for e in examples for n in e.evidence)
-        draw = random.Random(seed)
-        for example in examples:  # a question without evidence, or a document with one chunk
-            count = len(self.documents[example.document].ids)
-            if not example.evidence or len(chunks) < self._retrieved + 2:
-                near = draw.randrange(count)
-                chunks.setdefault((example.document, near))
-        return Batch(tuple(examples), tuple(chunks))
+        found = [self._relevance(example) for example in examples]
+        others: Counter[tuple[str, int]] = Counter()
+        for example, scores in zip(examples, found, strict=True):
+            best = sorted(scores, key=lambda n: -scores[n])[: self._retrieved]
+            for number in best or range(min(2, len(self.documents[example.document].ids))):
+                others[example.document, number] += 1
+        missing = max(0, self._retrieved + _SPARE - len(chunks))
+        kept = [key for key, _ in others.most_common() if key not in chunks][:missing]
+        chunks |= dict.fromkeys(kept)
+        relevance = torch.tensor(
+            [
+                [scores.get(n, 0.0) if d == example.document else 0.0 for d, n in chunks]
+                for example, scores in zip(examples, found, strict=True)
+            ]
+        )
+        return Batch(tuple(examples), tuple(chunks), relevance)
+
+    def _relevance(self, example: Example) -> dict[int, float]:
+        """Return the BM25 of a document's chunks for a question, 1 for the best by words alone."""
+        if example.document not in self._indexes:
+            if len(self._indexes) >= _OPEN_INDEXES:
+                self._indexes.pop(next(iter(self._indexes))).close()
+            texts = self.documents[example.document].chunk_texts()
+            self._indexes[example.document] = LexicalIndex(texts)
+        found = self._indexes[example.document].search(example.question.question)
+        last = len(self.documents[example.document].ids) - 1
+        beside = {n: (n - 1 if n else None, n + 1 if n < last else None) for n, _ in found}
+        return with_neighbours(normalised_bm25(dict(found)), beside, _NEIGHBOUR)

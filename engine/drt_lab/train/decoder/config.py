@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from drt_engine.errors import ConfigError
 
@@ -13,12 +14,12 @@ class DecoderTraining:
     """A decoder's training: data, stages and optimiser.
 
     ``start`` is a GGUF file or a decoder's folder; ``lower_layers`` of a GGUF file's layers are the
-    lower stack. The first ``reading_steps`` steps read the chunks with the evidence alone; later
-    ones read as many chunks as the model retrieves, weighed by its scorer, whose labels count
-    ``label_weight``. ``batch`` counts questions, ``longest_answer`` tokens; ``held_out`` documents
-    are evaluated on. ``sources`` restricts the questions (empty: all are used). ``limit_minutes``
-    ends the run with a checkpoint. ``bits``: of each number of the finished model's matrices
-    (``None``: bf16).
+    lower stack. The first ``reading_steps`` steps read the chunks with the evidence alone;
+    later ones read as many chunks as the model retrieves, weighed by BM25. ``batch`` counts
+    questions, ``longest_answer`` tokens, ``longest_document`` characters; ``held_out``
+    documents are evaluated on. ``sources`` restricts the questions (empty: all are used).
+    ``limit_minutes`` ends the run with a checkpoint. ``bits``: of each number of the finished
+    model's matrices (``None``: bf16).
     """
 
     run: Path
@@ -32,14 +33,15 @@ class DecoderTraining:
     lr: float = 1.2e-4
     warm_up: int = 20
     final_lr: float = 0.1
-    label_weight: float = 0.3
     longest_answer: int = 64
+    longest_document: int = 200_000
     held_out: int = 6
     evaluate_every: int = 200
     save_minutes: float = 5.0
     seed: int = 0
     sources: tuple[str, ...] = ()
     threads: int = 1
+    device: Literal["auto", "cpu", "cuda"] = "cpu"
     limit_minutes: float | None = None
     bits: int | None = None
 

@@ -11,7 +11,7 @@ import torch
 from drt_engine.decoder.model import Reading, RetrievalDecoder
 from drt_engine.decoder.slices import Search, best_slices, open_answer
 from drt_lab.train.decoder.batches import Batches
-from drt_lab.train.decoder.losses import batch_losses, batch_states
+from drt_lab.train.decoder.losses import batch_losses, batch_memory
 
 _LOSSES, _ANSWERS = 64, 40
 
@@ -25,28 +25,28 @@ def evaluate(model: RetrievalDecoder, batches: Batches) -> dict[str, float]:
     chosen = [e for e in batches.held_out if e.evidence and e.question.kind == "extractive"]
     sums: dict[str, list[float]] = {}
     for at in range(0, min(_LOSSES, len(chosen)), 8):
-        batch = batches.batch(chosen[at : at + 8], seed=f"held out {at}")
-        chunks = batch_states(model, batches, batch)
+        batch = batches.batch(chosen[at : at + 8])
+        memory = batch_memory(model, batches, batch)
         for name, alone, use in (
             ("loss_alone", True, True),
             ("loss_none", True, False),
             ("loss_chosen", False, True),
         ):
-            losses, _, evidence = batch_losses(
-                model, batch, batch.examples, chunks, alone=alone, use_memory=use
+            losses, evidence = batch_losses(
+                model, batch, range(len(batch.examples)), memory, alone=alone, use_memory=use
             )
             sums.setdefault(name, []).append(float(losses.mean()))
         sums.setdefault("evidence", []).append(evidence)
     for example in chosen[:_ANSWERS]:
-        batch = batches.batch([example], seed="held out")
-        chunks = batch_states(model, batches, batch)
+        batch = batches.batch([example])
+        memory = batch_memory(model, batches, batch)
         rows = [batch.chunks.index((example.document, n)) for n in example.evidence]
-        memory = model.remember(chunks.states, chunks.mask)
-        weight = torch.full((1, len(rows)), -math.log(len(rows)))
+        weight = torch.full((1, len(rows)), -math.log(len(rows)), device=model.device)
+        index = torch.tensor([rows], device=model.device)
         ids = batches.documents[example.document].ids[list(example.evidence)].flatten().tolist()
         found = best_slices(
             model,
-            open_answer(model, example.prompt, Reading(memory, torch.tensor([rows]), weight)),
+            open_answer(model, example.prompt, Reading(memory, index, weight)),
             [ids],
             starts=[len(ids)],
             end_id=example.answer[-1],

@@ -14,12 +14,13 @@ from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.decoder.pretrained import config_of, read_gguf, tokenizer_of, weights_of
 from drt_engine.decoder.saved import load_decoder, save_decoder
 from drt_engine.progress import report
+from drt_engine.runtime import choose_device
 from drt_lab.data.schema import load_qa
 from drt_lab.train.checkpoint import find_state, load_state, save_state
 from drt_lab.train.decoder.batches import Batches, Example
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.evaluation import evaluate
-from drt_lab.train.decoder.losses import batch_losses, batch_states
+from drt_lab.train.decoder.losses import batch_losses, batch_memory
 from drt_lab.train.interrupt import waiting_interrupt
 from drt_lab.train.metrics import Metrics
 
@@ -44,6 +45,9 @@ def train_decoder(settings: DecoderTraining) -> Path:
     settings.run.mkdir(parents=True, exist_ok=True)
     model, tokenizer = load_start(settings)
     questions, documents = load_qa(settings.questions, settings.documents)
+    model.to(choose_device(settings.device))
+    if model.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
     batches = Batches(questions, documents, tokenizer, model.config, settings)
     report(f"{len(batches.groups)} batches an epoch, {len(batches.held_out)} questions held out")
     for parameter in [*model.embedding.parameters(), *model.lower.parameters()]:
@@ -100,27 +104,27 @@ def train_step(
     settings: DecoderTraining,
     step: int,
 ) -> dict[str, float]:
-    """Make one step; return its loss, and from the second stage on the evidence's weight."""
+    """Make one step; return its loss and the evidence's weight."""
     number, at = divmod(step, len(batches.groups))
     examples: Sequence[Example] = batches.epoch(number)[at]
     alone = step < settings.reading_steps
     if alone:
         examples = [e for e in examples if e.evidence] or examples
-    batch = batches.batch(examples, seed=f"{settings.seed} {step}")
-    chunks = batch_states(model, batches, batch)
+    batch = batches.batch(examples)
+    memory = batch_memory(model, batches, batch)
     tokens = sum(len(e.answer) for e in batch.examples)
     values = {"loss": 0.0, "evidence": 0.0}
     optimizer.zero_grad(set_to_none=True)
     # Two halves by length: less padding.
-    ordered = sorted(batch.examples, key=lambda e: len(e.prompt) + len(e.answer))
+    lengths = [len(e.prompt) + len(e.answer) for e in batch.examples]
+    ordered = sorted(range(len(lengths)), key=lengths.__getitem__)
     middle = (len(ordered) + 1) // 2
     for half in filter(None, (ordered[:middle], ordered[middle:])):
-        losses, label, evidence = batch_losses(model, batch, half, chunks, alone=alone)
-        share = len(half) / len(ordered)
-        loss = losses.sum() / tokens + (0 if alone else settings.label_weight * label * share)
+        losses, evidence = batch_losses(model, batch, half, memory, alone=alone)
+        loss = losses.sum() / tokens
         loss.backward()
-        values["loss"] += float(losses.detach().sum()) / tokens
-        values["evidence"] += evidence * share
+        values["loss"] += float(loss.detach())
+        values["evidence"] += evidence * len(half) / len(ordered)
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
     optimizer.step()
     return values

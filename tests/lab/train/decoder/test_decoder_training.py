@@ -102,8 +102,27 @@ def test_a_question_without_an_answer_says_so(settings: DecoderTraining) -> None
     assert example is not None
     assert tiny_tokenizer().decode(list(example.answer[:-1])) == NOT_SAID
     assert example.evidence == ()
-    batch = batches_of(settings).batch([replace(example, document="d0")], seed="s")
+    batch = batches_of(settings).batch([replace(example, document="d0")])
     assert batch.chunks  # something is read all the same
+
+
+def test_a_batch_has_the_evidence_and_the_best_others_by_words(settings: DecoderTraining) -> None:
+    questions, documents = load_qa(settings.questions, settings.documents)
+    config = replace(TINY, chunk=24)  # a sentence or two
+    batches = Batches(questions, documents, tiny_tokenizer(), config, settings)
+    batch = batches.batch(batches.groups[0])
+    assert {(e.document, n) for e in batch.examples for n in e.evidence} <= set(batch.chunks)
+    assert batch.relevance.shape == (len(batch.examples), len(batch.chunks))
+    for example, row in zip(batch.examples, batch.relevance, strict=True):
+        document, number = batch.chunks[int(row.argmax())]
+        assert document == example.document
+        name = example.question.question.removeprefix("What has ").rstrip("?")
+        assert name in batches.documents[document].chunk_texts()[number]
+
+
+def test_chunk_texts_are_the_text_in_pieces(settings: DecoderTraining) -> None:
+    document = cut_document(tiny_tokenizer(), text_of(0), TINY)
+    assert "".join(document.chunk_texts()) == text_of(0)
 
 
 def test_an_answer_that_is_too_long_is_left_out(settings: DecoderTraining) -> None:
@@ -122,12 +141,12 @@ def test_a_resumed_training_is_one_that_never_stopped(settings: DecoderTraining)
         assert torch.equal(tensor, expected[name]), name
 
 
-def test_only_the_upper_stack_and_the_scorer_are_trained(settings: DecoderTraining) -> None:
+def test_only_the_upper_stack_is_trained(settings: DecoderTraining) -> None:
     run = train_decoder(settings)
     before = load_file(settings.start / "model.safetensors")
     after = load_file(run / "model" / "model.safetensors")
     same = {n for n in before if torch.equal(before[n].to(torch.bfloat16), after[n])}
-    assert {n.split(".")[0] for n in same} <= {"embedding", "lower", "scorer"}
+    assert {n.split(".")[0] for n in same} <= {"embedding", "lower"}
     assert {n for n in before if n.startswith(("embedding.", "lower."))} <= same
     assert not {n for n in same if n.startswith("upper.")}
 
