@@ -40,7 +40,8 @@ class AskOptions:
     ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for).
     ``reread`` reads them with the question. ``record`` makes the answer's trace a full one, which
     changes nothing else. ``filters`` restrict the documents, and the parts of them.
-    ``approximate`` is as in ``SearchOptions``. ``sources`` are those that may propose an answer;
+    ``approximate`` is as in ``SearchOptions``, ``until_sure`` too, which counts only without a
+    ``top_k``. ``sources`` are those that may propose an answer;
     an evaluation switches some off.
     """
 
@@ -54,6 +55,7 @@ class AskOptions:
     record: bool = False
     filters: Filters = NO_FILTERS
     approximate: bool = False
+    until_sure: bool = True
     sources: frozenset[Source] = frozenset(SOURCES)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,7 @@ class AskOptions:
             self.top_k,
             self.retriever,
             self.reread,
+            until_sure=self.until_sure and self.top_k is None,
             filters=self.filters,
             approximate=self.approximate,
         )

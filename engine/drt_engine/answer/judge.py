@@ -24,7 +24,7 @@ from drt_engine.runtime import Runtime
 
 @dataclass(frozen=True)
 class Judgement:
-    """The best spans over the passages of the last group's last retrieval.
+    """The best spans over the passages of the last group's last retrieval that were read.
 
     ``found`` says whether the ``confidence`` reaches the threshold. By passage, [R]:
     ``start_shares`` is how much of the start's probability each has, ``evidence`` its own log-odds
@@ -61,7 +61,7 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         reading = _read_by_decoder(decoder, retrieval, run.source.query.question)
     else:
         reading = _read_by_head(head, retrieval, run.answer_state)
-    reading = replace(reading, passages=retrieval.passages)
+    reading = replace(reading, passages=retrieval.passages[: _read_count(retrieval)])
     if not reading.quotes.spans:
         return reading
     name = calibration_name(runtime, reads_passages=run.source.query.reads_passages)
@@ -75,6 +75,12 @@ def judge(runtime: Runtime, run: PromptRun, *, threshold: float | None) -> Judge
         calibration=calibration,
         own_threshold=threshold is not None,
     )
+
+
+def _read_count(retrieval: Retrieval) -> int:
+    """Return how many passages were read: the reader pass may have stopped before the last."""
+    logits = retrieval.passage_logits
+    return len(retrieval.passages) if logits is None else len(logits.null)
 
 
 def calibration_name(runtime: Runtime, *, reads_passages: bool) -> str:
@@ -126,16 +132,16 @@ def _read_by_reader(
 ) -> Judgement:
     """Return spans, signals, start shares, answer types and verdict by the reader's logits."""
     scores = retrieval.retrieved.scores[0, :, : len(retrieval.passages)]  # [1, R]
-    log_probability = torch.log_softmax(scores.float(), dim=-1)[0]
+    log_probability = torch.log_softmax(scores.float(), dim=-1)[0, : _read_count(retrieval)]
     logits = passage_logits.quote_logits(log_probability.cpu(), reader.prior)
-    quotes = best_quotes(logits, retrieval.passages)
+    quotes = best_quotes(logits, retrieval.passages[: _read_count(retrieval)])
     evidence = passage_logits.evidence()  # [R]
     signals = Signals(
         span=quotes.score,
         retrieval=float(scores.amax()),
         relevance=float(evidence.amax()),
         null=-quotes.null,
-        each=float(evidence.mean()),
+        each=float(evidence.sum()) / len(retrieval.passages),  # 0 for those that were not read
     )
     # The reader is taught types on the passage that answers; the first one is the best guess.
     types = torch.softmax(passage_logits.types[0], dim=-1).tolist()

@@ -127,7 +127,9 @@ class Calibration:
     ``scale`` is the weight of the span, ``shift`` the bias. They count as holding one from the
     confidence ``threshold`` on. ``quote`` judges the quote itself; ``None`` (as in files that were
     written before there was one) shows every quote of a found answer. "Yes" or "no" is said where
-    the verdict's log-odds are ``verdict`` or more away from 0; ``None`` says neither.
+    the verdict's log-odds are ``verdict`` or more away from 0; ``None`` says neither. Passages are
+    read best first, until the log-odds of the best span against none are ``enough``; ``None`` reads
+    all that were retrieved.
     """
 
     scale: float = 1.0
@@ -139,6 +141,7 @@ class Calibration:
     each: float = 0.0
     quote: QuoteCalibration | None = None
     verdict: float | None = None
+    enough: float | None = None
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Calibration:

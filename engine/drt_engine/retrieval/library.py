@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Literal, NamedTuple
 
@@ -31,7 +31,12 @@ from drt_engine.retrieval.candidates import (
 )
 from drt_engine.retrieval.filters import NO_FILTERS, Filters, Scope, resolve_scope
 from drt_engine.retrieval.passages import Passage, read_windows, within
-from drt_engine.retrieval.reader_pass import PassageLogits, encode_passages, read_passages
+from drt_engine.retrieval.reader_pass import (
+    PassageLogits,
+    encode_passages,
+    read_passages,
+    read_until,
+)
 from drt_engine.retrieval.rerank import memory_of_records, rerank
 from drt_engine.retrieval.sources import Retrieval, join_memories, merge_chunks
 from drt_engine.runtime import Runtime
@@ -50,7 +55,8 @@ class SearchOptions:
 
     ``filters`` restrict it further, to parts of documents, too.
     ``top_k`` ``None`` is the model's own number of retrieved chunks. ``reader_pass`` reads the
-    retrieved passages with the question, where the model can. ``approximate`` scans only what the
+    retrieved passages with the question, where the model can, and with ``until_sure`` no more of
+    them than the calibration finds necessary. ``approximate`` scans only what the
     library's approximate index has near the query, where it has one and all of it is searched.
     """
 
@@ -58,6 +64,7 @@ class SearchOptions:
     top_k: int | None = None
     retriever: RetrieverName = "hybrid"
     reader_pass: bool = True
+    until_sure: bool = False
     filters: Filters = NO_FILTERS
     approximate: bool = False
 
@@ -364,10 +371,32 @@ def _read(
     memory = memory_of_records(_records(library, candidates, choices), device)
     if not library.reads_passages:
         return _Reading(memory, tokens_read=int(memory.mask.sum()))
-    logits, tokens_read = read_passages(
-        model, library.question_ids, passages, _contexts(library, passages)
-    )
+    contexts = _contexts(library, passages)
+    enough = _enough(library, choices)
+    if enough is None:
+        logits, tokens_read = read_passages(model, library.question_ids, passages, contexts)
+    else:
+        logits, tokens_read = read_until(model, library.question_ids, passages, contexts, enough)
     return _Reading(memory, logits=logits, tokens_read=tokens_read)
+
+
+def _enough(
+    library: LibraryQuery, choices: Sequence[_Choice]
+) -> Callable[[PassageLogits], bool] | None:
+    """Return what says that the passages read so far are enough; ``None``: all are to be read."""
+    calibration = library.runtime.calibration.get("reread")
+    limit = None if calibration is None else calibration.enough
+    reader = library.runtime.config.reader
+    if limit is None or reader is None or not library.options.until_sure:
+        return None
+    scores = torch.tensor([choice.score for choice in choices])
+    log_probability = torch.log_softmax(scores, dim=0)
+
+    def is_enough(logits: PassageLogits) -> bool:
+        read = log_probability[: len(logits.null)]
+        return logits.best_span(read, reader.prior) >= limit
+
+    return is_enough
 
 
 def _contexts(library: LibraryQuery, passages: Sequence[Passage]) -> list[list[int]]:

@@ -7,10 +7,11 @@ again with the question in front, for its quote head and its memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from drt_engine.model.drt import DRT
@@ -19,6 +20,7 @@ from drt_engine.model.quote_head import QuoteLogits, Reread
 from drt_engine.model.reader import PairLogits, pack_pairs
 from drt_engine.retrieval.passages import Passage
 
+_READ_AT_ONCE = (2, 2)  # passages; what is then not sure takes all the others
 _LONGEST_FRONT = 256  # question tokens in front of a passage that is encoded again
 
 
@@ -55,6 +57,63 @@ class PassageLogits:
         start = self.start.logsumexp(dim=1) - self.null[:, 0]
         end = self.end.logsumexp(dim=1) - self.null[:, 1]
         return (start + end) / 2
+
+    def best_span(self, log_probability: Tensor, weight: float) -> float:
+        """Return the log-odds of the best span of all passages against none.
+
+        ``log_probability`` [R] of retrieval is added with ``weight``.
+        """
+        logits = self.quote_logits(log_probability, weight)
+        start, end = logits.start[0], logits.end[0]
+        end_from = end.flip(1).cummax(dim=1).values.flip(1)  # [R, U]: the best end from here on
+        null = float(logits.null) + float(
+            logits.null if logits.end_null is None else logits.end_null
+        )
+        return (float((start + end_from).amax()) - null) / 2
+
+
+def read_until(
+    model: DRT,
+    question_ids: Sequence[int],
+    passages: Sequence[Passage],
+    contexts: Sequence[list[int]],
+    is_enough: Callable[[PassageLogits], bool],
+) -> tuple[PassageLogits, int]:
+    """Read passages, best first, until ``is_enough`` says so of the logits of those read so far.
+
+    Return these logits and how many tokens were read.
+    """
+    read: list[PassageLogits] = []
+    tokens_read, first = 0, 0
+    for count in (*_READ_AT_ONCE, len(passages)):
+        last = min(first + count, len(passages))
+        logits, tokens = read_passages(
+            model, question_ids, passages[first:last], contexts[first:last]
+        )
+        read.append(logits)
+        tokens_read += tokens
+        together = _joined(read)
+        first = last
+        if first == len(passages) or is_enough(together):
+            break
+    return together, tokens_read
+
+
+def _joined(parts: Sequence[PassageLogits]) -> PassageLogits:
+    """Return the logits of some passages and of those after them."""
+    slots = max(part.start.shape[1] for part in parts)
+
+    def padded(values: Tensor, name: str) -> Tensor:
+        if name not in ("start", "end"):
+            return values
+        return F.pad(values, (0, slots - values.shape[1]), value=float("-inf"))
+
+    return PassageLogits(
+        *(
+            torch.cat([padded(getattr(part, field.name), field.name) for part in parts])
+            for field in fields(PassageLogits)
+        )
+    )
 
 
 def read_passages(

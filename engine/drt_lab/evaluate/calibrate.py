@@ -124,7 +124,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
             answers = [a for a in all_answers if a.source in sources and a.signals != NO_EVIDENCE]
             signals = [a.signals for a in answers]
             labels = [a.kind != "unanswerable" for a in answers]
-            fitted[name] = calibrate(signals, labels, name=name)
+            before = runtime.calibration.get(name, Calibration())
+            fitted[name] = replace(calibrate(signals, labels, name=name), enough=before.enough)
             confidences = _held_out(answers)
             tables[name] = reliability(_at_odds(confidences, _odds(labels)), labels)
             metrics[name] = _metrics(fitted[name], confidences, answers, tables[name])
@@ -274,7 +275,9 @@ def _metrics(
     fit: Calibration, probabilities: Sequence[float], answers: Sequence[Judged], bins: Sequence[Bin]
 ) -> Metrics:
     labels = [a.kind != "unanswerable" for a in answers]
-    weights = {k: v for k, v in asdict(fit).items() if k not in ("threshold", "quote", "verdict")}
+    weights = {
+        k: v for k, v in asdict(fit).items() if k not in ("threshold", "quote", "verdict", "enough")
+    }
     return {
         **weights,
         "threshold": fit.threshold,

@@ -25,9 +25,7 @@ def batch_memory(model: RetrievalDecoder, batches: Batches, batch: Batch) -> Dee
         ids = batches.documents[document].ids
         for first, last in _runs(numbers):
             begin = max(0, first - _WARM_UP)
-            states = model.chunk_states(
-                ids[begin : last + 1].to(model.device), skip=first - begin
-            )
+            states = model.chunk_states(ids[begin : last + 1].to(model.device), skip=first - begin)
             rows |= {(document, first + n): row for n, row in enumerate(states)}
     mask = torch.stack([batches.documents[d].mask[n] for d, n in batch.chunks]).to(model.device)
     return model.remember(torch.stack([rows[key] for key in batch.chunks]), mask)
