@@ -78,6 +78,16 @@ def expect_plain(library: Path) -> None:
             raise not_plain(library / name)
 
 
+def expect_outside(path: Path) -> None:
+    """Raise StoreError for a file to be written inside a library, links followed."""
+    for folder in Path(os.path.realpath(path)).parents:
+        if os.path.isfile(folder / CATALOG_NAME) and os.path.isdir(folder / SEGMENTS_NAME):
+            raise StoreError(
+                f"cannot write {path}: it is inside the library at {folder}, so name a file"
+                " elsewhere"
+            )
+
+
 class Folder:
     """The files of one library; deletes only what no snapshot of a reader may still need."""
 
