@@ -217,6 +217,16 @@ class Database:
                     connection.execute("ROLLBACK")
                 self._share_again()
 
+    def commit_anew(self) -> None:
+        """Commit a change that changes nothing, over what the log may hold behind its last commit.
+
+        SQLite writes a commit to the log, then to the memory that connections share. Who is killed
+        between the two leaves one that the next recovery of the log, after a crash, brings back.
+        """
+        with self.transaction() as connection:
+            ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+            connection.execute(f"PRAGMA user_version = {int(version)}")
+
     @contextlib.contextmanager
     def scratch(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection for a check that SQLite takes for a change; changes are rolled back.

@@ -138,13 +138,11 @@ class Folder:
         with os.scandir(self.segments) as entries:
             return sorted(entry.name for entry in entries if entry.name not in committed)
 
-    def clear_orphans(self, committed: Collection[str]) -> None:
-        """Delete what killed writers left; foreign files are not ours to delete."""
+    def own_orphans(self, committed: Collection[str]) -> list[str]:
+        """Return what killed writers left; foreign files are not ours to delete."""
         with file_errors(self.path):
             names = [name for name in self.orphans(committed) if name.endswith(OUR_SUFFIXES)]
-            names = [name for name in names if not _is_folder(self.segments / name)]
-        self.leftovers = False
-        self.delete(names)
+            return [name for name in names if not _is_folder(self.segments / name)]
 
 
 def _is_folder(path: Path) -> bool:
