@@ -2,7 +2,7 @@
 
 It computes with one thread, so that it has no other when it forks; a fork computes with as many as
 its command asks for. It ends after a time without commands, when it is told to (SIGTERM), and when
-its socket is no longer there.
+its socket, the program or Python is no longer there.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ from .place import (
 )
 from .start import stop_helper
 
-_LOOK = 30.0  # seconds between two looks whether the socket is still there
+_LOOK = 30.0  # seconds between two looks whether what it needs is still there
+_PROGRAM = (os.path.abspath(__file__), sys.executable)
 _WAITING = 16  # commands that may wait to be accepted
 _TEXT = "# Lease\n\nThe notice period is three months. The keeper signs the log every day.\n"
 _MOVING = 100  # tries to take the lock of a helper that has just begun or ended
@@ -154,7 +155,7 @@ class _Serving:
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGTERM, self._end)
         idle = self._info.idle_minutes * 60
-        while not self._ended:
+        while not self._ended and self._is_in_place():
             ready, _, _ = select.select([self._listener, self._wake], [], [], min(_LOOK, idle))
             if self._wake in ready:
                 self._wake.recv(4096)
@@ -164,8 +165,12 @@ class _Serving:
             now = time.monotonic()
             if self._running:
                 self._last = now
-            if now - self._last >= idle or _socket_number(self._folder) != self._number:
+            if now - self._last >= idle:
                 break
+
+    def _is_in_place(self) -> bool:
+        """Return whether others can still reach this helper, and run the same program."""
+        return _socket_number(self._folder) == self._number and all(map(os.path.exists, _PROGRAM))
 
     def _end(self, _number: int, _frame: object) -> None:
         self._ended = True

@@ -16,11 +16,15 @@ from .identity import identity
 from .place import HelperInfo, opened_folder, running_helper
 
 PATIENCE = 3.0  # seconds that a helper has to end
+_BEGINNING = 30.0  # seconds that one has to begin, on a busy machine
 _STEP = 0.02
 
 
-def start_helper(settings: Settings) -> None:
-    """Start a helper with the model of these settings, which replaces one that has another."""
+def start_helper(settings: Settings) -> int | None:
+    """Start a helper with the model of these settings, which replaces one that has another.
+
+    Return its process id, or None where one is there already or none can be started.
+    """
     from drt import __version__, _engine
 
     options: dict[str, Any] = {
@@ -32,12 +36,26 @@ def start_helper(settings: Settings) -> None:
     info = HelperInfo(0, identity(), version=__version__, began=0.0, **options)
     current = current_helper()
     if current is not None and current.same_work(info):
-        return
+        return None
     words = [sys.executable, "-P", "-m", "drt_cli._warm.helper", json.dumps(options)]
     null = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)]
     with contextlib.suppress(OSError):  # the next command is slower, that is all
         # Not subprocess, which warns of processes that are left behind.
-        os.posix_spawn(sys.executable, words, _environment(), file_actions=null, setsid=True)
+        return os.posix_spawn(sys.executable, words, _environment(), file_actions=null, setsid=True)
+    return None
+
+
+def has_begun(pid: int) -> bool:
+    """Wait until a helper that was started here can be found and stopped; False if it ended."""
+    deadline = time.monotonic() + _BEGINNING
+    while time.monotonic() < deadline:
+        helper = current_helper()
+        if helper is not None and helper.pid == pid:
+            return True
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            return helper is not None  # another one was faster
+        time.sleep(_STEP)
+    return False
 
 
 def stop_helper(folder: int, helper: HelperInfo) -> bool:

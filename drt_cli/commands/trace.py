@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from drt_cli._errors import DONE, FAILED, PARTLY
-from drt_cli._files import write_file, write_from_library
+from drt_cli._files import write_from_library, write_shared
 from drt_cli._options import (
     Settings,
     answer_options,
@@ -104,7 +104,7 @@ def _trace_stream(
 
     trace = trace_stream(file, tokens=tokens, **settings.runtime())
     if page is not None:
-        write_file(Path(page), stream_view(trace, "html"), private=False)
+        write_shared(Path(page), stream_view(trace, "html"))
         note(settings, f"Wrote {page}.")
     if as_json:
         print_json(trace)

@@ -52,10 +52,13 @@ def status(settings: Settings, /, as_json: bool) -> None:
 @command.command("start")
 @click.pass_obj
 def start(settings: Settings, /) -> None:
-    """Start a helper process with the model in the background, and do not wait for it."""
-    from drt_cli._warm.start import start_helper
+    """Start a helper process with the model in the background, and do not wait for the model."""
+    from drt_cli._warm.place import warm_folder
+    from drt_cli._warm.start import current_helper, has_begun, start_helper
 
-    start_helper(settings)
+    pid = start_helper(settings)
+    if not (current_helper() if pid is None else has_begun(pid)):
+        raise CliError(f"no helper process could be started; its folder is {warm_folder()}.")
 
 
 @with_global_options()

@@ -11,6 +11,7 @@ import os
 import stat
 import sys
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,6 +34,10 @@ except ImportError:  # Windows
 _DESCRIPTORS = 512  # where a system names no limit: what the C library of Windows allows
 # of the operating system, where the process or the whole system has no descriptor left
 OUT_OF_DESCRIPTORS = frozenset({errno.EMFILE, errno.ENFILE})
+# databases that SQLite has open in this process, by path, and how many connections each has
+_databases: Counter[str] = Counter()
+_databases_guard = threading.Lock()
+_DATABASE_SUFFIXES = ("", "-wal", "-shm", "-journal")
 _positions = threading.Lock()  # where reading at a place moves the position that threads share
 
 
@@ -42,6 +47,46 @@ def descriptor_limit() -> int:
         return _DESCRIPTORS
     limit = int(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+class DatabaseInUseError(OSError):
+    """A file that SQLite has open in this process, which nothing else may open."""
+
+
+def note_database(path: str) -> None:
+    """Note a connection of this process to the database at an absolute path."""
+    with _databases_guard:
+        _databases[path] += 1
+
+
+def forget_database(path: str) -> None:
+    """Note that a connection was closed."""
+    with _databases_guard:
+        _databases[path] -= 1
+        if not _databases[path]:
+            del _databases[path]
+
+
+def expect_no_database(path: str | os.PathLike[str]) -> None:
+    """Raise DatabaseInUseError before a file is opened that SQLite has open, by whatever name.
+
+    POSIX takes all of a process's locks on a file away when the process closes any descriptor of
+    it, and the next process that uses the database would destroy it.
+    """
+    with _databases_guard:
+        names = list(_databases)
+    if not names:
+        return
+    try:
+        wanted = os.stat(path)
+    except OSError:  # which opening it will say better
+        return
+    for name in (name + suffix for name in names for suffix in _DATABASE_SUFFIXES):
+        try:
+            if os.path.samestat(os.stat(name), wanted):
+                raise DatabaseInUseError(errno.EBUSY, "it is a file of a library", str(path))
+        except FileNotFoundError:
+            continue
 
 
 def lock(file: int | IO[Any], *, shared: bool = False, wait: bool = False) -> bool:

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from drt_engine.store.federation import is_list as is_list
     from drt_engine.store.federation import library_folders as library_folders
     from drt_engine.store.federation import write_list as write_list
+    from drt_engine.store.filesystem.library_folder import expect_outside as expect_outside
     from drt_engine.store.salvage import free_name as free_name
     from drt_engine.store.salvage import salvage as salvage
     from drt_engine.store.tags import checked_tags as checked_tags
@@ -97,6 +98,7 @@ _FORWARDED = {
     "convert": "model.convert",
     "descriptor_limit": "files",
     "diagnose": "diagnosis",
+    "expect_outside": "store.filesystem.library_folder",
     "expand_paths": "documents",
     "holds_library": "documents",
     "in_context": "answer.follow_up",

@@ -38,6 +38,7 @@ from drt_engine.store.segments import landmark_files
 from drt_engine.store.segments.open_files import drop_deleted_files
 from drt_engine.store.types import Blocks, DocumentRow, RecordLayout, SegmentRow
 from drt_engine.store.upkeep import check, compaction, rebuild_swap, repair
+from drt_engine.store.upkeep.orphans import clear_orphans
 from drt_engine.store.view import LibraryView, Memory
 from drt_engine.store.write_session import WriteSession
 
@@ -496,7 +497,7 @@ class Store(LibraryView):
     def _tidy(self) -> None:
         """Delete what killed writers left, once, and what readers kept from being deleted."""
         if self._folder.leftovers:
-            self._folder.clear_orphans(self._catalog.file_names())
+            clear_orphans(self._catalog, self._folder)
             if self.get_setting(compaction.FORGETTING) is not None:
                 with contextlib.suppress(LockTimeout):
                     self._forget()

@@ -38,7 +38,7 @@ def ask(runtime, store, question, **rest):
     return answer(runtime, store, question, **rest)
 answer, _engine.ask = _engine.ask, ask
 """
-HELPER = f"{FAKES}\nfrom drt_cli._warm.helper import main\nmain()"
+HELPER = f"{FAKES}\nfrom drt_cli._warm.helper import main\nmain()\n"
 COMMAND = """
 import sys
 from drt_cli.main import main

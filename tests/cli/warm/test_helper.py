@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from drt_cli._warm.place import warm_folder
 from drt_cli._warm.start import current_helper
-from tests.cli.warm.conftest import COMMAND, HELPER, IN_PROCESS, SETTINGS, Warm, until
+from tests.cli.warm.conftest import COMMAND, FAKES, HELPER, IN_PROCESS, SETTINGS, Warm, until
 
 pytestmark = pytest.mark.skipif(not os.path.exists("/proc/self/ns"), reason="Linux only")
 
@@ -182,6 +183,56 @@ def test_status_and_stop(warm: Warm) -> None:
     assert (code, out) == (0, "") and "has ended" in err
     assert helper.wait() == 0
     assert warm.run("warm", "stop")[0] == 0
+
+
+# `drt warm start`, whose helper takes some time to import what it needs, or ends at once.
+START = f"""{FAKES}
+def spawn(path, words, environment, **_):
+    pid = os.fork()
+    if pid == 0:
+        for number in range(3):
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+        time.sleep(0.2)
+        sys.argv = ["-c", words[-1]]
+        if "FAILS" not in os.environ:
+            helper.main()
+        os._exit(1)
+    return pid
+os.posix_spawn = spawn
+{COMMAND}"""
+
+
+def test_a_started_helper_can_be_stopped_at_once(warm: Warm) -> None:
+    assert warm.run("warm", "start", code=START) == (0, "", "")
+    first = current_helper()
+    assert first is not None
+    assert warm.run("warm", "start", code=START) == (0, "", "")  # which stays
+    code, _, err = warm.run("warm", "stop")
+    assert code == 0 and f"{first.pid} has ended" in err
+    assert current_helper() is None
+
+
+def test_a_helper_that_cannot_start_is_an_error(warm: Warm) -> None:
+    code, out, err = warm.run("warm", "start", code=START, FAILS="1")
+    assert (code, out) == (1, "") and "no helper process could be started" in err
+
+
+@pytest.mark.parametrize("gone", ["state", "program"])
+def test_it_ends_when_its_folder_or_its_program_is_gone(warm: Warm, gone: str) -> None:
+    program = warm.folder / "program"
+    program.touch()
+    code = HELPER.replace(
+        "main()\n", f"helper._LOOK, helper._PROGRAM = 0.02, ({str(program)!r},)\nmain()\n"
+    )
+    assert "_LOOK" in code
+    process = warm.forks.start(code, json.dumps(SETTINGS), variables=warm.variables)
+    warm.started.append(process)
+    until(lambda: (info := current_helper()) is not None and info.ready)
+    if gone == "state":
+        shutil.rmtree(warm_folder().parent)
+    else:
+        program.unlink()
+    assert process.wait(10) == 0
 
 
 def _children(pid: int) -> list[str]:

@@ -15,7 +15,7 @@ from typing import BinaryIO
 from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.limits import Budget
 from drt_engine.errors import UnreadableDocument
-from drt_engine.files import BINARY
+from drt_engine.files import BINARY, DatabaseInUseError, expect_no_database
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,19 @@ class Source:
         """Open the bytes from the first on, independently of other openings."""
         if self._data is not None:
             return io.BytesIO(self._data)
-        return self._copy.open() if self._copy is not None else self._path().open("rb")
+        if self._copy is not None:
+            return self._copy.open()
+        path = self._path()
+        expect_no_database(path)
+        return path.open("rb")
 
     def descriptor(self) -> int:
         """Open the bytes for another process; the caller closes the descriptor."""
         if self._copy is not None:
             return self._copy.duplicate()
-        return os.open(self._path(), os.O_RDONLY | BINARY)
+        path = self._path()
+        expect_no_database(path)
+        return os.open(path, os.O_RDONLY | BINARY)
 
     def _path(self) -> Path:
         if self.path is None:
@@ -120,6 +126,10 @@ def printable_path(path: Path | str) -> str:
 
 def unreadable(name: str, error: OSError | ValueError) -> UnreadableDocument:
     """Return the error for an operating system's refusal to give a file's bytes."""
+    if isinstance(error, DatabaseInUseError):
+        return UnreadableDocument(
+            f"{name} is a file of a library of drt, not a document; name the documents themselves."
+        )
     if isinstance(error, FileNotFoundError):
         return UnreadableDocument(f"{name} does not exist; check the path.")
     if isinstance(error, PermissionError):

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from drt_engine.files import expect_no_database
+
 FILES = (".gitignore", ".ignore")  # the second one goes before the first
 PACKAGES = "node_modules"  # of other people, which no project calls its own
 OWNER_FILE = "~$"  # what Office makes beside a document that is open
@@ -59,6 +61,7 @@ class Rules:
 def _patterns(file: Path) -> Iterator[Pattern]:
     """Yield the patterns of an ignore file; none of one that cannot be read."""
     try:
+        expect_no_database(file)  # where it may be a link to
         with file.open("rb") as opened:
             lines = opened.read(_LONGEST).decode("utf-8", "replace").splitlines()
     except OSError:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from drt_engine.errors import CorruptStore, LockTimeout, StorageFull, StoreError
+from drt_engine.files import forget_database, note_database
 from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.backup import backed_up, delete_backup
 from drt_engine.store.catalogue.connection import add_functions, connect, is_writable, log_size
@@ -65,9 +66,13 @@ class Database:
             self.read_only = read_only or not is_writable(path)
             self._connection = self._connected()
 
-    def _connected(self) -> sqlite3.Connection:
+    def _connected(self, *, to_write: bool = False) -> sqlite3.Connection:
         self._process = os.getpid()
-        return connect(self.path, timeout=self._timeout, read_only=self.read_only)
+        read_only = self.read_only and not to_write
+        connection = connect(self.path, timeout=self._timeout, read_only=read_only)
+        self._noted = os.path.abspath(self.path)
+        note_database(self._noted)
+        return connection
 
     def prepare(self, lock: WriterLock) -> None:
         """Check whose database this is and apply outstanding migrations; closes on failure."""
@@ -124,7 +129,7 @@ class Database:
         What is removed makes room for the others. Raises StorageFull.
         """
         self.close()
-        self._connection = connect(self.path, timeout=self._timeout, read_only=False)
+        self._connection = self._connected(to_write=True)
         try:
             self._connection.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -212,6 +217,16 @@ class Database:
                     connection.execute("ROLLBACK")
                 self._share_again()
 
+    def commit_anew(self) -> None:
+        """Commit a change that changes nothing, over what the log may hold behind its last commit.
+
+        SQLite writes a commit to the log, then to the memory that connections share. Who is killed
+        between the two leaves one that the next recovery of the log, after a crash, brings back.
+        """
+        with self.transaction() as connection:
+            ((version,),) = connection.execute("PRAGMA user_version").fetchall()
+            connection.execute(f"PRAGMA user_version = {int(version)}")
+
     @contextlib.contextmanager
     def scratch(self) -> Iterator[sqlite3.Connection]:
         """Yield a connection for a check that SQLite takes for a change; changes are rolled back.
@@ -294,6 +309,7 @@ class Database:
                 return
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
+            forget_database(self._noted)
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:

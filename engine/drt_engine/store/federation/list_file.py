@@ -14,6 +14,7 @@ from pathlib import Path
 
 from drt_engine.errors import StoreError
 from drt_engine.store.filesystem.disk import open_plain
+from drt_engine.store.filesystem.library_folder import expect_outside
 
 KIND, VERSION = "drt libraries", 1
 _LARGEST = 1 << 20  # bytes
@@ -42,6 +43,7 @@ def write_list(file: Path, libraries: Sequence[Path]) -> None:
 
     Raises ``StoreError`` where ``file`` is something else, and where it cannot be written.
     """
+    expect_outside(file)
     if file.exists():
         read_list(file)
     folder = file.absolute().parent

@@ -21,6 +21,7 @@ from drt_engine.files import (
     BINARY,
     NO_FOLLOW,
     NO_WAIT,
+    expect_no_database,
     flush,
     flush_path,
     is_link,
@@ -42,8 +43,10 @@ def open_plain(path: Path, flags: int, *, follow: bool = False) -> int:
 
     Raises OSError for a link, a FIFO, a device, without ever waiting.
     A library may come from somebody else: a link in it could lead to any file of the user's.
-    ``follow`` allows links, for a path that the user has named.
+    ``follow`` allows links, for a path that the user has named, which may be a catalogue.
     """
+    if follow:
+        expect_no_database(path)
     flags |= BINARY | NO_WAIT | (0 if follow else NO_FOLLOW)
     if not follow and not NO_FOLLOW and is_link(path):
         raise not_plain(path)

@@ -78,6 +78,16 @@ def expect_plain(library: Path) -> None:
             raise not_plain(library / name)
 
 
+def expect_outside(path: Path) -> None:
+    """Raise StoreError for a file to be written inside a library, links followed."""
+    for folder in Path(os.path.realpath(path)).parents:
+        if os.path.isfile(folder / CATALOG_NAME) and os.path.isdir(folder / SEGMENTS_NAME):
+            raise StoreError(
+                f"cannot write {path}: it is inside the library at {folder}, so name a file"
+                " elsewhere"
+            )
+
+
 class Folder:
     """The files of one library; deletes only what no snapshot of a reader may still need."""
 
@@ -128,13 +138,11 @@ class Folder:
         with os.scandir(self.segments) as entries:
             return sorted(entry.name for entry in entries if entry.name not in committed)
 
-    def clear_orphans(self, committed: Collection[str]) -> None:
-        """Delete what killed writers left; foreign files are not ours to delete."""
+    def own_orphans(self, committed: Collection[str]) -> list[str]:
+        """Return what killed writers left; foreign files are not ours to delete."""
         with file_errors(self.path):
             names = [name for name in self.orphans(committed) if name.endswith(OUR_SUFFIXES)]
-            names = [name for name in names if not _is_folder(self.segments / name)]
-        self.leftovers = False
-        self.delete(names)
+            return [name for name in names if not _is_folder(self.segments / name)]
 
 
 def _is_folder(path: Path) -> bool:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from drt_engine.errors import StoreError
 from drt_engine.files import can_lock_folders, lock
 from drt_engine.store.filesystem.disk import Disk, DurableFile
-from drt_engine.store.filesystem.library_folder import full_message
+from drt_engine.store.filesystem.library_folder import expect_outside, full_message
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS
 from drt_engine.store.transfer.archive_format import (
     CHUNK_HEADER,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 def export_archive(view: LibraryView, target: Path, *, disk: Disk) -> None:
     """Write a library's ready documents and its sessions; the caller holds a snapshot."""
+    expect_outside(target)
     temporary = target.with_name(f".{target.name}.part")
     try:
         with _exclusive(temporary, disk), DurableFile(disk, target, temporary) as file:

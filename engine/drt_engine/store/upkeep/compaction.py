@@ -23,6 +23,7 @@ from drt_engine.store.segments.records import (
 )
 from drt_engine.store.sessions import Sessions
 from drt_engine.store.types import RecordLayout, SegmentRow
+from drt_engine.store.upkeep.orphans import clear_orphans
 
 # set in the transaction that removes what must be forgotten, until no byte of it is left
 FORGETTING = "forgetting"
@@ -37,7 +38,7 @@ def compact(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> No
         for rows in _joinable(catalog.segments()):
             _join(catalog, folder, rows=rows, layout=layout)
         consolidate_landmark_files(catalog, folder, layout, everything=True)
-    folder.clear_orphans(catalog.file_names())
+    clear_orphans(catalog, folder)
     _rewrite(catalog)
 
 
@@ -66,7 +67,7 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
                 f"others read in the library at {folder.path}: what is to be forgotten is removed,"
                 " and its bytes go with the next writing command"
             )
-    folder.clear_orphans(catalog.file_names())
+    clear_orphans(catalog, folder)
     if folder.leftovers:
         raise LockTimeout(
             f"files of the library at {folder.path} cannot be deleted yet: run"

@@ -12,6 +12,7 @@ from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.index.upkeep import INDEX, drop_index
 from drt_engine.store.segments.landmark_files import consolidate_landmark_files
 from drt_engine.store.types import RecordLayout, SegmentRow
+from drt_engine.store.upkeep.orphans import clear_orphans
 
 _MEMORY = {"crc", "missing", "segment", "header", "lengths", "gap", "landmarks", "numbers"}
 
@@ -35,7 +36,7 @@ def repair_library(
             _drop_groups(catalog, finding.where, "blocks")
     if INDEX in kinds:
         drop_index(catalog, folder)  # what is scanned without it is the same, and more
-    folder.clear_orphans(catalog.file_names())
+    clear_orphans(catalog, folder)
     damaged = [
         row
         for row in catalog.all_segments()

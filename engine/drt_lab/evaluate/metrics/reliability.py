@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drt_engine.errors import ConfigError
+from drt_engine.store.filesystem.library_folder import expect_outside
 
 BINS = 10
 
@@ -93,6 +94,7 @@ def check_plot(file: Path) -> None:
         )
     if not file.parent.is_dir():
         raise ConfigError(f"{file.parent} is no folder, expected one to write {file.name} to")
+    expect_outside(file)
 
 
 def plot_reliability(tables: Mapping[str, Sequence[Bin]], file: Path, *, title: str) -> None:
