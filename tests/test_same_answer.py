@@ -211,6 +211,7 @@ def assert_whole(case: Case) -> None:
         assert [one for one in assistant.library.check() if one.severity == "error"] == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", FEW, ids=lambda way: way.__name__)
 def test_every_way_gives_the_same(
     tiny: tuple[Case, list[Answer]], tmp_path: Path, way: Callable[[Case, Path], list[Answer]]

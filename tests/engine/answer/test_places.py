@@ -36,6 +36,7 @@ def test_places_are_slices_and_come_best_first(store: Store) -> None:
             assert apart or citation.document != other.document
 
 
+@pytest.mark.thorough
 def test_the_threshold_and_filters_cut(store: Store) -> None:
     every = ask_all(reading_runtime(), store, QUESTION, AskOptions(threshold=0.0))
     limit = every.groups[0].confidence
@@ -86,6 +87,7 @@ def test_the_same_words_are_one_answer(store: Store) -> None:
     assert [citation.quote for citation in groups[1].citations] == ["the bell", "bell"]
 
 
+@pytest.mark.thorough
 def test_a_calibrated_model_shows_sure_places_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_each_token_is_of_its_record(store: Store, tmp_path: Path) -> None:
         assert int(unit) == line
 
 
+@pytest.mark.thorough
 def test_records_in_the_margin_alone_are_left_out(store: Store, tmp_path: Path) -> None:
     window = windows(store, tmp_path, "a.log", margin=32)[1]
     own = (window.row.start, window.row.start + len(window.row.text))

@@ -56,6 +56,7 @@ def test_ingest(model_folder: Path, commands: list[list[str]]) -> None:
     assert command[1:3] == ["-m", "drt_cli"] and command[-2] == "ingest"
 
 
+@pytest.mark.thorough
 def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> None:
     file = tmp_path / "note.txt"
     file.write_text("The bell hangs in the chapel. Goats graze over the shafts.")

@@ -22,6 +22,7 @@ def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "run_process", lambda command: ProcessTimes(1, 1, 41_000_000))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [1, 2])
 def test_made_pages_are_full_and_read_column_by_column(tmp_path: Path, columns: int) -> None:
     file = tmp_path / "a.pdf"
@@ -62,6 +63,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_process_that_is_measured_reads_the_file(tmp_path: Path) -> None:
     import subprocess
     import sys
