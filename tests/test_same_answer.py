@@ -231,6 +231,7 @@ def test_every_way_gives_the_same_with_the_shipped_model(
     assert "sixty days" in wanted[0].text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", sampled([0, 1], {1}), ids=["quote", "free"])
 def test_a_resumed_session_gives_the_same(tiny: tuple[Case, list[Answer]], mode: int) -> None:
     resume_equals_going_on(tiny, mode)

@@ -52,6 +52,7 @@ def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> N
     assert {citation["source"] for citation in answer["citations"]} == {str(manual)}
 
 
+@pytest.mark.thorough
 def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
     first = drt("ask", QUESTION, manual, "--session", "review", *ANY, "--json").json
     second = drt("ask", "And what burns?", "--session", "review", *ANY, "--json").json

@@ -308,7 +308,7 @@ def test_more_than_two_to_the_31_numbers_by_strides() -> None:
     assert torch.equal(case.run("triton"), other.run("triton"))
 
 
-@pytest.mark.few(1)
+@pytest.mark.thorough
 @NEEDS_TRITON
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8], ids=str)
 def test_the_operator_says_of_itself_what_is_true(kind: torch.dtype) -> None:

@@ -55,6 +55,7 @@ def test_it_needs_quotes_and_words(store: Store) -> None:
         ask_all(reading_runtime(), store, "?", AskOptions())
 
 
+@pytest.mark.thorough
 def test_without_a_reader_pass_the_best_quotes_are_the_places(store: Store) -> None:
     options = AskOptions(threshold=0.0, reread=False)
     result = ask_all(reading_runtime(), store, QUESTION, options)

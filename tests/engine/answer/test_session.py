@@ -276,6 +276,7 @@ def test_unknown_sessions_are_not_found(store: Store) -> None:
         SessionState.restore(runtime(), store, "knowm")
 
 
+@pytest.mark.thorough
 def test_a_removed_document_is_a_message_and_not_an_answer(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     answer = turn(store, session, TURNS[0], QUOTE)

@@ -104,6 +104,7 @@ def test_a_stream_that_waits_for_its_reader_keeps_them(
     assert list(steps) == [wanted]
 
 
+@pytest.mark.thorough
 @CHANGES
 def test_a_summary_under_way_keeps_its_documents(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change

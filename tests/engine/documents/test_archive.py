@@ -96,6 +96,7 @@ def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> 
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pack", "suffix"),
     sampled([(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")], {2}, thorough={0, 1}, unpack=True),

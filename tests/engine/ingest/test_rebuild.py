@@ -99,6 +99,7 @@ def test_a_library_is_rebuilt_for_another_model(tmp_path: Path) -> None:
         assert store.search_text("keeper") != []
 
 
+@pytest.mark.thorough
 def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "library"
     with library(path) as store:

@@ -50,6 +50,7 @@ def test_text_without_records_has_none(store: Store, tmp_path: Path) -> None:
     assert all(w.units is None for w in read_windows(store, store.chunk_ids([row.id]), 8))
 
 
+@pytest.mark.thorough
 def test_a_record_is_read_without_its_neighbours(store: Store, tmp_path: Path) -> None:
     passages = windows(store, tmp_path, "a.log", margin=32)
     numbers = {p.row.id: p.units[p.mask].unique() for p in passages if p.units is not None}

@@ -179,6 +179,7 @@ def test_leaving_frequent_words_out_changes_no_hit(
     assert 0.1 < sum(tried) / len(tried) < 0.9  # both ways were taken
 
 
+@pytest.mark.thorough
 def test_leaving_frequent_words_out_minds_the_documents(
     large: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

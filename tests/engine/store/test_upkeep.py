@@ -57,6 +57,7 @@ def read(store: LibraryView, number: int) -> list[torch.Tensor]:
     return [batch.keys, batch.values, batch.landmarks]
 
 
+@pytest.mark.thorough
 def test_shelves_hold_what_segments_hold(many: Store) -> None:
     assert 1 <= len(many._catalog.landmark_files()) <= 4
     for store in (many, open_store(many.path)):

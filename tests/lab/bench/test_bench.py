@@ -71,6 +71,7 @@ def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> N
     assert len(asked) == 2 and asked[0][-2:] == ["ask", "Where is the bell?"]
 
 
+@pytest.mark.thorough
 def test_retrieve(model_folder: Path, commands: list[list[str]]) -> None:
     result = bench("retrieve", _options(model_folder, tokens=20_000))
     scan, coded, copy, bm25 = result["rows"][:4]

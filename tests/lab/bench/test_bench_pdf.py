@@ -43,6 +43,7 @@ def test_made_pages_are_full_and_read_column_by_column(tmp_path: Path, columns: 
     assert pdf.read_pages(file) == sum(len(block.text) for block in blocks)
 
 
+@pytest.mark.thorough
 def test_rows_are_pages_a_second_beside_pdfiums_own_text() -> None:
     result = bench("pdf", {"repetitions": 2, "pages": 3})
     rows = {row["name"]: row for row in result["rows"]}
