@@ -32,6 +32,7 @@ from tests.catalogue_opens import CatalogueOpens  # noqa: E402
 from tests.forks import Forks  # noqa: E402
 from tests.log_records import Records  # noqa: E402
 from tests.quick_disks import make_quick  # noqa: E402
+from tests.sampling import mark_beyond_few  # noqa: E402
 
 try:
     import fcntl
@@ -65,8 +66,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("filterwarnings", "default")
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests of this folder, which are long: at the end nothing would run beside."""
+    """Mark the cases beyond ``few``; begin with the tests of this folder, which are long."""
+    mark_beyond_few(items)
     items.sort(key=lambda item: item.path.parent != Path(__file__).parent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import defaultdict
 from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
@@ -44,3 +45,26 @@ def crossed(*axes: Sequence[Any]) -> list[Any]:
     cases = [tuple(axis[at] for axis, at in zip(axes, place, strict=True)) for place in positions]
     chosen = {number for number, place in enumerate(positions) if place in quick}
     return sampled(cases, chosen, unpack=True)
+
+
+RARE = frozenset({"thorough", "slow", "stress", "gpu", "browser"})
+
+
+def mark_beyond_few(items: Iterable[pytest.Item]) -> None:
+    """Mark cases of a test with ``few(number)`` thorough, but for as many, evenly apart.
+
+    Cases with another mark that keeps them out of the default suite are not counted.
+    """
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        names = {mark.name for mark in item.iter_markers()}
+        if "few" in names and not RARE & names:
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for table in cases.values():
+        mark = table[0].get_closest_marker("few")
+        assert mark is not None
+        number = min(mark.args[0], len(table))
+        kept = {at * len(table) // number for at in range(number)}
+        for at, item in enumerate(table):
+            if at not in kept:
+                item.add_marker(pytest.mark.thorough)

@@ -109,6 +109,7 @@ def test_cells_of_tables_are_short() -> None:
             assert len(re.sub(r"`[^`]*`", "code", cell).split()) <= 25, (page.name, cell)
 
 
+@pytest.mark.thorough
 def test_the_python_of_the_readme_runs(
     handbook_parts: Path,
     untouched_handbook_library: Path,

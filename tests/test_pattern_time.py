@@ -123,6 +123,7 @@ def source(module: str) -> str:
     return inspect.getsource(sys.modules[module])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pattern", "slow"),
     [

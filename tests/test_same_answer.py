@@ -211,6 +211,7 @@ def assert_whole(case: Case) -> None:
         assert [one for one in assistant.library.check() if one.severity == "error"] == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("way", FEW, ids=lambda way: way.__name__)
 def test_every_way_gives_the_same(
     tiny: tuple[Case, list[Answer]], tmp_path: Path, way: Callable[[Case, Path], list[Answer]]
@@ -230,6 +231,7 @@ def test_every_way_gives_the_same_with_the_shipped_model(
     assert "sixty days" in wanted[0].text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("mode", sampled([0, 1], {1}), ids=["quote", "free"])
 def test_a_resumed_session_gives_the_same(tiny: tuple[Case, list[Answer]], mode: int) -> None:
     resume_equals_going_on(tiny, mode)

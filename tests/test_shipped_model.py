@@ -64,11 +64,13 @@ def test_words_of_a_heading_are_a_likely_passage(assistant: Assistant) -> None:
     assert "Finch" in answer.citations[0].quote
 
 
+@pytest.mark.thorough
 def test_it_says_when_the_document_does_not_know(assistant: Assistant) -> None:
     answer = assistant.ask("What is the password of the wireless network?")
     assert answer.state == "none" and answer.text == "" and 1 <= len(answer.citations) <= 2
 
 
+@pytest.mark.thorough
 def test_a_cell_of_a_table_is_the_answer(tmp_path: Path) -> None:
     table = tmp_path / "ships.csv"
     table.write_text(

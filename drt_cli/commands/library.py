@@ -28,7 +28,7 @@ from drt_cli._output import (
 from drt_cli._text import one_line, printable
 
 if TYPE_CHECKING:
-    from drt import IndexRecall, Library
+    from drt import Backup, IndexRecall, Library
 
 
 NO_INDEX = "There is no approximate index; drt library index --approximate makes one."
@@ -37,7 +37,7 @@ NO_INDEX = "There is no approximate index; drt library index --approximate makes
 @with_global_options()
 @click.group("library", cls=HintingGroup)
 def command() -> None:
-    """List, show, remove, check, export and import documents."""
+    """List, show, remove, check, export, import and back up documents."""
 
 
 @with_global_options()
@@ -252,6 +252,60 @@ def import_(settings: Settings, /, file: str) -> None:
         say(f"imported  {document.id}  {one_line(document.title)}", hanging=2)
     if not documents:
         note(settings, f"All documents of {file} are in the library at {library.path} already.")
+
+
+@with_global_options()
+@command.command("backup")
+@click.argument("folder", type=click.Path())
+@click.option(
+    "--earlier",
+    type=click.Path(exists=True, file_okay=False),
+    metavar="FOLDER",
+    help="An earlier backup on the same disk; unchanged files are linked in place of copied.",
+)
+@click.option("--no-check", is_flag=True, help="Do not verify the copy's checksums.")
+@json_option
+@click.pass_obj
+def backup(
+    settings: Settings, /, folder: str, earlier: str | None, no_check: bool, as_json: bool
+) -> None:
+    """Copy the library to a new folder while others read and write it.
+
+    The copy is one moment's library and can be used with --library. It is verified, and kept only
+    if it is sound.
+
+    \b
+    Example: drt library backup /backups/monday --earlier /backups/sunday
+    """
+    copy = settings.open_library().backup(folder, earlier=earlier, check=not no_check)
+    _print_copy("backed up", copy, as_json=as_json)
+
+
+@with_global_options()
+@command.command("restore")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False))
+@click.option("--no-check", is_flag=True, help="Do not verify the copy's checksums.")
+@json_option
+@click.pass_obj
+def restore(settings: Settings, /, folder: str, no_check: bool, as_json: bool) -> None:
+    """Copy a backup to the library's place, where there must be none.
+
+    \b
+    Example: drt --library restored.library library restore /backups/monday
+    """
+    copy = settings.open_library().restore(folder, check=not no_check)
+    _print_copy("restored", copy, as_json=as_json)
+
+
+def _print_copy(done: str, copy: Backup, *, as_json: bool) -> None:
+    if as_json:
+        print_json(copy.to_dict())
+        return
+    size = f"{copy.copied_bytes:,} bytes"
+    if copy.linked_bytes:
+        size += f" copied, {copy.linked_bytes:,} linked"
+    words = f"{done}  {counted(copy.documents, 'document')}  {size}  {printable(copy.folder)}"
+    say(words, hanging=2)
 
 
 @with_global_options()

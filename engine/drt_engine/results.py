@@ -135,6 +135,23 @@ class IndexInfo:
 
 
 @dataclass(frozen=True)
+class Backup:
+    """A copy of a library's folder: where it is, its documents, and the bytes of its files.
+
+    ``linked_bytes`` are those of files that an earlier backup has, too.
+    """
+
+    folder: str
+    documents: int
+    copied_bytes: int
+    linked_bytes: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the backup as plain values."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
 class IndexRecall:
     """What part of the ``count`` best chunks of an exact scan ``probes`` of the lists hold.
 

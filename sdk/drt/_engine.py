@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from drt_engine.store.salvage import free_name as free_name
     from drt_engine.store.salvage import salvage as salvage
     from drt_engine.store.tags import checked_tags as checked_tags
+    from drt_engine.store.transfer.backup import copy_library as copy_library
     from drt_engine.store.view import LibraryView
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
@@ -96,6 +97,7 @@ _FORWARDED = {
     "ask_all": "answer.places",
     "checked_tags": "store.tags",
     "convert": "model.convert",
+    "copy_library": "store.transfer.backup",
     "descriptor_limit": "files",
     "diagnose": "diagnosis",
     "expect_outside": "store.filesystem.library_folder",

@@ -28,6 +28,7 @@ from ._log import QuestionLog
 from ._paths import default_library, named_libraries
 from ._salvage import saved_beside
 from ._types import (
+    Backup,
     DocumentInfo,
     Finding,
     FoundTurn,
@@ -294,6 +295,45 @@ class Library:
         ):
             rows = store.import_archive(Path(path))
             return [_convert.document(row, new=True) for row in rows]
+
+    def backup(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        earlier: str | os.PathLike[str] | None = None,
+        check: bool = True,
+    ) -> Backup:
+        """Copy the library's folder to a new one, as it is at one moment, while others use it.
+
+        The copy is a library. Files that ``earlier``, a backup on the same disk, has too are linked
+        in place of copied. ``check`` verifies every checksum of the copy, which is kept only if it
+        is sound: ``LibraryCorruptError`` otherwise.
+        """
+        self.expect_one()
+        self._expect()
+        return self._copied(self.path, folder, earlier=earlier, check=check)
+
+    def restore(self, folder: str | os.PathLike[str], *, check: bool = True) -> Backup:
+        """Copy a backup to this library's path, where no library may be yet.
+
+        A backup of an older format is brought up to date here and stays as it is there.
+        """
+        self.expect_one()
+        return self._copied(folder, self.path, check=check)
+
+    def _copied(
+        self,
+        source: str | os.PathLike[str],
+        target: str | os.PathLike[str],
+        *,
+        earlier: str | os.PathLike[str] | None = None,
+        check: bool,
+    ) -> Backup:
+        old = None if earlier is None else Path(earlier)
+        with engine_errors():
+            return _engine.copy_library(
+                Path(source), Path(target), earlier=old, check=check, lock_timeout=self.lock_timeout
+            )
 
     def rebuild(
         self,

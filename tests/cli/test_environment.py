@@ -26,6 +26,7 @@ def contexts(words: str) -> click.Context:
     return context
 
 
+@pytest.mark.few(16)
 @pytest.mark.parametrize("words", ALL)
 def test_a_variable_is_named_like_the_option(words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     context = contexts(words)

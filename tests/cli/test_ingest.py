@@ -105,6 +105,7 @@ def test_one_remark_more_is_not_many(capsys: pytest.CaptureFixture[str]) -> None
         assert capsys.readouterr().err.endswith(ending)
 
 
+@pytest.mark.thorough
 def test_what_was_passed_over_is_a_short_remark(drt: Drt, handbook: Path) -> None:
     with zipfile.ZipFile(handbook.with_name("box.zip"), "w") as box:
         box.writestr("../out\x1b[2J.txt", "It leads out.")

@@ -55,6 +55,27 @@ def test_check_stats_and_remove(read: Drt, tmp_path: Path) -> None:
     assert read("library", "list", "--json").json["documents"] == []
 
 
+def test_a_backup_is_restored(read: Drt, tmp_path: Path) -> None:
+    copied = read("library", "backup", tmp_path / "monday")
+    assert copied.code == 0 and copied.out.startswith("backed up  1 document  ")
+    again = read(
+        "library", "backup", tmp_path / "tuesday", "--earlier", tmp_path / "monday", "--json"
+    )
+    assert again.json["documents"] == 1 and again.json["linked_bytes"] > 0
+    refused = read("library", "restore", tmp_path / "monday")
+    assert refused.code == 1 and "is there already" in refused.err
+    (tmp_path / "library").rename(tmp_path / "lost")
+    restored = read("library", "restore", tmp_path / "tuesday")
+    assert restored.code == 0 and restored.out.startswith("restored  1 document  ")
+    assert read("library", "show", "handbook.txt", "--text").out == HANDBOOK
+    assert read("library", "backup", tmp_path / "wednesday", "--no-check").code == 0
+    damaged = next((tmp_path / "library" / "segments").iterdir())
+    damaged.write_bytes(b"x" + damaged.read_bytes()[1:])
+    lost = read("library", "backup", tmp_path / "thursday")
+    assert lost.code == 1 and "check --repair" in lost.err
+    assert not (tmp_path / "thursday").exists()
+
+
 def test_sessions_are_shown_renamed_exported_and_deleted(read: Drt, tmp_path: Path) -> None:
     read("ask", "--session", "review", "Which period?")
     read("ask", "--session", "review", "Which zeppelin?")

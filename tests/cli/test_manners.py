@@ -121,6 +121,7 @@ def test_json_on_a_terminal_cannot_drive_it(drt: Drt, handbook: Path) -> None:
         assert value.get("hits", [value])[0]["text"] == text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("closed", sampled(["<&-", ">&-", "2>&-", "<&- >&- 2>&-"], {0, 3}))
 def test_closed_standard_streams_are_no_mistake_of_the_program(closed: str) -> None:
     command = f'exec "{sys.executable}" -m drt_cli formats {closed}'
@@ -251,6 +252,7 @@ def test_an_unknown_document_is_said_before_a_model_is_loaded(
     assert "did you mean 'handbook.txt'?" in drt("ask", "Q?", "--doc", "handbok").err
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     "words",
     [

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.skipif(find_spec("openai") is None, reason="no openai")
 QUESTION = "Which period?"
 
 
+@pytest.mark.thorough
 def test_sentences_sources_and_quotes_are_printed(drt: Drt, handbook: Path) -> None:
     text = "The notice period is thirty days [1]. Whales sing [1]."
     with served(Script(text=text)) as script:

@@ -50,6 +50,7 @@ def bad(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 # One of each kind; tests/engine/documents reads all.
+@pytest.mark.few(1)
 @pytest.mark.parametrize("bad", sampled(BAD_FILES, {0, 4, 7, 8}), ids=BAD_FILES, indirect=True)
 def test_a_file_that_cannot_be_read(drt: Drt, bad: Path, manual: Path) -> None:
     result = drt("ingest", manual, bad)
@@ -62,6 +63,7 @@ def test_a_file_that_cannot_be_read(drt: Drt, bad: Path, manual: Path) -> None:
     assert_whole(drt)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("content", "text"),
     [
@@ -82,6 +84,7 @@ def test_the_smallest_and_oldest_files_can_be_read(
     assert citation["quote"] == text[citation["start"] : citation["end"]] != ""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("command", [["ingest"], ["ask", QUESTION]])
 def test_missing_files(drt: Drt, tmp_path: Path, manual: Path, command: list[str]) -> None:
     missing = tmp_path / "nowhere.txt"
@@ -119,6 +122,7 @@ def test_a_folder_without_documents(drt: Drt, tmp_path: Path) -> None:
     assert result.code == 1 and "none" in result.sentence
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("question", "message"),
     [
@@ -167,6 +171,7 @@ def test_a_library_of_another_model(drt: Drt, manual: Path, letters: Path) -> No
     assert_whole(drt)
 
 
+@pytest.mark.thorough
 def test_a_library_that_another_process_writes_to(
     drt: Drt, manual: Path, letters: Path, place: Path
 ) -> None:
@@ -186,6 +191,7 @@ def test_a_library_that_another_process_writes_to(
     assert_whole(drt)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("function", ["write", "fsync"])
 def test_a_full_disk(
     drt: Drt, manual: Path, letters: Path, monkeypatch: pytest.MonkeyPatch, function: str
@@ -206,6 +212,7 @@ def test_a_full_disk(
     assert drt("ingest", letters).code == 0
 
 
+@pytest.mark.thorough
 def test_a_full_disk_while_reading_goes_on_where_it_stopped(
     drt: Drt, manual: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -306,6 +313,7 @@ def test_no_model_and_a_broken_model(drt: Drt, manual: Path, tmp_path: Path) -> 
     assert (result.code, result.out) == (1, "") and "broken" in result.sentence
 
 
+@pytest.mark.thorough
 def test_piped_input(drt: Drt) -> None:
     assert "empty" in drt("ingest", "-").sentence
     for text in (MANUAL, LETTERS, MANUAL):
@@ -316,6 +324,7 @@ def test_piped_input(drt: Drt) -> None:
     assert drt("ask", QUESTION, "-", *ANY, stdin=b"\0\0\0").code == 1
 
 
+@pytest.mark.thorough
 def test_a_real_process_says_one_sentence(place: Path, tmp_path: Path) -> None:
     file = tmp_path / "binary.dat"
     file.write_bytes(bytes(range(256)))

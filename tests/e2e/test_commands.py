@@ -43,6 +43,7 @@ def test_what_is_not_found(drt: Drt, manual: Path) -> None:
     assert answer.out.startswith("The document does not say.") and "Closest passage" in answer.out
 
 
+@pytest.mark.thorough
 def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> None:
     drt("ingest", manual)
     answer = drt("ask", QUESTION, letters, *ANY, "--json").json
@@ -51,6 +52,7 @@ def test_paths_restrict_the_question(drt: Drt, manual: Path, letters: Path) -> N
     assert {citation["source"] for citation in answer["citations"]} == {str(manual)}
 
 
+@pytest.mark.thorough
 def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
     first = drt("ask", QUESTION, manual, "--session", "review", *ANY, "--json").json
     second = drt("ask", "And what burns?", "--session", "review", *ANY, "--json").json
@@ -63,6 +65,7 @@ def test_a_session_over_several_commands(drt: Drt, manual: Path) -> None:
     assert chat.code == 0 and chat.out
 
 
+@pytest.mark.thorough
 def test_free_text_ends(drt: Drt, manual: Path) -> None:
     arguments = ["ask", QUESTION, manual, *ANY, "--mode", "free", "--max-tokens", 12]
     answer = drt(*arguments, "--json").json
@@ -70,6 +73,7 @@ def test_free_text_ends(drt: Drt, manual: Path) -> None:
     assert drt(*arguments, "--stream").code == 0
 
 
+@pytest.mark.thorough
 def test_summaries(drt: Drt, manual: Path) -> None:
     for mode in ("auto", "abstractive"):
         summary = drt("summarize", manual, "--mode", mode, "--length", "short", "--json")
@@ -79,6 +83,7 @@ def test_summaries(drt: Drt, manual: Path) -> None:
     assert focused.code == 0 and re.search(r"^\[1\] .*, [0-9a-f]{8}:\d+-\d+$", focused.out, re.M)
 
 
+@pytest.mark.thorough
 def test_trace_and_explain(drt: Drt, manual: Path) -> None:
     drt("ingest", manual)
     assert "answer chunk 1" in drt("trace", QUESTION).out

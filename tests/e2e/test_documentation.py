@@ -187,6 +187,7 @@ def test_the_picture_is_small() -> None:
     assert (DOCS / "trace.png").stat().st_size < 200_000
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_an_example_runs(
     name: str, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -69,6 +69,7 @@ def test_a_decoder_without_configuration(tmp_path: Path) -> None:
     assert code == 1 and "none does not exist, expected its configuration" in said
 
 
+@pytest.mark.thorough
 def test_light_takes_out_what_git_has_and_no_changes(tmp_path: Path) -> None:
     (tmp_path / "examples").mkdir()
     shutil.copy(ROOT / SCRIPT, tmp_path / SCRIPT)

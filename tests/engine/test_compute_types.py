@@ -89,6 +89,7 @@ def assert_whole(store: Store, answer: AnswerResult) -> None:
 
 
 # By default with one retriever: the tests of autocast and of evaluation have the others.
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("mode", "retriever"),
     sampled(itertools.product(("quote", "free"), RETRIEVERS), {0, 3}, unpack=True),
@@ -110,6 +111,7 @@ def test_asking_and_streaming(
     assert result == answer
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("retriever", sampled(RETRIEVERS, {0}))
 def test_tracing(store: Store, dtype: str, retriever: RetrieverName) -> None:
     options = AskOptions(retriever=retriever, threshold=0.0)
@@ -121,6 +123,7 @@ def test_tracing(store: Store, dtype: str, retriever: RetrieverName) -> None:
     assert all(mass is not None and 0 <= mass <= 1 for mass in masses)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("retriever", sampled(RETRIEVERS, {2}))
 def test_a_session_goes_on_in_the_other_type(
     store: Store, dtype: str, retriever: RetrieverName
@@ -139,6 +142,7 @@ def test_a_session_goes_on_in_the_other_type(
     restored.save()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("mode", "focus"),
     sampled(
@@ -158,6 +162,7 @@ def test_summarising(store: Store, dtype: str, mode: str, focus: str | None) -> 
     assert all(text[s.start : s.end] == s.quote for s in summary.sentences)
 
 
+@pytest.mark.thorough
 def test_evaluating(store: Store, dtype: str) -> None:
     model = typed(dtype)
     for retriever in RETRIEVERS:

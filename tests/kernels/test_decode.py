@@ -92,6 +92,7 @@ def make_case(
     )
 
 
+@pytest.mark.few(4)
 @EVERY_FORM
 @pytest.mark.parametrize(
     ("kind", "off_by_one"),
@@ -147,6 +148,7 @@ def plain_bf16(case: Case) -> Tensor:
     return torch.einsum("bhtrs,brshd->bthd", weights, values)
 
 
+@pytest.mark.few(1)
 @EVERY_FORM
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8], ids=str)
 def test_bf16_errors(kind: torch.dtype, backend: str) -> None:
@@ -158,6 +160,7 @@ def test_bf16_errors(kind: torch.dtype, backend: str) -> None:
     assert relative_error(truth, out) <= 1.5 * relative_error(truth, plain_bf16(case))
 
 
+@pytest.mark.few(1)
 @EVERY_FORM
 @SOFTMAXES
 def test_probabilities_of_zero(backend: str, off_by_one: bool) -> None:
@@ -219,6 +222,7 @@ def test_it_is_the_whole_sequence_form_for_one_chunk(backend: str) -> None:
     assert_close("out", whole[:, 0], case.run(backend), 1e-5)
 
 
+@pytest.mark.few(1)
 @NEEDS_TRITON
 @pytest.mark.parametrize("units", sampled([1, 7, 1000], {0, 1}))
 def test_any_split_gives_the_same(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,6 +248,7 @@ def test_programs_fill_the_gpu() -> None:
     assert _chunks_of_a_program(64, 0, device) == 1
 
 
+@pytest.mark.few(1)
 @EVERY_FORM
 def test_autocast_around_it_changes_nothing(backend: str) -> None:
     case = make_case(2, 20, 3)
@@ -271,6 +276,7 @@ def test_the_kernel_reads_what_is_written_into_index_and_probabilities() -> None
     assert_close("out", case.truth(), gca_decode(case.query, memory), 1e-5)
 
 
+@pytest.mark.thorough
 @NEEDS_TRITON
 def test_strides_of_any_kind() -> None:
     case = make_case(2, 20, 3, size=32)
@@ -284,6 +290,7 @@ def test_strides_of_any_kind() -> None:
     assert torch.equal(case.run("triton"), other.run("triton"))
 
 
+@pytest.mark.thorough
 @NEEDS_TRITON
 def test_more_than_two_to_the_31_numbers_by_strides() -> None:
     """Chunks so far apart that 32-bit offsets would wrap; only the chunks are ever touched."""
@@ -301,6 +308,7 @@ def test_more_than_two_to_the_31_numbers_by_strides() -> None:
     assert torch.equal(case.run("triton"), other.run("triton"))
 
 
+@pytest.mark.thorough
 @NEEDS_TRITON
 @pytest.mark.parametrize("kind", [torch.bfloat16, torch.int8], ids=str)
 def test_the_operator_says_of_itself_what_is_true(kind: torch.dtype) -> None:

@@ -25,6 +25,7 @@ def check_against_reference(case: Case, *, off_by_one: bool) -> None:
         assert_close(name, wanted[name], actual[name], 1e-5)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize("off_by_one", [True, False], ids=["off-by-one", "plain"])
 @pytest.mark.parametrize("t", [1, 2, 63, 65])
 @pytest.mark.parametrize("s", [7, 64, 65])

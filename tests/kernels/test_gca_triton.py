@@ -41,6 +41,7 @@ def small_case(**changes: int) -> Case:
     return make_case(**{"h": 1, "hk": 1, "d": 32, "batch": 1, **changes})
 
 
+@pytest.mark.thorough
 @BOTH
 @pytest.mark.parametrize("dtype", sampled([torch.float32, torch.bfloat16], {0}), ids=str)
 @pytest.mark.parametrize(("t", "s"), sampled([(1, 64), (2, 7), (65, 64)], {2}, unpack=True))
@@ -62,10 +63,12 @@ def test_tiles(t: int, s: int, r: int, h: int, hk: int, dtype: torch.dtype) -> N
     check_triton(small_case(t=t, s=s, r=r, h=h, hk=hk, chunks=1), dtype)
 
 
+@pytest.mark.thorough
 def test_a_long_chunk_with_plain_softmax() -> None:
     check_triton(small_case(t=2, s=150, r=3, chunks=1), torch.bfloat16, off_by_one=False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("d", sampled([64, 80, 128], {1, 2}))
 def test_head_sizes(d: int) -> None:
     check_triton(small_case(t=5, s=12, r=2, d=d, h=2), torch.bfloat16)
@@ -75,10 +78,12 @@ def test_half_precision() -> None:
     check_triton(small_case(t=5, s=12, r=2), torch.float16)
 
 
+@pytest.mark.thorough
 def test_gradients_by_atomics_of_a_long_chunk() -> None:
     check_triton(small_case(t=3, s=150, r=3), torch.float32, backend="triton-atomics")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("backend", "dtype"),
     crossed(["triton", "triton-atomics"], [torch.float32, torch.bfloat16]),
@@ -99,6 +104,7 @@ def test_gradients_of_a_tail(
     check_triton(case, dtype, backend=backend)
 
 
+@pytest.mark.thorough
 @BOTH
 def test_probabilities_of_zero(off_by_one: bool) -> None:
     case = small_case(t=2, s=8, r=4)
@@ -108,6 +114,7 @@ def test_probabilities_of_zero(off_by_one: bool) -> None:
     assert case.run("triton", off_by_one=off_by_one)[0, 0].abs().max() == 0
 
 
+@pytest.mark.few(1)
 @BOTH
 @pytest.mark.parametrize("backend", ["triton", "triton-atomics"])
 def test_a_chunk_without_tokens_gives_nothing(off_by_one: bool, backend: str) -> None:
@@ -118,6 +125,7 @@ def test_a_chunk_without_tokens_gives_nothing(off_by_one: bool, backend: str) ->
     assert all(value.abs().max() == 0 for value in out.values())
 
 
+@pytest.mark.thorough
 @BOTH
 def test_huge_scores_do_not_overflow(off_by_one: bool) -> None:
     case = small_case(scale=10_000)
@@ -147,6 +155,7 @@ def test_very_negative_scores(off_by_one: bool) -> None:
     assert actual["dvalues"][~case.mask].abs().max() == 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["triton", "triton-atomics"])
 def test_memory_that_must_not_be_read(backend: str) -> None:
     case = small_case(t=2, r=2, pool=6)
@@ -176,6 +185,7 @@ def test_two_runs_are_equal_bit_by_bit() -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.thorough
 def test_pool_beyond_two_to_the_31_elements() -> None:
     case = small_case(t=2, s=16, r=2, pool=3).to(torch.bfloat16)
     case = replace(case, index=torch.tensor([[[1, 2], [2, 1]]], dtype=torch.int32))
@@ -218,6 +228,7 @@ def test_only_the_gradients_asked_for_are_made() -> None:
         assert not case.run("triton").requires_grad
 
 
+@pytest.mark.thorough
 def test_autocast_gives_its_type_and_leaves_probabilities_alone() -> None:
     case = small_case(t=4, s=8)
     leaves = {n: getattr(case, n).clone().requires_grad_() for n in LEAVES}
@@ -269,6 +280,7 @@ def test_popular_chunks_are_cut_into_segments() -> None:
         assert_close(name, one, other, 1e-6)
 
 
+@pytest.mark.thorough
 def test_b_can_be_recomputed_for_short_chunks() -> None:
     from drt_kernels.gca.backward_memory import gca_backward_memory
     from drt_kernels.gca.backward_query import gca_backward_query

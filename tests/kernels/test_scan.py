@@ -51,6 +51,7 @@ def same(one: TopK, other: TopK) -> bool:
     return torch.equal(one.index, other.index) and torch.equal(one.scores, other.scores)
 
 
+@pytest.mark.few(8)
 @shapes(range(len(SHAPES)))
 @pytest.mark.parametrize("seed", [None, 7], ids=["clean", "noisy"])
 @pytest.mark.parametrize("bounded", [False, True], ids=["free", "bounded"])
@@ -70,6 +71,7 @@ def test_blocks_choose_what_the_definition_chooses(
     assert same(wanted, landmark_topk(asked, found.split(33), k, **more, backend="blocked"))
 
 
+@pytest.mark.few(1)
 @NEEDS_TRITON
 @shapes({0, 2, 3, 4})
 def test_the_kernel_chooses_what_the_definition_chooses(
@@ -89,6 +91,7 @@ def random_bounds(queries: int, landmarks: int) -> Bounds:
     return Bounds(first=ends[0], until=ends[1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["reference", "blocked", TRITON])
 def test_several_streams_share_one_call(backend: str) -> None:
     """The causal rule: chunk t of a stream sees chunks k < t of the same stream."""
@@ -108,6 +111,7 @@ def test_several_streams_share_one_call(backend: str) -> None:
         assert (together.scores[query, kept:] == float("-inf")).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["reference", "blocked", TRITON])
 @pytest.mark.parametrize("queries", [1, 3])
 def test_of_equals_the_lower_number_is_chosen(backend: str, queries: int) -> None:
@@ -121,6 +125,7 @@ def test_of_equals_the_lower_number_is_chosen(backend: str, queries: int) -> Non
     assert zeros.index.tolist() == [[0, 1, 2]] * queries
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("backend", ["blocked", TRITON])
 @pytest.mark.parametrize("queries", [1, 3])
 def test_what_may_not_be_seen_may_hold_anything(backend: str, queries: int) -> None:

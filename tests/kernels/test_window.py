@@ -72,6 +72,7 @@ def test_windows(window: int) -> None:
     check(operands(1, 300), window=window, ratio=1e-12)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("left", "middle", "right"),
     [(1, 0, 0), (0, 1, 0), (0, 0, 1), (63, 0, 0), (0, 63, 0), (0, 0, 63), (130, 5, 7), (2, 200, 0)],
@@ -179,6 +180,7 @@ def uncompiled() -> Iterator[None]:
         yield
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("length", "window", "padded"),
     sampled(
@@ -217,6 +219,7 @@ def test_blocks_of_the_band_are_those_that_all_scores_give(window: int) -> None:
             assert sorted(places[row, :count].tolist()) == sorted(others[row, :count].tolist())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("padded", sampled([False, True], {1}))
 def test_the_operator_says_of_itself_what_is_true(padded: bool) -> None:
     pieces = [t.requires_grad_() for t in operands(2, 140, dtype=torch.float32)]
@@ -235,6 +238,7 @@ def test_the_operator_has_the_same_gradients() -> None:
         assert torch.equal(wanted[name], actual), name
 
 
+@pytest.mark.thorough
 def test_compiled_code_sees_one_operator() -> None:
     pieces = [t.requires_grad_() for t in operands(2, 20)]
     valid = torch.rand(2, 20) < 0.7

@@ -9,6 +9,7 @@ import dataclasses
 from drt_engine.results import (
     AnswerGroup,
     AnswerState,
+    Backup,
     Change,
     Citation,
     DoctorCheck,
@@ -62,6 +63,7 @@ __all__ = [
     "AnswerState",
     "AskOptions",
     "AskProgress",
+    "Backup",
     "Change",
     "Citation",
     "DoctorCheck",

@@ -28,6 +28,7 @@ finally:
 )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -86,6 +87,7 @@ def test_two_commands_run_at_once(warm: Warm) -> None:
     assert waiting.wait() == 130
 
 
+@pytest.mark.thorough
 def test_ctrl_c_ends_the_question_and_not_the_helper(warm: Warm) -> None:
     warm.run("ask", "keeper", "a.txt", code=IN_PROCESS)
     helper = warm.helper()
@@ -107,6 +109,7 @@ def test_a_question_ends_with_the_command_that_was_called(warm: Warm) -> None:
     until(lambda: not _children(helper.pid))
 
 
+@pytest.mark.thorough
 def test_a_helper_that_is_killed_before_the_first_output_is_not_missed(warm: Warm) -> None:
     warm.run("ask", "keeper", "a.txt", code=IN_PROCESS)
     warm.helper()

@@ -58,6 +58,7 @@ def test_a_text_without_a_name_or_number(question: str, lacks: bool) -> None:
     assert lacks_word(question, TEXT) is lacks
 
 
+@pytest.mark.thorough
 def test_long_texts_and_questions_take_no_time() -> None:
     started = time.monotonic()
     assert not lacks_word("What of Dijkstra?", "x" * 2_000_001)  # which is not searched

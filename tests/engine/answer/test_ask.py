@@ -47,6 +47,7 @@ def test_a_document_answers_alike_whatever_else_the_library_holds(
             assert same(mine, ask(runtime(), store, question, options))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("count", [1, 2, 5, 64])
 def test_top_k_is_how_many_chunks_are_retrieved(store: Store, count: int) -> None:
     trace = ask(runtime(), store, QUESTION, dataclasses.replace(ANY, top_k=count)).trace
@@ -123,6 +124,7 @@ def test_options_are_checked(wrong: dict[str, object]) -> None:
         AskOptions(**wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_cold_warm_and_reopened_give_the_same_answer(store: Store) -> None:
     first = ask(runtime(), store, QUESTION, ANY)
     assert ask(runtime(), store, QUESTION, ANY) == first
@@ -157,6 +159,7 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
         assert [f.severity for f in damaged.check()][:1] == ["error"]
 
 
+@pytest.mark.thorough
 def test_a_source_that_is_switched_off_proposes_nothing(tmp_path: Path) -> None:
     text = "Author: Ann Lee\n\n| ship | tons |\n| --- | --- |\n| Dag | 12 |\n| Eli | 30 |\n"
     asked = {
@@ -178,6 +181,7 @@ def test_a_source_that_is_switched_off_proposes_nothing(tmp_path: Path) -> None:
         AskOptions(sources=frozenset({"lists"}))  # type: ignore[arg-type]
 
 
+@pytest.mark.thorough
 def test_a_threshold_restricts_what_is_looked_up_by_the_confidence_of_the_reader(
     tmp_path: Path,
 ) -> None:

@@ -16,6 +16,7 @@ from tests.model_folder import runtime
 from tests.sampling import sampled
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("threshold", "mode"),
     sampled([(0.0, "quote"), (0.0, "free"), (1.0, "quote"), (1.0, "free")], {0, 1, 3}, unpack=True),
@@ -30,6 +31,7 @@ def test_pieces_join_to_the_answer(store: Store, mode: str, threshold: float) ->
     assert bool(pieces) == result.found == (threshold == 0)
 
 
+@pytest.mark.thorough
 def test_a_stream_leaves_its_callers_thread_as_it_was(store: Store) -> None:
     options = AskOptions(mode="free", threshold=0.0, max_tokens=10)
     alone = list(stream(runtime(), store, QUESTION, options))

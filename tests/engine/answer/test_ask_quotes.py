@@ -16,6 +16,7 @@ from tests.engine.documents.helpers import make_pdf
 from tests.model_folder import LETTERS, MANUAL, library, read, runtime, text_of
 
 
+@pytest.mark.thorough
 def test_every_quote_is_a_slice(store: Store) -> None:
     of_each: list[tuple[str, tuple[str, ...] | None]] = [
         (question, (row.id,))
@@ -32,6 +33,7 @@ def test_every_quote_is_a_slice(store: Store) -> None:
     assert cited == {"md", "txt", "html"}
 
 
+@pytest.mark.thorough
 def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -> None:
     parts = ("Who keeps the bell?", "Which barrel costs nine crowns?")
     alone = [ask(runtime(), store, part, ANY) for part in parts]
@@ -44,6 +46,7 @@ def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -
         assert_exact(store, citation)
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(importlib.util.find_spec("pypdfium2") is None, reason="needs the pdf extra")
 def test_quotes_of_a_pdf_name_their_page(tmp_path: Path) -> None:
     pages = ["The harbour closes at eight in the evening.", "A barrel of oil costs nine crowns."]
@@ -71,6 +74,7 @@ def test_quotes_share_no_character(store: Store) -> None:
     assert several
 
 
+@pytest.mark.thorough
 def test_no_quote_cuts_a_word(store: Store) -> None:
     for answer in all_answers(store):
         for citation in answer.citations:

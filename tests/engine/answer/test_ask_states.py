@@ -36,6 +36,7 @@ def test_calibration_sets_threshold_and_confidence(store: Store) -> None:
     assert ask(model, store, QUESTION, AskOptions(reread=False)).confidence != answer.confidence
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shift", "quote_shift", "state"),
     [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "likely")],
@@ -60,6 +61,7 @@ def test_the_quote_is_judged_beside_the_documents(
     assert asked.found == (shift > 0) and asked.quote_probability == answer.quote_probability
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("shift", "state"), [(3.0, "likely"), (-3.0, "none")])
 def test_a_second_place_is_well_apart_from_the_first(
     store: Store, shift: float, state: str
@@ -81,6 +83,7 @@ def test_a_second_place_is_well_apart_from_the_first(
     assert pairs
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("shift", "state"), [(-1.0, "answer"), (-2.0, "likely")])
 def test_a_quote_that_seems_right_is_likely_where_hardly_an_answer_is(
     store: Store, shift: float, state: str
@@ -93,6 +96,7 @@ def test_a_quote_that_seems_right_is_likely_where_hardly_an_answer_is(
     assert ask(model, store, QUESTION, AskOptions(threshold=0.1)).state == "answer"
 
 
+@pytest.mark.thorough
 def test_a_model_without_a_quote_head_shows_its_best_passage(tmp_path: Path) -> None:
     without = {"quote_head": False, "reread": False, "reread_relevance": False}
     model = runtime(**without, reread_layers=0, question_states=False, groups=2)

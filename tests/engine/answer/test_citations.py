@@ -68,6 +68,7 @@ def test_half_a_mark_is_dropped_or_completed(part: str, whole: str) -> None:
     assert text[start:end] == whole
 
 
+@pytest.mark.thorough
 def test_long_texts_take_no_time() -> None:
     started = time.monotonic()
     for filler in ("a", "a.", "a@", "@a.", "http://", "a-", "A-1", "A-", "a_", "_", "a__b", "A"):

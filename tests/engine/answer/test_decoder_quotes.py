@@ -38,6 +38,7 @@ def store(tmp_path: Path, runtime: Runtime) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.thorough
 def test_quotes_are_the_decoders_and_slices_of_the_document(runtime: Runtime, store: Store) -> None:
     options = AskOptions(reread=False, threshold=0.0, sources=frozenset({"reader"}))
     answer = ask(runtime, store, QUESTION, options)

@@ -120,6 +120,7 @@ def answer(store: Store, name: str, question: str) -> str | None:
     return None if draft is None else draft.text
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("name", "question", "expected"),
     [
@@ -205,6 +206,7 @@ def test_speakers_of_a_transcript_are_no_fields() -> None:
     assert [value.text for value in header_values("Ann?", talk, "Talk")][:1] == ["I came by sea."]
 
 
+@pytest.mark.thorough
 def test_a_version_in_the_title_of_the_file_alone_is_cited_as_such(tmp_path: Path) -> None:
     page = "<title>Rules of the pier 0.12.1</title><p>Free under version 2 of the GNU licence.</p>"
     with library(tmp_path / "library") as pages:
@@ -374,6 +376,7 @@ def test_thousands_of_blank_lines_or_marks_above_a_field_do_not_hang(blank: str)
     assert value is not None and head[value.start : value.end] == "Ann Lee"
 
 
+@pytest.mark.thorough
 def test_mails_of_a_thread_have_their_subject_and_who_began_in_common(tmp_path: Path) -> None:
     first = f"From ada Mon Mar  3 09:12:00 2025\n{MAIL}\n"
     reply = (

@@ -99,6 +99,7 @@ def test_another_number_behind_a_name_is_another_row() -> None:
         assert (answer and answer.cell.text) == expected, question
 
 
+@pytest.mark.thorough
 def test_long_texts_take_no_time() -> None:
     for text in ("a 1 2\n" * 50_000, " 1" * 200_000, "x" + " 1" * 100_000, "a b\n" * 100_000):
         began = time.perf_counter()

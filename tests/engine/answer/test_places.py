@@ -36,6 +36,7 @@ def test_places_are_slices_and_come_best_first(store: Store) -> None:
             assert apart or citation.document != other.document
 
 
+@pytest.mark.thorough
 def test_the_threshold_and_filters_cut(store: Store) -> None:
     every = ask_all(reading_runtime(), store, QUESTION, AskOptions(threshold=0.0))
     limit = every.groups[0].confidence
@@ -54,6 +55,7 @@ def test_it_needs_quotes_and_words(store: Store) -> None:
         ask_all(reading_runtime(), store, "?", AskOptions())
 
 
+@pytest.mark.thorough
 def test_without_a_reader_pass_the_best_quotes_are_the_places(store: Store) -> None:
     options = AskOptions(threshold=0.0, reread=False)
     result = ask_all(reading_runtime(), store, QUESTION, options)
@@ -86,6 +88,7 @@ def test_the_same_words_are_one_answer(store: Store) -> None:
     assert [citation.quote for citation in groups[1].citations] == ["the bell", "bell"]
 
 
+@pytest.mark.thorough
 def test_a_calibrated_model_shows_sure_places_alone(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

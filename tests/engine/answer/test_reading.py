@@ -64,6 +64,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("retriever", "dtype"),
     sampled(
@@ -122,6 +123,7 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
 TWO = "How long is the notice period, and who keeps the bell?"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "readings"),
     [
@@ -146,6 +148,7 @@ def test_the_whole_question_is_read_where_no_part_is_answered(
     assert answer.found == (options.threshold == 0.0)
 
 
+@pytest.mark.thorough
 def test_the_reader_reads_no_part_where_several_fields_are_looked_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,6 +173,7 @@ def test_the_reader_reads_no_part_where_several_fields_are_looked_up(
         assert getattr(answer, name) == getattr(traced, name)
 
 
+@pytest.mark.thorough
 def test_a_full_trace_leaves_the_answer_to_two_parts_as_it_is(store: Store) -> None:
     plain, traced = (
         ask(reading_runtime(), store, TWO, AskOptions(threshold=0.0, record=record))

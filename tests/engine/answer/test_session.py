@@ -65,6 +65,7 @@ def test_a_restored_session_goes_on_with_equal_bits(store: Store, options: AskOp
     assert last == answer
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("mode", ["quote", "free"])
 def test_what_was_said_before_matters(store: Store, mode: Literal["quote", "free"]) -> None:
     options = AskOptions(threshold=0.0, mode=mode, max_tokens=8)
@@ -76,6 +77,7 @@ def test_what_was_said_before_matters(store: Store, mode: Literal["quote", "free
     assert len(session.own_chunks) > 1
 
 
+@pytest.mark.thorough
 def test_streaming_records_the_turn_as_asking_does(store: Store) -> None:
     asked, streamed = (SessionState.new(runtime(), store, name) for name in ("a", "b"))
     for options in (QUOTE, FREE):
@@ -86,6 +88,7 @@ def test_streaming_records_the_turn_as_asking_does(store: Store) -> None:
     assert torch.equal(logits(asked), logits(streamed))
 
 
+@pytest.mark.thorough
 def test_an_abandoned_stream_leaves_the_session_as_it_was(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)
@@ -138,6 +141,7 @@ def test_an_empty_session_can_be_saved_and_restored(store: Store) -> None:
     assert turn(store, restored, TURNS[0], QUOTE) == fresh
 
 
+@pytest.mark.thorough
 def test_turns_that_another_program_stored_are_never_lost(store: Store) -> None:
     first = SessionState.new(runtime(), store, "talk")
     turn(store, first, TURNS[0], QUOTE)
@@ -156,6 +160,7 @@ def test_turns_that_another_program_stored_are_never_lost(store: Store) -> None:
     assert len(store.load_session("talk").transcript) == 3
 
 
+@pytest.mark.thorough
 def test_another_model_is_refused(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     turn(store, session, TURNS[0], QUOTE)
@@ -165,6 +170,7 @@ def test_another_model_is_refused(store: Store) -> None:
         SessionState.restore(other, store, "one")
 
 
+@pytest.mark.thorough
 def test_a_model_that_only_answers_otherwise_is_refused(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +194,7 @@ def damaged(store: Store, change: dict[str, torch.Tensor | None]) -> None:
     store.save_session("one", transcript=row.transcript, meta=row.meta, state=save(tensors))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "change",
     sampled(
@@ -213,6 +220,7 @@ def test_a_damaged_state_is_refused(store: Store, change: dict[str, torch.Tensor
         SessionState.restore(runtime(), store, "one")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sampled(["own.mask", "own.keys", "decoder.lower.keys"], {0, 2}))
 def test_numbers_of_another_kind_are_refused(store: Store, name: str) -> None:
     session = SessionState.new(runtime(), store, "one")
@@ -225,6 +233,7 @@ def test_numbers_of_another_kind_are_refused(store: Store, name: str) -> None:
         SessionState.restore(runtime(), store, "one")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("state", [b"", b"no safetensors", b"\0" * 100], ids=len)
 def test_bytes_that_are_no_state_are_refused(store: Store, state: bytes) -> None:
     session = SessionState.new(runtime(), store, "one")
@@ -252,6 +261,7 @@ def test_unusable_names(store: Store, name: str) -> None:
         SessionState.new(runtime(), store, name)
 
 
+@pytest.mark.thorough
 def test_a_nameless_session_is_not_kept(store: Store) -> None:
     session = SessionState.new(runtime(), store, "")
     assert turn(store, session, TURNS[0], QUOTE).found
@@ -266,6 +276,7 @@ def test_unknown_sessions_are_not_found(store: Store) -> None:
         SessionState.restore(runtime(), store, "knowm")
 
 
+@pytest.mark.thorough
 def test_a_removed_document_is_a_message_and_not_an_answer(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     answer = turn(store, session, TURNS[0], QUOTE)
@@ -289,6 +300,7 @@ def test_a_removed_document_is_a_message_and_not_an_answer(store: Store) -> None
         turn(store, other, TURNS[1], AskOptions(documents=(quoted.document,)))
 
 
+@pytest.mark.thorough
 def test_a_newer_version_of_a_document_is_no_removed_one(store: Store) -> None:
     session = SessionState.new(runtime(), store, "one")
     quoted = turn(store, session, TURNS[0], QUOTE).citations[0]

@@ -59,6 +59,7 @@ def once(work: Callable[[], None]) -> Callable[[], None]:
     return lambda: left.pop()() if left else None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "mode"),
     sampled(
@@ -90,6 +91,7 @@ def test_an_answer_under_way_keeps_its_documents(
     assert wanted.trace != later.trace  # of the documents as they are now
 
 
+@pytest.mark.thorough
 @CHANGES
 def test_a_stream_that_waits_for_its_reader_keeps_them(
     store: Store, tmp_path: Path, change: Change
@@ -102,6 +104,7 @@ def test_a_stream_that_waits_for_its_reader_keeps_them(
     assert list(steps) == [wanted]
 
 
+@pytest.mark.thorough
 @CHANGES
 def test_a_summary_under_way_keeps_its_documents(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Change

@@ -103,6 +103,7 @@ def lines_of(store: Store, row: DocumentRow) -> dict[str, int | None]:
     return {cited.quote: cited.line for cited in words(store, row)}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "text"),
     [("a.py", CODE), ("a.log", LOG[:2000]), ("a.csv", TABLE), ("a.jsonl", RECORDS)],
@@ -122,6 +123,7 @@ def test_a_citation_names_the_line_that_holds_it(
     assert checked > 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "text"),
     [
@@ -182,6 +184,7 @@ def test_latex_is_found_where_it_is_written(store: Store, tmp_path: Path) -> Non
     assert "caf\\'e" in PAPER[found["café"].source_start : found["café"].source_end]
 
 
+@pytest.mark.thorough
 def test_mail_is_found_on_its_lines(store: Store, tmp_path: Path) -> None:
     row = read_text(store, tmp_path, name="a.eml", text=LETTER)
     found = lines_of(store, row)
@@ -204,6 +207,7 @@ def test_mailboxes_count_the_lines_of_the_whole_file(store: Store, tmp_path: Pat
         assert word in lines[(found[word] or 0) - 1]
 
 
+@pytest.mark.thorough
 def test_characters_of_a_pdf_are_the_pages(store: Store, tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     import pypdfium2
@@ -226,6 +230,7 @@ def test_characters_of_a_pdf_are_the_pages(store: Store, tmp_path: Path) -> None
     assert (over.page, over.source_start, over.source_end) == (1, None, None)
 
 
+@pytest.mark.thorough
 def test_no_place_is_made_up(store: Store, tmp_path: Path) -> None:
     row = read_text(store, tmp_path, name="a.html", text=PAGE)
     assert store.origins(row.id) == []
@@ -255,6 +260,7 @@ def test_a_library_of_version_2_keeps_its_lines(
     assert cite(store, older, far, far + 8, 1.0).line is None
 
 
+@pytest.mark.thorough
 def test_a_library_from_before_lines_is_read_without_them(store: Store, tmp_path: Path) -> None:
     row = as_version_2(store, read_text(store, tmp_path, name="a.log", text=LOG))
     cited = cite(store, row._replace(media_type="text/plain"), 0, 6, 1.0)
@@ -355,6 +361,7 @@ def test_a_map_that_no_library_writes_is_refused(text: str) -> None:
         read_anchors(text)
 
 
+@pytest.mark.thorough
 def test_a_readers_own_word_on_lines_is_not_taken(store: Store, tmp_path: Path) -> None:
     row = read_text(store, tmp_path, name="a.txt", text=LOG)
     assert OLD_PARAMETER not in row.media_type

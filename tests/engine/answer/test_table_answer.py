@@ -31,6 +31,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("top_k", sampled([1, 8], {0}, thorough={1}))
 def test_the_cell_is_cited_whichever_rows_were_retrieved(store: Store, top_k: int) -> None:
     document = store.document("crew.csv")
@@ -66,6 +67,7 @@ def test_yes_and_no_are_cited_with_the_whole_row(store: Store, tmp_path: Path) -
     assert text[citation.span_start : citation.span_end] == "no"
 
 
+@pytest.mark.thorough
 def test_cells_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> None:
     text = """Author: Ann Lee
 
@@ -104,6 +106,7 @@ def test_cells_and_fields_are_of_the_section_that_is_asked(tmp_path: Path) -> No
     assert named.text == "Ann Lee" and "Ann Lee" not in south.text
 
 
+@pytest.mark.thorough
 def test_a_document_too_long_to_be_searched_whole(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

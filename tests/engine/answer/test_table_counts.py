@@ -91,6 +91,7 @@ def test_of_many_rows_it_is_said_how_many_more_there_are(tmp_path: Path) -> None
     assert [c.more_items for c in result.citations] == [0, 0, 0, 0, 6]
 
 
+@pytest.mark.thorough
 def test_many_parts_take_no_time() -> None:
     text = "".join(f"name: n{n} | office: {'a, ' * 30}Texas{n}\n" for n in range(500))
     began = time.monotonic()

@@ -140,6 +140,7 @@ def test_the_end_token_waits_for_the_least_number_of_tokens() -> None:
     assert len(written) == 6 and end not in written
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", sampled(["wordpiece", "bpe"], {0}, thorough={1}))
 @torch.no_grad()
 def test_text_in_pieces_is_the_text_of_all_tokens(kind: str) -> None:

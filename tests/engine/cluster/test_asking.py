@@ -81,6 +81,7 @@ def candidates(view: LibraryView, words: str, query: Tensor, scope: Scope) -> Ca
     return find_candidates(query, scorer, scan_scope(found, scope), bm25, count=COUNT)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("numbers", "few"),
     sampled(

@@ -114,6 +114,7 @@ def test_each_document_is_read_once_into_its_shard(
     assert not ray.is_open
 
 
+@pytest.mark.thorough
 def test_reading_again_reads_what_is_new(ray: FakeRay, folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "papers"
     read(path, folder)
@@ -259,6 +260,7 @@ def test_a_shard_that_somebody_else_writes(ray: FakeRay, folder: Path, tmp_path:
     assert names(read(path, folder / "f1.txt")) == ["f1.txt"]
 
 
+@pytest.mark.thorough
 def test_what_a_worker_does_not_see(
     ray: FakeRay, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ def parameters(config: ModelConfig) -> int:
 
 
 # The large ones are built by the test of their sizes, too.
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sampled(PRESETS, {0, 5, 6}))
 def test_presets_build(name: str) -> None:
     config = preset(name)

@@ -72,6 +72,7 @@ def test_the_report_holds_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "DRT_TOP_K=6" in value
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("dtype", ["fp32", "bf16"])
 def test_any_model_is_tested_in_any_type(dtype: str, in_process: None) -> None:
     made = {check.name: check for check in child(dtype=dtype)}
@@ -79,6 +80,7 @@ def test_any_model_is_tested_in_any_type(dtype: str, in_process: None) -> None:
     assert made["self-test"].status == "ok"
 
 
+@pytest.mark.thorough
 def test_a_processor_that_lacks_an_instruction(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -92,6 +94,7 @@ def test_a_processor_that_lacks_an_instruction(
     assert "ATEN_CPU_CAPABILITY=default" in check.remedy
 
 
+@pytest.mark.thorough
 def test_a_package_that_cannot_be_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "torch.py").write_text("raise ImportError('libgomp.so.1: no such file')\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)

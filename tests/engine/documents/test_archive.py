@@ -51,6 +51,7 @@ def texts(found: list[Source | DocumentError]) -> dict[str, str]:
     return read
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", PACKED)
 def test_members_are_documents(name: str, tmp_path: Path) -> None:
     found, expansion = expanded(tmp_path / name, PACKED[name])
@@ -80,6 +81,7 @@ def test_a_member_cannot_be_read_once_its_source_is_closed(tmp_path: Path) -> No
         member.open()
 
 
+@pytest.mark.thorough
 def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.zip").write_bytes(PACKED["a.zip"])
@@ -94,6 +96,7 @@ def test_archives_are_found_in_folders_and_on_standard_input(tmp_path: Path) -> 
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("pack", "suffix"),
     sampled([(gzip, ".gz"), (bz2, ".bz2"), (lzma, ".xz")], {2}, thorough={0, 1}, unpack=True),
@@ -119,6 +122,7 @@ def test_a_tar_is_known_by_its_content_whatever_it_is_called(tmp_path: Path) -> 
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "content",
     [
@@ -171,6 +175,7 @@ def zip_link() -> bytes:
     return data.getvalue()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "content", "reasons"),
     [
@@ -196,6 +201,7 @@ def test_what_leads_out_is_passed_over(
     assert sorted(path.name for path in tmp_path.rglob("*")) == [name]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["tar", "zip"])
 def test_a_name_that_occurs_twice_is_read_once_and_told(kind: str, tmp_path: Path) -> None:
     data = io.BytesIO()
@@ -237,6 +243,7 @@ def test_archives_in_archives(tmp_path: Path) -> None:
     assert "an archive in an archive in an archive" in expansion.notes.skipped[0]
 
 
+@pytest.mark.thorough
 def test_a_bomb_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bomb = make_zip({"a.txt": b"\0" * 24_000_000, "b.txt": "after"})
     found, _ = expanded(tmp_path / "a.zip", bomb)
@@ -268,6 +275,7 @@ def read_all(found: list[Source | DocumentError]) -> list[str]:
     return endings
 
 
+@pytest.mark.thorough
 def test_an_archive_has_one_budget_of_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -327,6 +335,7 @@ def test_a_budget_counts_what_is_spent() -> None:
         budget.limits(limits.Limits())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["a.zip", "a.tar", "a.tar.gz"])
 def test_broken_archives_are_one_error(name: str, tmp_path: Path) -> None:
     content = {"a.zip": b"PK\x03\x04 nothing", "a.tar.gz": b"\x1f\x8b nothing"}.get(name, b"text")
@@ -352,6 +361,7 @@ def test_an_encrypted_member_is_passed_over(tmp_path: Path) -> None:
     assert "protected by a password" in expansion.notes.skipped[0]
 
 
+@pytest.mark.thorough
 def test_a_document_that_is_a_zip_file_is_no_archive(tmp_path: Path) -> None:
     from tests.engine.documents.samples import DOCXS, EPUBS
 

@@ -246,6 +246,7 @@ def confined(code: str) -> list[str]:
     return ended.stdout.splitlines()
 
 
+@pytest.mark.thorough
 def test_landlock_alone_keeps_files_and_network() -> None:
     if process.confinement().landlock < module._NETWORK_VERSION:
         pytest.skip("this kernel's Landlock knows no network")
@@ -274,6 +275,7 @@ def test_a_system_without_all_this_still_reads() -> None:
     assert (held, endings) == ("limits of nothing only; no seccomp or Landlock here", ["done"])
 
 
+@pytest.mark.thorough
 def test_a_plug_in_may_still_import_but_not_read_elsewhere(tmp_path: Path) -> None:
     if not (process.confinement().seccomp and process.confinement().landlock):
         pytest.skip("this kernel has no Landlock")
@@ -331,6 +333,7 @@ LATE = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", sampled(LATE, {0, 1, 4}))
 def test_nothing_is_opened_or_imported_once_confined(name: str, tmp_path: Path) -> None:
     if name.endswith(".pdf"):

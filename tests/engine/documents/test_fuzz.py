@@ -47,6 +47,7 @@ def test_no_reader_breaks_on_twenty_thousand(name: str) -> None:
     run(20_000, 2, name)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", sampled(["pdf", "docx", "epub", "html", "email"], {0, 1}))
 def test_the_parent_survives_what_the_child_reads(name: str, tmp_path: Path) -> None:
     if name == "pdf":

@@ -182,6 +182,7 @@ def test_a_pdf_that_would_never_end_is_ended(tmp_path: Path) -> None:
         read_isolated(format_named("pdf"), Source.from_path(tmp_path / "a.pdf"), limits)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "name", sampled(["laughs.docx", "bomb.docx", "deep.html"], {0, 1}, thorough={2})
 )

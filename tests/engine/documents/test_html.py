@@ -300,6 +300,7 @@ def test_broken_markup_never_raises(
     assert text.strip()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("text", sampled(["<p>", "<ul><li>", "<pre>"], {0}, thorough={2}))
 def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> None:
     size, peak = measure(tmp_path, "<p>kept</p>" + text + "word " * 400_000)
@@ -307,6 +308,7 @@ def test_memory_is_bounded_for_endless_paragraphs(tmp_path: Path, text: str) -> 
     assert peak < 1_800_000
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "start",
     sampled(

@@ -187,6 +187,7 @@ def test_authors_and_date(tmp_path: Path, head: str, author: str, date: str) -> 
     assert (document.author, document.date) == (author, date)
 
 
+@pytest.mark.thorough
 def test_hostile_heads_are_read_in_time(tmp_path: Path) -> None:
     for head in ("\\author{" * 9_000, "\\author{\\thanks{" * 4_000, "\\author{" + "a, " * 20_000):
         content = f"\\documentclass{{article}}\n{head}\n\n\\begin{{document}}\nText.\n"
@@ -278,6 +279,7 @@ def test_headings_and_environments_that_nothing_defines(tmp_path: Path) -> None:
     assert latex(tmp_path, listed).split() == ["1.", "One", "B."]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", sampled([5_000, 20_000], {0}, thorough={1}))
 def test_commands_without_end_take_no_time(tmp_path: Path, count: int) -> None:
     for text in ("\\a{" * count, "\\a[" * count, "\\ab{c}" * count, "\\refref" * count + "{a}"):

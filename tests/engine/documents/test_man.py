@@ -133,6 +133,7 @@ def test_escapes_and_arguments() -> None:
     assert arguments('one "two ""three""" fo\\ ur') == ["one", 'two "three"', "fo\\ ur"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "body", [".if n " * 600, "\\[" * 100_000, ".ie n \\{\\\n" * 20_000, "a\\c\n" * 20_000]
 )

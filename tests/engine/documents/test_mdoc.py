@@ -78,6 +78,7 @@ def test_macros(tmp_path: Path, body: str, expected: str) -> None:
     assert mdoc(tmp_path, body) == expected
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "body",
     [

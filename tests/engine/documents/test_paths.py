@@ -202,6 +202,7 @@ def test_standard_input_is_recognised_by_its_content() -> None:
     assert open_document(source).title == "Piped"
 
 
+@pytest.mark.thorough
 def test_copies_have_no_name_that_could_stay_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

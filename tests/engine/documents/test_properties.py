@@ -251,6 +251,7 @@ def _unescaped(source: str, name: str) -> str:
     return source
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("write", WRITERS)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(parts=documents())
@@ -270,6 +271,7 @@ def test_places_lead_back_in_many_documents(
     _check(write, parts, tmp_path_factory)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "write", sampled([one for one in WRITERS if one is not as_pdf], {0, 1, 2, 3, 4})
 )

@@ -133,6 +133,7 @@ def refusal(tmp_path: Path, word: str, **limits: Any) -> str:
     return str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_blocks_come_back_whole(tmp_path: Path) -> None:
     document = asked(tmp_path, "speak")
@@ -143,6 +144,7 @@ def test_blocks_come_back_whole(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.usefixtures("worker")
 @pytest.mark.parametrize(
     ("word", "sentence", "limits"),
@@ -174,6 +176,7 @@ def test_errors_keep_their_kind(tmp_path: Path) -> None:
         asked(tmp_path, "refuse")
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_a_library_that_prints_cannot_break_the_frames(tmp_path: Path) -> None:
     assert joined(list(asked(tmp_path, "print").blocks)) == "said\n"
@@ -186,6 +189,7 @@ def test_nothing_is_written_to_disk(tmp_path: Path) -> None:
     assert not (tmp_path / "written").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_no_child_outlives_its_document(tmp_path: Path) -> None:
     document = asked(tmp_path, "wait")
@@ -305,6 +309,7 @@ def test_what_the_child_imports() -> None:
     assert not loaded & {"torch", "numpy", "tokenizers", "pypdfium2", "click", "subprocess"}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["report.pdf", "contract.docx", "novel.epub"])
 def test_a_child_reads_what_the_reader_reads(name: str, tmp_path: Path) -> None:
     if name.endswith(".pdf"):

@@ -161,6 +161,7 @@ def test_any_text_has_places_in_it(pieces: list[str], suffix: str) -> None:
     assert places[0][0] == 0
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("suffix", [".toml", ".yaml", ".json"])
 @pytest.mark.parametrize(
     "text",

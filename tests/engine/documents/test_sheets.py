@@ -74,6 +74,7 @@ def test_rows_have_their_column_names_and_sheets_are_sections(tmp_path: Path) ->
     assert document.skipped == ("sheet (hidden)",)
 
 
+@pytest.mark.thorough
 def test_a_confined_process_reads_the_same(tmp_path: Path) -> None:
     path = tmp_path / "a.xlsx"
     _, blocks = read(path, workbook(GDP))

@@ -53,6 +53,7 @@ def test_astral_characters_cross_read_borders_unharmed(tmp_path: Path) -> None:
         assert joined(blocks) == text
 
 
+@pytest.mark.thorough
 def test_crlf_across_read_borders(tmp_path: Path) -> None:
     for lead in ("", "x"):
         content = lead + "\r\n" * 33_000 + "end\r"  # beyond one read of 65,536 bytes
@@ -184,6 +185,7 @@ def peak_memory(path: Path, characters: int) -> int:
     return peak
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", sampled([".txt", ".md"], {0}, thorough={1}))
 def test_memory_does_not_grow_with_the_document(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"large{suffix}"

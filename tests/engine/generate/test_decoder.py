@@ -100,6 +100,7 @@ def step_by_step(model: DRT, ids: Tensor, split: int) -> tuple[Tensor, list[list
     return torch.cat(out).unflatten(0, (-1, size)), borders
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "split", sampled([1, 3, 8, 1000], {1}), ids=["one", "three", "chunk", "all"]
 )
@@ -165,6 +166,7 @@ def restored(model: DRT, decoder: Decoder, state: dict[str, Tensor]) -> Decoder:
     return other
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("read", sampled([1, 8, 9, 200, 7, 24, 45], {2}))
 @torch.no_grad()
 def test_a_restored_decoder_goes_on_with_equal_bits(model: DRT, read: int) -> None:
@@ -196,6 +198,7 @@ def test_a_state_does_not_change_when_its_decoder_goes_on(kv_heads: int) -> None
     assert torch.equal(other.feed(ids[12:]), wanted)
 
 
+@pytest.mark.few(1)
 @torch.no_grad()
 def test_two_decoders_of_one_model_do_not_meet(model: DRT) -> None:
     ids, noise = random_ids(model.config, 20).tolist(), random_ids(model.config, 20, seed=4)

@@ -124,6 +124,7 @@ def captured(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], None]]:
     return graphs
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "config", sampled([tiny(groups=2, upper_layers=4), small_like()], {0}), ids=["G2", "G1"]
 )

@@ -99,6 +99,7 @@ MORE = [(300, 260), (100, 70)] + [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("chunks", "more"),
     [*QUICK, *(pytest.param(*pair, marks=pytest.mark.slow) for pair in MORE)],
@@ -232,6 +233,7 @@ def test_only_its_end_without_tokens_changed(store: Store, log: Path, work: Work
     assert_as_read_whole(store, log)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("steps", "signal"),
     [

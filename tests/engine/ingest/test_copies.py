@@ -136,6 +136,7 @@ def test_another_path_to_a_file_is_no_copy(store: Store, manual: Path) -> None:
     assert texts(store) == {"manual.md": EDITED}
 
 
+@pytest.mark.thorough
 def test_members_of_one_archive_are_copies(store: Store, tmp_path: Path) -> None:
     box = tmp_path / "box.zip"
     for member in members(box, one=MANUAL, two=MANUAL):

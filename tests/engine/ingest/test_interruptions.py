@@ -16,6 +16,7 @@ from tests.engine.ingest.counted import Counted, assert_same_bits, records
 from tests.model_folder import LETTERS, MANUAL, errors, library, read, runtime
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, RuntimeError])
 def test_an_interrupted_reading_continues(
     store: Store,

@@ -24,6 +24,7 @@ def members(archive: Path, **texts: str) -> list[Source]:
     return found  # type: ignore[return-value]
 
 
+@pytest.mark.thorough
 def test_a_member_stays_where_its_archive_is(store: Store, manual: Path, tmp_path: Path) -> None:
     (member,) = members(tmp_path / "box.zip", inner=MANUAL)
     row, new = ingest_source(runtime(), store, member)
@@ -34,6 +35,7 @@ def test_a_member_stays_where_its_archive_is(store: Store, manual: Path, tmp_pat
     assert (moved.id, moved.source, new) == (row.id, str(manual), False)
 
 
+@pytest.mark.thorough
 def test_a_member_may_have_a_longer_name_than_files(
     store: Store, manual: Path, tmp_path: Path
 ) -> None:

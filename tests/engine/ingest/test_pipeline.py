@@ -68,6 +68,7 @@ def test_piped_documents_do_not_replace_one_another(store: Store) -> None:
     assert [row.source for row in rows[:2]] == [f"standard input {row.id}" for row in rows[:2]]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [3, 7, 64])
 def test_segments_of_any_size_give_the_same_records(
     manual: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
@@ -118,6 +119,7 @@ def chunks_of(text: str, size: int) -> list[Chunk]:
     return list(Segmenter(runtime().tokenizer, 8).chunks(pieces))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [97, 1_000, 40_000])
 def test_chunks_do_not_depend_on_how_the_text_comes(size: int) -> None:
     text = MANUAL * 45
@@ -166,6 +168,7 @@ class Alive:
             self.now -= 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lines", sampled([100, 400], {0}, thorough={1}))
 def test_memory_does_not_grow_with_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: int

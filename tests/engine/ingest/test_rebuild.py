@@ -28,6 +28,7 @@ def assert_same_bits(one: ChunkBatch, other: ChunkBatch) -> None:
         assert torch.equal(getattr(one, field.name), getattr(other, field.name)), field.name
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("compacted", [False, True])
 def test_damaged_memory_is_read_again_bit_for_bit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compacted: bool
@@ -98,6 +99,7 @@ def test_a_library_is_rebuilt_for_another_model(tmp_path: Path) -> None:
         assert store.search_text("keeper") != []
 
 
+@pytest.mark.thorough
 def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "library"
     with library(path) as store:
@@ -124,6 +126,7 @@ def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
         assert store.check() == []
 
 
+@pytest.mark.thorough
 def test_what_others_write_while_a_rebuild_reads_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "library"
     with library(path) as store:

@@ -95,6 +95,7 @@ def test_blocks_of_any_size_give_the_same_chunks(tokenizer: Tokenizer, size: int
     check_offsets(tokenizer, chunks, PROSE)
 
 
+@pytest.mark.few(1)
 @given(text=texts, size=st.integers(1, 50))
 def test_blocks_of_any_size_give_the_same_chunks_of_any_text(
     tokenizer: Tokenizer, text: str, size: int
@@ -113,6 +114,7 @@ def same_tokens(chunks: Sequence[Chunk]) -> list[Chunk]:
     return [replace(chunk, reused=False) for chunk in chunks]
 
 
+@pytest.mark.few(1)
 @given(before=texts, old=texts, new=texts, size=st.integers(1, 200))
 def test_known_chunks_give_the_same_chunks_of_any_text(
     tokenizer: Tokenizer, before: str, old: str, new: str, size: int
@@ -234,6 +236,7 @@ blocks_with_places = st.lists(
 )
 
 
+@pytest.mark.few(1)
 @given(blocks_with_places)
 def test_every_character_maps_to_the_place_of_its_block(
     tokenizer: Tokenizer, parts: list[tuple[str, int | None, None]]

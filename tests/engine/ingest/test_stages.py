@@ -92,6 +92,7 @@ def test_reading_and_writing_go_on_while_the_model_computes(
     assert len(tokenised) == len(computed) == len(written) == -(-row.chunks // 4) > 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("where", "name", "error"),
     [

@@ -52,6 +52,7 @@ def test_a_growing_file_reads_only_what_is_new(
         assert_same_bits(records(store, new.id), records(other, whole.id))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", [0, 500, 900])
 def test_a_changed_file_is_read_again_from_the_change(
     store: Store,

@@ -37,6 +37,7 @@ def with_same_parameters(config: ModelConfig, model: DRT) -> DRT:
     return other
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "change",
     [

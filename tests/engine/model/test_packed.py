@@ -109,6 +109,7 @@ def test_a_folder_without_a_reader_cannot_be_packed(tmp_path: Path) -> None:
     assert load_model(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_broken_packed_file_is_named(folder: Path) -> None:
     pack_reader(folder, 4)
     path = folder / "packed.safetensors"

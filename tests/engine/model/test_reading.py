@@ -59,6 +59,7 @@ def differences(one: Reading, other: Reading) -> dict[str, float]:
 
 
 # drt-tiny has chunks of 8: a chunk less one, one, and one more, then as in the issue, then windows.
+@pytest.mark.few(4)
 @pytest.mark.parametrize("length", sampled([1, 7, 8, 9, 25, 63, 64, 65, 150], {0, 3, 7, 8}))
 @pytest.mark.parametrize("size", sampled([1, 2, 3, 5], {0, 2}))
 @torch.no_grad()

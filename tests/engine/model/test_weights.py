@@ -120,6 +120,7 @@ def retensor(file: Path, change: Callable[[dict[str, torch.Tensor]], object]) ->
     save_file(tensors, file)
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("damage", "said"),
     [
@@ -208,6 +209,7 @@ NOT_READING = [
 ]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", [*READING, *NOT_READING])
 def test_only_what_reading_depends_on_is_in_the_fingerprint(tmp_path: Path, name: str) -> None:
     folder = save(make_model(small_like()), tmp_path)

@@ -141,6 +141,7 @@ def test_tags_restrict_what_is_asked(store: Store) -> None:
     assert {citation.title for citation in answer.citations} == {"letters.txt"}
 
 
+@pytest.mark.thorough
 def test_pages_restrict_a_document_with_pages(tmp_path: Path) -> None:
     from tests.engine.documents.helpers import make_pdf
     from tests.model_folder import read

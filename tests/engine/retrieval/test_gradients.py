@@ -100,6 +100,7 @@ def test_scores_learn_through_probabilities_alone(part: str) -> None:
     assert WATCHED["memory map"](model).grad is not None
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("at", range(1, CHUNKS))
 @torch.no_grad()
@@ -120,6 +121,7 @@ def test_later_tokens_change_nothing_earlier(config: ModelConfig, at: int) -> No
         torch.testing.assert_close(a.probabilities[:, : at + 1], b.probabilities[:, : at + 1])
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 @pytest.mark.parametrize("at", range(CHUNKS))
 def test_no_gradient_reaches_later_tokens(config: ModelConfig, at: int) -> None:

@@ -102,6 +102,7 @@ def test_without_faiss_a_sentence_says_how_to_get_it(
         make_index(store)
 
 
+@pytest.mark.thorough
 def test_faiss_groups_what_is_alike(store: Store) -> None:
     pytest.importorskip("faiss")
     steps: list[str] = []

@@ -36,6 +36,7 @@ def test_each_token_is_of_its_record(store: Store, tmp_path: Path) -> None:
         assert int(unit) == line
 
 
+@pytest.mark.thorough
 def test_records_in_the_margin_alone_are_left_out(store: Store, tmp_path: Path) -> None:
     window = windows(store, tmp_path, "a.log", margin=32)[1]
     own = (window.row.start, window.row.start + len(window.row.text))
@@ -49,6 +50,7 @@ def test_text_without_records_has_none(store: Store, tmp_path: Path) -> None:
     assert all(w.units is None for w in read_windows(store, store.chunk_ids([row.id]), 8))
 
 
+@pytest.mark.thorough
 def test_a_record_is_read_without_its_neighbours(store: Store, tmp_path: Path) -> None:
     passages = windows(store, tmp_path, "a.log", margin=32)
     numbers = {p.row.id: p.units[p.mask].unique() for p in passages if p.units is not None}

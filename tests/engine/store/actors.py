@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import random
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -16,6 +17,7 @@ from pathlib import Path
 from drt_engine.errors import EngineError, LockTimeout, NotFound, StoreError
 from drt_engine.store import Store
 from drt_engine.store.federation import FederatedStore, library_folders, write_list
+from drt_engine.store.transfer.backup import copy_library
 from tests.engine.store.helpers import FINGERPRINT, INT8, add_document, errors, text_id
 from tests.engine.store.operations import read_again
 
@@ -105,7 +107,17 @@ def federate(store: Store, actor: str, chance: random.Random) -> None:
             assert text_id(list(view.iter_text(row.id))) == row.id
 
 
-ACTS = {act.__name__: act for act in (write, read, check, compact, rebuild, federate)}
+def back_up(store: Store, actor: str, chance: random.Random) -> None:
+    """Copy it, and read the copy."""
+    target = store.path.with_name(f"{actor}.backup")
+    shutil.rmtree(target, ignore_errors=True)
+    copy_library(store.path, target, lock_timeout=20.0)
+    with Store.open(target) as kept:
+        for row in kept.documents():
+            assert text_id(list(kept.iter_text(row.id))) == row.id
+
+
+ACTS = {act.__name__: act for act in (write, read, check, compact, rebuild, federate, back_up)}
 
 
 def main() -> None:

@@ -189,6 +189,7 @@ def hostile(frames: list[Frame]) -> dict[str, list[Frame]]:
 NAMES = list(hostile([(b"LIBR", b'{"layout": {}}'), (b"DOCU", b"{}"), *[(b"TEXT", b"x")] * 5]))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_hostile_archives_are_refused_whole(
     library: Path, archive: Path, tmp_path: Path, name: str

@@ -111,6 +111,7 @@ def test_no_false_alarms(library: Path) -> None:
             assert errors(store) == []
 
 
+@pytest.mark.thorough
 def test_every_byte_of_a_segment_and_of_a_shelf_counts(library: Path, tmp_path: Path) -> None:
     path = tmp_path / "copy"
     shutil.copytree(library, path)

@@ -160,6 +160,7 @@ with WriterLock(Path(sys.argv[1]), timeout=1.0):
 """
 
 
+@pytest.mark.thorough
 def test_a_second_process_waits_then_gives_up(store: Store) -> None:
     add_document(store, 1, ["text to find"])
     holder = subprocess.Popen(

@@ -57,6 +57,7 @@ def findings(library: Path) -> set[str]:
         return {finding.kind for finding in store.check()}
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(("layout", "name"), SECTIONS)
 def test_a_flipped_bit_is_found_in_every_section(
     library: Path, layout: RecordLayout, name: str

@@ -67,6 +67,7 @@ def fail_everywhere(
     raise AssertionError("the operation never got through")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("operation", [*FEW, ask], ids=lambda one: one.__name__)
 def test_calls_may_fail_once(
     base: Path, tmp_path: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch
@@ -139,6 +140,7 @@ def steady(monkeypatch: pytest.MonkeyPatch) -> None:
 SAMPLE = [one for one in OPERATIONS if one.__name__ in ("remove", "save")]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("operation", [*SAMPLE, ask], ids=lambda one: one.__name__)
 def test_any_call_to_the_system_may_fail(
     base: Path, tmp_path: Path, operation: Operation, steady: None
@@ -176,6 +178,7 @@ def descriptors_left(count: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("operation", SAMPLE, ids=lambda one: one.__name__)
 def test_the_last_file_descriptors_may_be_taken(
     base: Path, tmp_path: Path, operation: Operation, steady: None

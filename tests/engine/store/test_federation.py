@@ -103,6 +103,7 @@ QUERIES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("few", "drawn"), sampled([(4096, 30), (20, 30), (20, 8)], {2}, unpack=True)
 )

@@ -69,6 +69,7 @@ def fuzz(library: Path, folder: Path, pattern: str, *, times: int, seed: int) ->
     return refused
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("pattern", "times"), [("*.seg", 15), ("*.lmk", 10), ("catalog.db", 20)])
 def test_mutated_files_are_refused_in_a_sentence(
     library: Path, tmp_path: Path, pattern: str, times: int

@@ -196,6 +196,7 @@ def test_a_new_index_takes_the_old_ones_place(store: Store) -> None:
             again.set_index_probes(1)
 
 
+@pytest.mark.thorough
 def test_no_landmark_file_stays_open_that_another_has_replaced(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

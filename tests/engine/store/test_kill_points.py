@@ -68,6 +68,7 @@ def assert_old_or_new(path: Path, operation: Operation, states: tuple[bytes, byt
         assert store.check() == []
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("operation", OPERATIONS, ids=lambda one: one.__name__)
 def test_death_at_every_step(base: Path, tmp_path: Path, operation: Operation, step: int) -> None:

@@ -157,6 +157,7 @@ def cut_power(base: Path, folder: Path, operation: Operation, *, states: int) ->
 
 
 # By default a third: test_kill_points.py has each of them.
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "operation",
     sampled(OPERATIONS, range(0, 99, 3), thorough=range(99)),

@@ -185,6 +185,7 @@ def with_map(tmp_path: Path) -> Path:
     return tmp_path / "theirs.drtlib"
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", MAPS)
 def test_a_map_to_the_file_is_verified(
     library: Path, tmp_path: Path, with_map: Path, name: str

@@ -67,6 +67,7 @@ def test_words_are_found_in_any_form(filled: Store, query: str, expected: list[i
     assert sorted(found(filled, query)) == expected
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize(
     "query",
     [
@@ -149,6 +150,7 @@ def questions(count: int) -> list[str]:
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [12, pytest.param(400, marks=pytest.mark.slow)])
 def test_leaving_frequent_words_out_changes_no_hit(
     large: Store, monkeypatch: pytest.MonkeyPatch, count: int
@@ -177,6 +179,7 @@ def test_leaving_frequent_words_out_changes_no_hit(
     assert 0.1 < sum(tried) / len(tried) < 0.9  # both ways were taken
 
 
+@pytest.mark.thorough
 def test_leaving_frequent_words_out_minds_the_documents(
     large: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:

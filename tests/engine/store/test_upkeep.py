@@ -57,6 +57,7 @@ def read(store: LibraryView, number: int) -> list[torch.Tensor]:
     return [batch.keys, batch.values, batch.landmarks]
 
 
+@pytest.mark.thorough
 def test_shelves_hold_what_segments_hold(many: Store) -> None:
     assert 1 <= len(many._catalog.landmark_files()) <= 4
     for store in (many, open_store(many.path)):
@@ -68,6 +69,7 @@ def test_shelves_hold_what_segments_hold(many: Store) -> None:
     store.close()
 
 
+@pytest.mark.thorough
 def test_removed_documents_leave_a_scan_though_not_their_shelf(many: Store) -> None:
     before = landmarks(many)
     gone = many.chunk_ids([document_id(7)])
@@ -79,6 +81,7 @@ def test_removed_documents_leave_a_scan_though_not_their_shelf(many: Store) -> N
     assert (landmark_file.chunks, landmark_file.live) == (87, 87)
 
 
+@pytest.mark.thorough
 def test_what_counts_up_on_a_shelf_is_scanned_as_a_range(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +103,7 @@ def test_what_counts_up_on_a_shelf_is_scanned_as_a_range(
         assert landmarks(store) == {k: v for k, v in wanted.items() if k not in gone}
 
 
+@pytest.mark.thorough
 def test_who_scans_again_gets_codes_part_by_part(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,6 +132,7 @@ def test_who_scans_again_gets_codes_part_by_part(
         assert landmarks(store).keys() < wanted.keys()
 
 
+@pytest.mark.thorough
 def test_codes_that_do_not_pay_are_not_tried_again(
     many: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -162,6 +167,7 @@ def test_compaction_changes_no_chunk(many: Store) -> None:
     assert many.check() == []
 
 
+@pytest.mark.thorough
 def test_a_snapshot_stays_as_it_is(many: Store) -> None:
     other = open_store(many.path)
     with many.snapshot() as view:
@@ -198,6 +204,7 @@ with Store.open(Path(sys.argv[1])) as store, store.snapshot() as view:
 """
 
 
+@pytest.mark.thorough
 def test_a_snapshot_of_another_process_keeps_its_files(store: Store) -> None:
     for number in (1, 2):
         add_document(store, number, [f"text {number} "] * 4)
@@ -220,6 +227,7 @@ def test_a_snapshot_of_another_process_keeps_its_files(store: Store) -> None:
     assert store.check() == []
 
 
+@pytest.mark.thorough
 def test_a_killed_reader_holds_nothing_back(store: Store) -> None:
     add_document(store, 1, ["text "])
     command = [sys.executable, "-W", "ignore", "-c", READER, str(store.path)]

@@ -85,6 +85,7 @@ def test_a_new_number_in_front_comes_last(tmp_path: Path) -> None:
             assert "signs the log in June [was: May]" in summary.text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("reads", [False, True], ids=["removed", "another read"])
 def test_a_comparison_under_way_keeps_its_document(
     tmp_path: Path, old: Path, monkeypatch: pytest.MonkeyPatch, reads: bool

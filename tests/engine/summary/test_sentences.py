@@ -90,6 +90,7 @@ def test_a_licence_alone_is_summarised_by_its_text(tmp_path: Path) -> None:
         assert summarize(runtime(), store, row.id, SummaryOptions(words=30)).text == text
 
 
+@pytest.mark.thorough
 def test_scraps_are_summarised_without_headings_and_fields(tmp_path: Path) -> None:
     mail = "From: Ada <ada@a.example>\nTo: Tom <tom@b.example>\nSubject: Bees\n\nHi,\nBees sleep.\n"
     names = "# Keepers of the hives\n\n## First keepers\n\n- Ann Lee\n- Tom Day\n"

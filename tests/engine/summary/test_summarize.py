@@ -197,6 +197,7 @@ def test_a_document_of_several_parts(
     assert last - first > len(text) / 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("focus", sampled([None, "the notice period"], {1}))
 def test_abstractive_summaries_end_and_rest_on_the_document(
     store: Store, long: DocumentRow, focus: str | None

@@ -69,6 +69,7 @@ def rows(trace: Trace) -> Iterator[tuple[int, tuple[float, ...], int]]:
                 yield group.group, token.mass[group.group], len(group.entries)
 
 
+@pytest.mark.few(1)
 def test_recording_changes_nothing(
     mode: AnswerMode, model: Runtime, store: Store, answer: AnswerResult
 ) -> None:
@@ -223,6 +224,7 @@ def test_the_map_holds_every_chunk(store: Store, answer: AnswerResult) -> None:
         assert len(one.heat) == min(240, row.chunks)
 
 
+@pytest.mark.few(1)
 def test_what_is_not_found_has_a_trace_without_an_answer(model: Runtime, store: Store) -> None:
     result = ask(model, store, QUESTION, AskOptions(threshold=1.0, record=True))
     assert not result.found

@@ -56,6 +56,7 @@ def test_ingest(model_folder: Path, commands: list[list[str]]) -> None:
     assert command[1:3] == ["-m", "drt_cli"] and command[-2] == "ingest"
 
 
+@pytest.mark.thorough
 def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> None:
     file = tmp_path / "note.txt"
     file.write_text("The bell hangs in the chapel. Goats graze over the shafts.")
@@ -70,6 +71,7 @@ def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> N
     assert len(asked) == 2 and asked[0][-2:] == ["ask", "Where is the bell?"]
 
 
+@pytest.mark.thorough
 def test_retrieve(model_folder: Path, commands: list[list[str]]) -> None:
     result = bench("retrieve", _options(model_folder, tokens=20_000))
     scan, coded, copy, bm25 = result["rows"][:4]

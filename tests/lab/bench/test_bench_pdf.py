@@ -22,6 +22,7 @@ def _no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "run_process", lambda command: ProcessTimes(1, 1, 41_000_000))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("columns", [1, 2])
 def test_made_pages_are_full_and_read_column_by_column(tmp_path: Path, columns: int) -> None:
     file = tmp_path / "a.pdf"
@@ -42,6 +43,7 @@ def test_made_pages_are_full_and_read_column_by_column(tmp_path: Path, columns: 
     assert pdf.read_pages(file) == sum(len(block.text) for block in blocks)
 
 
+@pytest.mark.thorough
 def test_rows_are_pages_a_second_beside_pdfiums_own_text() -> None:
     result = bench("pdf", {"repetitions": 2, "pages": 3})
     rows = {row["name"]: row for row in result["rows"]}
@@ -62,6 +64,7 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_the_process_that_is_measured_reads_the_file(tmp_path: Path) -> None:
     import subprocess
     import sys

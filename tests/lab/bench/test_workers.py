@@ -112,6 +112,7 @@ def test_processes(model_folder: Path) -> None:
     assert all(row["median"] > 0 for row in result["rows"])
 
 
+@pytest.mark.thorough
 def test_actors(ray: FakeRay, model_folder: Path) -> None:
     result = bench("ingest", options(model_folder, ray="local", repetitions=1))
     assert all(row["median"] > 0 for row in result["rows"][:2])

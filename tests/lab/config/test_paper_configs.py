@@ -82,6 +82,7 @@ def test_it_takes_two_steps(
     assert (saved.architecture, saved.retriever) == (expected.architecture, expected.retriever)
 
 
+@pytest.mark.thorough
 def test_the_models_have_the_papers_sizes() -> None:
     for name, millions in SIZES.items():
         with torch.device("meta"):

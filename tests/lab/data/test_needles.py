@@ -73,6 +73,7 @@ def _names_in(text: str, split: Split) -> set[str]:
     return {word.strip(".,?’'") for word in text.split()} & proper_names(split)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from(_SPLITS))
 def test_statement_and_question_share_the_entity_which_the_text_lacks(
@@ -86,6 +87,7 @@ def test_statement_and_question_share_the_entity_which_the_text_lacks(
     assert not any(name in without for name in asked)
 
 
+@pytest.mark.thorough
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_two_hops_need_both_needles(seed: int) -> None:
@@ -118,6 +120,7 @@ def test_every_statement_has_an_entity_and_a_value_that_does_not_open_it() -> No
             assert template.endswith((".", "?"))
 
 
+@pytest.mark.thorough
 def test_all_kinds_occur() -> None:
     seen = {make_needle(_HAYSTACK, NeedleOptions(tokens=200), seed=i).kind for i in range(120)}
     assert seen == set(needle_kinds())

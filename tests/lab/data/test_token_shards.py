@@ -202,6 +202,7 @@ def resident() -> int:
     return pages * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads /proc")
 def test_half_a_billion_tokens_take_no_memory(tmp_path: Path) -> None:
     sizes = [1 << 28, 1 << 28]

@@ -56,6 +56,7 @@ def test_what_tells_right_quotes_is_weighed_and_the_promised_precision_is_kept()
     assert fit_quotes(all_right) is None and fit_quotes([]) is None
 
 
+@pytest.mark.thorough
 def test_questions_that_state_their_type_alone_count_where_there_are_enough() -> None:
     typed = [replace(question, typed=True) for question in invented(400)]
     wrong = [

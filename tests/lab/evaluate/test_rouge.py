@@ -25,6 +25,7 @@ def _random_text(rng: random.Random) -> str:
     return " ".join(rng.choices(["a", "b", "c", "dog", "The", "x1", "-", "é"], k=rng.randrange(90)))
 
 
+@pytest.mark.thorough
 def test_equal_to_the_package_on_real_and_random_texts() -> None:
     scorer_module = pytest.importorskip("rouge_score.rouge_scorer")
     scorer = scorer_module.RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=False)

@@ -30,6 +30,7 @@ def corpus(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("choice", sampled(CHOICES, {3}, thorough={0, 1, 2}))
 @pytest.mark.parametrize("architecture", ["drt", "rpt"])
 def test_segments_read_what_one_pass_reads(choice: Choice, architecture: str) -> None:
@@ -84,6 +85,7 @@ def test_scores_are_recorded_for_each_group() -> None:
     assert [s.shape for s in scores] == [(2, 5, 5)] * 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("lengths", [(), (256,)])
 def test_far_copies_are_a_class_of_their_own(corpus: Path, lengths: tuple[int, ...]) -> None:
     runtime = runtime_of()
@@ -130,6 +132,7 @@ def test_wrong_choices_end_in_a_sentence(corpus: Path) -> None:
         PerplexityOptions(corpus, window=-1)
 
 
+@pytest.mark.thorough
 def test_records_by_choice() -> None:
     runtime = runtime_of()
     result = evaluate(runtime, "records", {"lengths": "128,256", "rows": 2, "names": 5})
@@ -146,6 +149,7 @@ def test_records_by_choice() -> None:
     assert one["baselines"] == {}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "message"),
     [

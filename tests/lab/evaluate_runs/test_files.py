@@ -85,6 +85,7 @@ def test_shown_and_precise_are_what_was_shown_as_an_answer(
     assert precision is None if shown == 0 else precision == metrics["who"]["right_quote"] / shown
 
 
+@pytest.mark.thorough
 def test_all_files_are_asked_as_one_library(
     runtime: Runtime, write_lines: WriteLines, folder: Path
 ) -> None:

@@ -71,6 +71,7 @@ def test_other_records_and_other_texts_are_read(
     assert len(list((tmp_path / "kept").iterdir())) == 3
 
 
+@pytest.mark.thorough
 def test_a_reading_that_failed_is_done_again(
     runtime: Runtime, options: Options, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

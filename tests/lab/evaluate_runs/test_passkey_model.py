@@ -29,6 +29,7 @@ def measure(runtime: LanguageRuntime, folder: Path, *lengths: int, cases: int) -
     return [float(str(m["exact"])) for m in metrics]
 
 
+@pytest.mark.thorough
 def test_passkeys_in_4k_and_8k_tokens(runtime: LanguageRuntime, tmp_path: Path) -> None:
     assert measure(runtime, tmp_path, 4096, 8192, cases=2) == [1.0] * 2
 

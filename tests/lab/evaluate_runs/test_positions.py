@@ -40,6 +40,7 @@ def corpus(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("changes", "memory"),
     sampled(

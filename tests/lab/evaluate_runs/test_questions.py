@@ -78,6 +78,7 @@ def test_overlap_and_sample() -> None:
     assert sample(range(3), 7) == [0, 1, 2]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", sampled(["qa", "retrieval", "calibrate"], {1}, thorough={0, 2}))
 def test_documents_and_questions_may_be_in_several_files(
     runtime: Runtime,
@@ -175,6 +176,7 @@ def test_a_model_without_a_reader_judges_nothing(
         evaluate(runtime, "retrieval", qa_files | {"judged": True})
 
 
+@pytest.mark.thorough
 def test_the_reader_orders_what_hybrid_retrieval_found(
     qa_files: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -57,6 +57,7 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[NeedleCase]]:
     yield made
 
 
+@pytest.mark.thorough
 def test_needles_are_counted_by_length(
     runtime: Runtime, corpus: Path, cases: list[NeedleCase], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,6 +95,7 @@ def test_needles_are_counted_by_length(
         assert result["baselines"]["bm25 sentence"][length]["accuracy"] >= 0.75
 
 
+@pytest.mark.thorough
 def test_needle_documents_are_as_long_as_asked(
     runtime: Runtime, corpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -130,6 +132,7 @@ def test_lengths_are_named_as_given() -> None:
         assert length_name(token_count(text)) == text
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("system", "how"),
     sampled(
@@ -174,6 +177,7 @@ def test_a_limit_spreads_over_documents(runtime: Runtime, corpus: Path) -> None:
     assert result["n"] == 3 and result["metrics"]["all"]["n"] == 63 + 63 + 21
 
 
+@pytest.mark.thorough
 def test_summaries_by_source_and_mode(runtime: Runtime, write_lines: WriteLines) -> None:
     common = {"license": "x", "title": "", "summary": "A captain keeps bees by the lake."}
     data = write_lines(

@@ -28,7 +28,7 @@ def backed_up(connection: sqlite3.Connection, path: Path, disk: Disk) -> Iterato
         yield
         return
     backup = path.with_name(BACKUP_NAME)
-    disk.call("backup", path, lambda: _copy(connection, backup))
+    disk.call("backup", path, lambda: copy_database(connection, backup))
     try:
         yield
     finally:
@@ -44,7 +44,8 @@ def delete_backup(path: Path, disk: Disk) -> None:
             disk.unlink(path.with_name(name))
 
 
-def _copy(connection: sqlite3.Connection, backup: Path) -> None:
+def copy_database(connection: sqlite3.Connection, backup: Path) -> None:
+    """Write a copy of the database as the connection sees it, durably, under a new name."""
     temporary = _temporary(backup)
     for suffix in ("", "-journal"):  # of a copy that was killed
         temporary.with_name(temporary.name + suffix).unlink(missing_ok=True)
