@@ -11,13 +11,12 @@ from typing import Any, Literal, get_args
 AnswerState = Literal["answer", "likely", "none"]
 
 # What an answer comes from: a field of the document, cells of a table or what is computed from
-# them, the answers to both parts of a question, a span that the reader points at, the decoder, or
-# a summary.
-Origin = Literal["metadata", "table", "parts", "reader", "decoder", "summary"]
+# them, a span that the reader points at, the decoder, or a summary.
+Origin = Literal["metadata", "table", "reader", "decoder", "summary"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
 
 # What may propose an answer in quote mode, in the order in which candidates are preferred.
-Source = Literal["metadata", "table", "parts", "reader"]
+Source = Literal["metadata", "table", "reader"]
 SOURCES: tuple[Source, ...] = get_args(Source)
 
 

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from drt_engine.answer.ask import AskOptions as AskOptions
     from drt_engine.answer.ask import ask as ask
     from drt_engine.answer.ask import stream as stream
     from drt_engine.answer.follow_up import in_context as in_context
     from drt_engine.answer.hint import requested_summary as requested_summary
+    from drt_engine.answer.options import AskOptions as AskOptions
     from drt_engine.answer.places import ask_all as ask_all
     from drt_engine.answer.preview import watch_reading as watch_reading
     from drt_engine.answer.sentences import sentence_around as sentence_around
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from drt_lab.train.tokenizer import train_tokenizer as train_tokenizer
 
 _FORWARDED = {
-    "AskOptions": "answer.ask",
+    "AskOptions": "answer.options",
     "Format": "documents",
     "Filters": "retrieval.filters",
     "IndexOptions": "retrieval.index",

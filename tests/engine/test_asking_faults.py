@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.errors import EngineError

@@ -14,7 +14,8 @@ import pytest
 import torch
 from torch import nn
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.retrieval.library import RetrieverName

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.session import SessionState
 from drt_engine.documents import Source
 from drt_engine.generate.decode import Decoder

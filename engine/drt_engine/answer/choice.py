@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from drt_engine.answer.documents import DocumentRows
+from drt_engine.answer.candidates import ReadQuestion
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.tables.wording import stem
 from drt_engine.retrieval.passages import Passage
@@ -24,22 +24,15 @@ _COVERAGE = 3.0
 _LEAST_PROBABILITY = 1e-12
 
 
-def ranking(
-    store: LibraryView,
-    documents: DocumentRows,
-    spans: Sequence[QuoteSpan],
-    question: str,
-    *,
-    passages: Sequence[Passage],
-) -> list[int]:
+def ranking(question: ReadQuestion, view: LibraryView, spans: Sequence[QuoteSpan]) -> list[int]:
     """Return the numbers of ``spans``, the one to be shown first; equals keep their order."""
-    weights = _word_weights(question, passages)
+    weights = _word_weights(question.text, question.judgement.passages)
     total = sum(weights.values()) or 1.0
     scores = []
     for span in spans:
-        document = documents.row(span.document)
+        document = question.documents.row(span.document)
         low, high = max(0, span.start - _AROUND), min(document.characters, span.end + _AROUND)
-        around = {stem(word) for word in words(store.text(document.id, low, high))}
+        around = {stem(word) for word in words(view.text(document.id, low, high))}
         covered = sum(weight for word, weight in weights.items() if word in around)
         log_probability = math.log(max(span.probability, _LEAST_PROBABILITY))
         scores.append(log_probability / 2 + _COVERAGE * covered / total)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from drt_engine.answer.result import Draft
+from drt_engine.answer.candidates import Candidate
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.store.view import LibraryView
 from drt_engine.text.words import content_words, word_set, words
@@ -71,7 +71,7 @@ _SHORTEST_FORM = 3  # characters
 def hint(
     view: LibraryView,
     question: str,
-    draft: Draft,
+    candidate: Candidate,
     search: SearchOptions,
     *,
     threshold: float | None,
@@ -84,21 +84,19 @@ def hint(
         return SELF_HINT
     if requested_summary(question) == "":
         return SUMMARY_HINT
-    if draft.found:
-        open_parts = " and ".join(f'"{part}"' for part in draft.unanswered)
-        return f"The document does not say: {open_parts}" if open_parts else ""
+    if candidate.found:
+        return ""
     if _is_foreign(question):
         return LANGUAGE_HINT
-    if _OF_ROWS.match(question) and any(" | " in c.sentence for c in draft.citations):
+    if _OF_ROWS.match(question) and any(" | " in c.sentence for c in candidate.citations):
         return COUNT_HINT
-    if draft.likely:
+    if candidate.likely:
         return ""
     absence = _absence(view, question, search)
     if threshold is None:
         return absence
-    return (
-        f"The confidence {draft.confidence:.2f} is below the threshold {threshold:.2f}. {absence}"
-    )
+    confidence = f"{candidate.confidence:.2f}"
+    return f"The confidence {confidence} is below the threshold {threshold:.2f}. {absence}"
 
 
 def is_about_drt(question: str) -> bool:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 import torch
 
-from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.citations import cite_span
 from drt_engine.answer.documents import DocumentRows, documents_to_ask
 from drt_engine.answer.judge import calibration_name, judge
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.quote import QuoteSpan, best_quotes
 from drt_engine.config.model import ReaderConfig
 from drt_engine.errors import ConfigError

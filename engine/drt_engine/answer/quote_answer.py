@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from drt_engine.answer.absent_words import LONGEST_TEXT, lacks_word, names_in, numbers_in
+from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.choice import ranking
 from drt_engine.answer.citations import cite, cite_span
-from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.grain import (
     OPEN_TYPES,
     crosses_sentences,
@@ -25,10 +25,9 @@ from drt_engine.answer.grain import (
 from drt_engine.answer.judge import Judgement
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.quote_features import quote_features, repeats
-from drt_engine.answer.result import Draft, QuoteCandidate
+from drt_engine.answer.result import QuoteCandidate
 from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.results import Citation
-from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
 
 # Questions that ask for what is otherwise never quoted.
@@ -55,64 +54,55 @@ class _Quote:
     citation: Citation
 
 
-def quote_answer(
-    store: LibraryView,
-    documents: DocumentRows,
-    judgement: Judgement,
-    question: str,
-    *,
-    passages: Sequence[Passage],
-) -> Draft:
-    """Return the best quote as the answer, or the closest passages where there is none.
+def propose_quote(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
+    """Propose the best quote as the answer, or the closest passages where there is none.
 
-    A quote that is not likely enough to be right is no answer; its passage is likely to hold one
-    where the documents are. Where they hardly are, that of a quote that seems right is. Without any
-    quote, the best of the ``passages`` is cited.
+    Below the threshold, the passage of a quote is ``likely`` where the documents probably contain
+    an answer, or where the quote seems right. Without any quote, the best passage is cited.
     """
+    judgement = question.judgement
     spans = judgement.quotes.spans
-    quotes = _quotes(store, documents, (*spans, *judgement.quotes.by_passage))
+    quotes = _quotes(question, view, (*spans, *judgement.quotes.by_passage))
     if not quotes:
-        return Draft("", False, judgement.confidence, cite_closest(store, documents, passages))
-    quotable = [quote for quote in quotes if _may_be_quoted(store, documents, quote, question)]
-    expected = expected_type(judgement.types, question)
+        return [Candidate("", False, judgement.confidence, cite_closest(question, view))]
+    quotable = [quote for quote in quotes if _may_be_quoted(question, view, quote)]
+    expected = expected_type(judgement.types, question.text)
     best = (quotable or quotes)[0]
-    shown = _shown(store, documents, judgement, best, question=question, expected=expected)
+    shown = _shown(question, view, best, expected)
     seems_right = shown.right
     right = (
         seems_right
         and (judgement.found or judgement.confidence >= _LEAST_CONFIDENCE)
         and bool(quotable)
-        and may_answer(shown.citation.quote, expected, question)
-        and (judgement.own_threshold or not _lacks_word(store, documents, shown, question))
+        and may_answer(shown.citation.quote, expected, question.text)
+        and (judgement.own_threshold or not _lacks_word(question, view, shown))
     )
     others: Sequence[Citation] = ()
     if right:
         further = [quote for quote in quotable if quote.span in spans and quote is not best]
-        others = _others(store, documents, further, shown.citation, expected)
+        others = _others(question, view, further, shown.citation, expected)
     elif quotable and not judgement.own_threshold:
         # Unsure, the reader is helped by the words around its spans to the likeliest places: those
         # that may be quoted, unless all that it chose itself are headings or marks.
         usual = any(quote.span in spans for quote in quotable)
         quotes = quotable if usual else quotes
-        spans_to_rank = [quote.span for quote in quotes]
-        order = ranking(store, documents, spans_to_rank, question, passages=judgement.passages)
-        places = (
-            _shown(store, documents, judgement, quotes[at], question=question, expected=expected)
-            for at in order
-        )
+        order = ranking(question, view, [quote.span for quote in quotes])
+        places = (_shown(question, view, quotes[at], expected) for at in order)
         shown = replace(next(places), candidates=shown.candidates)
         others = _second_place(shown.citation, (place.citation for place in places))
     first = shown.citation
-    return Draft(
-        first.quote if right else "",
-        right,
-        judgement.confidence,
-        (first, *others),
-        likely=judgement.found or seems_right,
-        quote_probability=shown.probability,
-        candidates=shown.candidates,
-        verdict=_verdict(judgement) if right and expected == "yesno" else None,
-    )
+    return [
+        Candidate(
+            first.quote if right else "",
+            right,
+            judgement.confidence,
+            (first, *others),
+            likely=judgement.found or seems_right,
+            quote_probability=shown.probability,
+            quotes=shown.candidates,
+            verdict=_verdict(judgement) if right and expected == "yesno" else None,
+        )
+    ]
 
 
 @dataclass(frozen=True)
@@ -128,24 +118,17 @@ class _Shown:
     candidates: tuple[QuoteCandidate, ...]
 
 
-def _shown(
-    store: LibraryView,
-    documents: DocumentRows,
-    judgement: Judgement,
-    quote: _Quote,
-    *,
-    question: str,
-    expected: str,
-) -> _Shown:
+def _shown(question: ReadQuestion, view: LibraryView, quote: _Quote, expected: str) -> _Shown:
     """Return the words of a quote, or the sentence or list around them."""
-    whole = _grown(store, documents, quote.citation, expected)
+    judgement = question.judgement
+    whole = _grown(question, view, quote.citation, expected)
     choices = [whole]
-    if _words_may_answer(store, documents, quote.citation, question, expected=expected):
+    if _words_may_answer(question, view, quote.citation, expected):
         choices.insert(0, quote.citation)
     candidates = tuple(
         QuoteCandidate(
             choice.quote,
-            quote_features(judgement, question, choice, quote.span, whole=choice is whole),
+            quote_features(judgement, question.text, choice, quote.span, whole=choice is whole),
         )
         for choice in choices
     )
@@ -153,42 +136,38 @@ def _shown(
     return _Shown(choices[number], probability, right, candidates)
 
 
-def _lacks_word(store: LibraryView, documents: DocumentRows, shown: _Shown, question: str) -> bool:
+def _lacks_word(question: ReadQuestion, view: LibraryView, shown: _Shown) -> bool:
     """Return whether the document of a quote never has a name or number of the question."""
-    if not (names_in(question) or numbers_in(question)):
+    if not (names_in(question.text) or numbers_in(question.text)):
         return False
-    document = documents.row(shown.citation.document)
+    document = question.documents.row(shown.citation.document)
     if document.characters > LONGEST_TEXT:  # which would be read for nothing
         return False
-    text = store.text(document.id, 0, document.characters)
-    return lacks_word(question, f"{document.title}\n{document.source}\n{document.author}\n{text}")
+    text = view.text(document.id, 0, document.characters)
+    head = f"{document.title}\n{document.source}\n{document.author}"
+    return lacks_word(question.text, f"{head}\n{text}")
 
 
-def cite_quotes(
-    store: LibraryView, documents: DocumentRows, judgement: Judgement
-) -> tuple[Citation, ...]:
+def cite_quotes(question: ReadQuestion, view: LibraryView) -> tuple[Citation, ...]:
     """Cite the reader's spans as they are, best first."""
-    return tuple(quote.citation for quote in _quotes(store, documents, judgement.quotes.spans))
+    spans = question.judgement.quotes.spans
+    return tuple(quote.citation for quote in _quotes(question, view, spans))
 
 
-def cite_closest(
-    store: LibraryView, documents: DocumentRows, passages: Sequence[Passage]
-) -> tuple[Citation, ...]:
+def cite_closest(question: ReadQuestion, view: LibraryView) -> tuple[Citation, ...]:
     """Cite the best passage as a whole, where no span of it can be named."""
-    best = max(passages, key=lambda passage: passage.probability, default=None)
+    best = max(question.passages, key=lambda passage: passage.probability, default=None)
     if best is None:
         return ()
-    row, document = best.row, documents.row(best.row.document_id)
-    return (cite(store, document, row.start, row.start + len(row.text), best.probability),)
+    row, document = best.row, question.documents.row(best.row.document_id)
+    return (cite(view, document, row.start, row.start + len(row.text), best.probability),)
 
 
-def _quotes(
-    store: LibraryView, documents: DocumentRows, spans: Sequence[QuoteSpan]
-) -> list[_Quote]:
+def _quotes(question: ReadQuestion, view: LibraryView, spans: Sequence[QuoteSpan]) -> list[_Quote]:
     """Cite spans, best first, without those that share characters with a better one."""
     quotes: list[_Quote] = []
     for span in spans:
-        citation = cite_span(store, documents.row(span.document), span)
+        citation = cite_span(view, question.documents.row(span.document), span)
         # Grown to whole words, spans may share one; punctuation alone says nothing.
         apart = not any(_overlap(citation, better.citation) for better in quotes)
         if apart and re.search(r"\w", citation.quote):
@@ -200,48 +179,44 @@ def _overlap(one: Citation, other: Citation) -> bool:
     return one.document == other.document and one.start < other.end and other.start < one.end
 
 
-def _may_be_quoted(
-    store: LibraryView, documents: DocumentRows, quote: _Quote, question: str
-) -> bool:
+def _may_be_quoted(question: ReadQuestion, view: LibraryView, quote: _Quote) -> bool:
     """Return whether a quote is text of the document, or a heading or mark that was asked for.
 
     The number of an issue is no amount.
     """
-    if gives_no_amount(quote.citation.quote, question):
+    if gives_no_amount(quote.citation.quote, question.text):
         return False
-    if _ASKS_FOR_HEADINGS.search(question):
+    if _ASKS_FOR_HEADINGS.search(question.text):
         return True
     citation = quote.citation
-    document = documents.row(citation.document)
-    kind = block_kind(store, document, citation.start, citation.end)
-    is_asked = is_of_noun(question, citation.quote) or has_count(question, citation.sentence)
+    document = question.documents.row(citation.document)
+    kind = block_kind(view, document, citation.start, citation.end)
+    is_asked = is_of_noun(question.text, citation.quote) or has_count(
+        question.text, citation.sentence
+    )
     return kind not in NEVER_QUOTED or is_asked
 
 
 def _words_may_answer(
-    store: LibraryView,
-    documents: DocumentRows,
-    citation: Citation,
-    question: str,
-    *,
-    expected: str,
+    question: ReadQuestion, view: LibraryView, citation: Citation, expected: str
 ) -> bool:
     """Return whether the words of a span can be the answer without the sentence around them."""
-    if expected in OPEN_TYPES or repeats(citation.quote, question):
+    if expected in OPEN_TYPES or repeats(citation.quote, question.text):
         return False
-    document = documents.row(citation.document)
-    return not crosses_sentences(store, document, (citation.start, citation.end))
+    document = question.documents.row(citation.document)
+    return not crosses_sentences(view, document, (citation.start, citation.end))
 
 
 def _grown(
-    store: LibraryView, documents: DocumentRows, citation: Citation, expected: str
+    question: ReadQuestion, view: LibraryView, citation: Citation, expected: str
 ) -> Citation:
     """Return the citation of the sentence or the list around a span, with the span marked."""
-    document, span = documents.row(citation.document), (citation.start, citation.end)
-    start, end, more = grown_span(store, document, span, expected)
+    document = question.documents.row(citation.document)
+    span = (citation.start, citation.end)
+    start, end, more = grown_span(view, document, span, expected)
     if (start, end) == span:
         return citation
-    grown = cite(store, document, start, end, citation.probability)
+    grown = cite(view, document, start, end, citation.probability)
     return replace(grown, span_start=citation.start, span_end=citation.end, more_items=more)
 
 
@@ -261,8 +236,8 @@ def _choose(
 
 
 def _others(
-    store: LibraryView,
-    documents: DocumentRows,
+    question: ReadQuestion,
+    view: LibraryView,
     quotes: Sequence[_Quote],
     first: Citation,
     expected: str,
@@ -272,7 +247,7 @@ def _others(
     for quote in quotes:
         citation = quote.citation
         if expected == "compare":
-            citation = _grown(store, documents, citation, expected)
+            citation = _grown(question, view, citation, expected)
         if not any(_overlap(citation, better) for better in (first, *others)):
             others.append(citation)
     return others

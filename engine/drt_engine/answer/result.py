@@ -65,33 +65,3 @@ def answer_state(*, found: bool, likely: bool) -> AnswerState:
     if found:
         return "answer"
     return "likely" if likely else "none"
-
-
-@dataclass(frozen=True)
-class Draft:
-    """The text of an answer and what it rests on, before its costs and its trace are known.
-
-    ``likely`` says, where nothing was found, that the citations are likely to hold the answer.
-    ``quote_probability`` is ``None`` where the ``confidence`` alone judges a quote.
-    ``unanswered`` are the parts of a question that an answer to others leaves open;
-    ``tokens_read`` were read for the parts.
-    """
-
-    text: str
-    found: bool
-    confidence: float
-    citations: tuple[Citation, ...]
-    likely: bool = False
-    quote_probability: float | None = None
-    candidates: tuple[QuoteCandidate, ...] = ()
-    verdict: str | None = None
-    unanswered: tuple[str, ...] = ()
-    tokens_read: int = 0
-    origin: Origin = "reader"
-
-    @property
-    def probability(self) -> float | None:
-        """How likely the first citation is right; ``None`` for what was looked up."""
-        if self.origin in LOOKED_UP or self.quote_probability is not None:
-            return self.quote_probability
-        return self.confidence

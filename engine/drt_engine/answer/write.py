@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import replace
 
-from drt_engine.answer.documents import DocumentRows
-from drt_engine.answer.judge import Judgement
-from drt_engine.answer.quote_answer import cite_closest, cite_quotes, quote_answer
-from drt_engine.answer.result import Draft
+from drt_engine.answer.candidates import Candidate, ReadQuestion
+from drt_engine.answer.quote_answer import cite_closest, cite_quotes, propose_quote
 from drt_engine.answer.support import Evidence, marked
 from drt_engine.generate.prompt_run import PromptRun
 from drt_engine.generate.sampling import SamplingConfig, write
-from drt_engine.runtime import Runtime
 from drt_engine.store.view import LibraryView
 
 
 def written_answer(
-    runtime: Runtime,
-    store: LibraryView,
-    documents: DocumentRows,
-    run: PromptRun,
-    judgement: Judgement,
-    *,
-    question: str,
-    max_tokens: int,
-) -> Generator[str, None, Draft]:
+    question: ReadQuestion, view: LibraryView, run: PromptRun, *, max_tokens: int
+) -> Generator[str, None, Candidate]:
     """Write an answer, every sentence backed by a citation or marked; return it in the end.
 
     Nothing is written where the documents do not say it. A model without a quote head cannot
     know that before: then an answer without any backed sentence is not found.
     """
+    runtime, judgement = question.runtime, question.judgement
     has_head = runtime.model.quote_head is not None
     if has_head and not judgement.found:
-        return quote_answer(store, documents, judgement, question, passages=run.passages)
-    evidence = Evidence(store, documents.row)
+        (closest,) = propose_quote(question, view)
+        return closest
+    evidence = Evidence(view, question.documents.row)
 
     def supports(sentence: str) -> bool:
         evidence.add(run.passages)  # those of the chunk that is being written
@@ -54,13 +47,15 @@ def written_answer(
     text = "".join(pieces)
     if not has_head:
         if not evidence.citations:
-            return Draft("", False, 0.0, cite_closest(store, documents, run.passages))
+            return Candidate(
+                "", False, 0.0, cite_closest(replace(question, passages=run.passages), view)
+            )
         yield text
         confidence = max(citation.probability for citation in evidence.citations)
-        return Draft(text, bool(text), confidence, evidence.citations, origin="decoder")
-    citations = evidence.citations or cite_quotes(store, documents, judgement)
+        return Candidate(text, bool(text), confidence, evidence.citations, origin="decoder")
+    citations = evidence.citations or cite_quotes(question, view)
     if citations and not text:  # the decoder had nothing to say, the quote head has
         text = citations[0].quote
         run.decoder.feed(runtime.tokenizer.encode(text).ids)
         yield text
-    return Draft(text, bool(text), judgement.confidence, citations, origin="decoder")
+    return Candidate(text, bool(text), judgement.confidence, citations, origin="decoder")

@@ -128,7 +128,8 @@ def _read_and_ask(state: dict[str, Any]) -> None:
 
 def _ask(runtime: Runtime, folder: Path) -> tuple[str, list[tuple[int, int, str]]]:
     """Read the text into a library of its own; return what was read, and the answer's quotes."""
-    from drt_engine.answer.ask import AskOptions, ask
+    from drt_engine.answer.ask import ask
+    from drt_engine.answer.options import AskOptions
     from drt_engine.documents import Source
     from drt_engine.ingest.pipeline import ingest_source
     from drt_engine.store import Store

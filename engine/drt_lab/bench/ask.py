@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.documents import Source
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import open_library

@@ -11,7 +11,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.ingest.temporary import open_library
 from drt_engine.retrieval.index import IndexOptions, make_index
 from drt_engine.runtime import Runtime

@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from drt_engine.answer.ask import AskOptions
 from drt_engine.answer.judge import calibration_name
+from drt_engine.answer.options import AskOptions
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals, log_odds

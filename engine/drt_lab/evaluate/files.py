@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.documents import Source, expand_paths
 from drt_engine.errors import ConfigError, DocumentError
 from drt_engine.ingest.pipeline import ingest_source

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from zlib import crc32
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.errors import ConfigError
 from drt_engine.ingest.temporary import library_of

@@ -32,7 +32,7 @@ from .library import OpenLibrary
 
 if TYPE_CHECKING:
     from drt_engine import results
-    from drt_engine.answer.ask import AskOptions as EngineOptions
+    from drt_engine.answer.options import AskOptions as EngineOptions
     from drt_engine.answer.result import AnswerResult
     from drt_engine.answer.session import SessionState
     from drt_engine.runtime import Runtime

@@ -59,7 +59,7 @@ class Answer:
     ``quote_probability`` that the first citation's quote is right: ``None`` for what was looked up
     or computed, which nothing calibrates. ``origin`` is what the answer comes from: "reader" (a
     span that the reader points at), "table" (cells, or what is computed from them), "metadata",
-    "parts" (both parts of a question), "decoder" or "summary". ``verdict`` is "yes" or "no" where
+    "decoder" or "summary". ``verdict`` is "yes" or "no" where
     the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
     was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,
     which a conversation was asked for: its citations are its sentences, its confidence is 1.

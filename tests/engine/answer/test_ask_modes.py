@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.support import UNSUPPORTED
 from drt_engine.generate.decode import Decoder

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.store import Store
 from drt_engine.trace.text import trace_text
 from tests.engine.answer.asking import ANY, QUESTION, QUESTIONS, all_answers, assert_exact, document
@@ -31,19 +32,6 @@ def test_every_quote_is_a_slice(store: Store) -> None:
             assert_exact(store, citation)
             cited.add(citation.source.rsplit(".")[-1])
     assert cited == {"md", "txt", "html"}
-
-
-@pytest.mark.thorough
-def test_each_part_of_a_question_is_answered_as_if_it_were_alone(store: Store) -> None:
-    parts = ("Who keeps the bell?", "Which barrel costs nine crowns?")
-    alone = [ask(runtime(), store, part, ANY) for part in parts]
-    both = ask(runtime(), store, "Who keeps the bell and which barrel costs nine crowns?", ANY)
-    texts = dict.fromkeys(answer.text for answer in alone)
-    assert both.found and both.text == "; ".join(texts)
-    assert {c.handle for c in both.citations} == {a.citations[0].handle for a in alone}
-    assert both.tokens_read > sum(answer.tokens_read for answer in alone)  # the whole, too
-    for citation in both.citations:
-        assert_exact(store, citation)
 
 
 @pytest.mark.thorough

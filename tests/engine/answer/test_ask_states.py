@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.model.calibration import Calibration, QuoteCalibration, logistic
 from drt_engine.store import Store

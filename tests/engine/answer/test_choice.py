@@ -40,7 +40,9 @@ def span(start: int, probability: float) -> QuoteSpan:
 def order(question: str, *spans: QuoteSpan) -> list[int]:
     text: Any = OneText(TEXT)
     passages: Any = [SimpleNamespace(text=NEAR), SimpleNamespace(text=FAR[:400])]
-    return ranking(text, text, spans, question, passages=passages)
+    judgement = SimpleNamespace(passages=passages)
+    asked: Any = SimpleNamespace(text=question, documents=text, judgement=judgement)
+    return ranking(asked, text, spans)
 
 
 def test_words_of_the_question_decide_between_unsure_spans() -> None:

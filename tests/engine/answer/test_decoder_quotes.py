@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
 from drt_engine.answer.judge import calibration_name
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.places import ask_all
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import WeightsError

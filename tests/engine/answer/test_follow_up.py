@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
 from drt_engine.answer.follow_up import in_context, is_follow_up
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.session import SessionState
 from tests.model_folder import LETTERS, MANUAL, library, read_text, runtime
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.candidates import Candidate
 from drt_engine.answer.citations import cite
 from drt_engine.answer.hint import (
     COUNT_HINT,
@@ -18,7 +19,7 @@ from drt_engine.answer.hint import (
     is_about_drt,
     requested_summary,
 )
-from drt_engine.answer.result import Draft
+from drt_engine.answer.options import AskOptions
 from drt_engine.retrieval.filters import Filters
 from drt_engine.retrieval.library import SearchOptions
 from tests.model_folder import library, read_text, runtime
@@ -33,8 +34,8 @@ class Words:
 
 def sentence(question: str, *, found: bool = False, likely: bool = False, **how: Any) -> str:
     view: Any = Words()
-    draft = Draft("x" * found, found, 0.2, (), likely=likely)
-    return hint(view, question, draft, SearchOptions(**how), threshold=None)
+    candidate = Candidate("x" * found, found, 0.2, (), likely=likely)
+    return hint(view, question, candidate, SearchOptions(**how), threshold=None)
 
 
 @pytest.mark.parametrize(
@@ -70,8 +71,8 @@ def test_why_nothing_was_found() -> None:
     assert sentence("a zeppelin", likely=True) == "" == sentence("What is die?", found=True)
     assert sentence("What did Los Angeles and La Paz do?").startswith("Nowhere")
     view: Any = Words()
-    draft = Draft("", False, 0.2, ())
-    said = hint(view, "harbour", draft, SearchOptions(), threshold=0.5)
+    candidate = Candidate("", False, 0.2, ())
+    said = hint(view, "harbour", candidate, SearchOptions(), threshold=0.5)
     assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
 
 
@@ -129,6 +130,6 @@ def test_what_could_not_be_counted_in_a_table_is_told(
         read_text(store, tmp_path, name="lamps.csv", text="lamp,fuel\n" + rows)
         (document,) = store.documents()
         place = cite(store, document, 0, 4, 1.0)
-        draft = Draft("", False, 0.2, (place,), likely=likely)
-        said = hint(store, question, draft, SearchOptions(), threshold=None)
+        candidate = Candidate("", False, 0.2, (place,), likely=likely)
+        said = hint(store, question, candidate, SearchOptions(), threshold=None)
     assert (said == COUNT_HINT) is is_told

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.candidates import Candidate, ReadQuestion
+from drt_engine.answer.documents import DocumentRows
 from drt_engine.answer.metadata.header import header_values
-from drt_engine.answer.metadata.lookup import metadata_answer
+from drt_engine.answer.metadata.lookup import propose_fields
 from drt_engine.answer.metadata.question import is_about, metadata_question, names_title
 from drt_engine.answer.metadata.values import HEAD, Stored, find_value
+from drt_engine.answer.options import AskOptions
 from drt_engine.retrieval.filters import Scope
 from drt_engine.store import Store
 from tests.model_folder import library, read_text, runtime, text_of
@@ -115,8 +118,13 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
+def proposed(store: Store, question: str, scope: Scope | None = None) -> Candidate | None:
+    asked = ReadQuestion(question, runtime(), DocumentRows(store), scope or Scope())
+    return next(iter(propose_fields(asked, store)), None)
+
+
 def answer(store: Store, name: str, question: str) -> str | None:
-    draft = metadata_answer(store, question, Scope((store.document(name).id,)), ())
+    draft = proposed(store, question, Scope((store.document(name).id,)))
     return None if draft is None else draft.text
 
 
@@ -180,8 +188,8 @@ def test_the_value_is_cited_where_the_text_has_it(store: Store) -> None:
 
 
 def test_of_several_documents_one_has_to_be_named(store: Store) -> None:
-    assert metadata_answer(store, "Who wrote it?", Scope(), ()) is None
-    draft = metadata_answer(store, "Who wrote the book Keeping bees in towns?", Scope(), ())
+    assert proposed(store, "Who wrote it?") is None
+    draft = proposed(store, "Who wrote the book Keeping bees in towns?")
     assert draft is not None and draft.text == "Mara Osei"
 
 
@@ -197,7 +205,7 @@ def test_what_only_the_file_says_is_cited_as_such(tmp_path: Path) -> None:
             assert (citation.metadata, citation.quote) == (metadata, "")
             assert citation.handle == f"{row.id[:8]}:0-0"
             assert citation.to_dict()["metadata"] == metadata
-        assert metadata_answer(plain, "What is its title?", Scope(), ()) is None  # a file's name
+        assert proposed(plain, "What is its title?") is None  # a file's name
 
 
 def test_speakers_of_a_transcript_are_no_fields() -> None:
@@ -211,7 +219,7 @@ def test_a_version_in_the_title_of_the_file_alone_is_cited_as_such(tmp_path: Pat
     page = "<title>Rules of the pier 0.12.1</title><p>Free under version 2 of the GNU licence.</p>"
     with library(tmp_path / "library") as pages:
         read_text(pages, tmp_path, name="rules.html", text=page)
-        draft = metadata_answer(pages, "Which version is this document?", Scope(), ())
+        draft = proposed(pages, "Which version is this document?")
         assert draft is not None and draft.text == "0.12.1"
         assert [c.metadata for c in draft.citations] == ["version: 0.12.1"]
 
@@ -392,7 +400,7 @@ def test_mails_of_a_thread_have_their_subject_and_who_began_in_common(tmp_path: 
         with library(tmp_path / f"library{expected[0]}") as store:
             read_text(store, tmp_path, name=f"{expected[0]}.mbox", text="\n".join(texts))
             for question, value in zip(questions, expected, strict=True):
-                draft = metadata_answer(store, question, Scope(), ())
+                draft = proposed(store, question)
                 assert (draft and draft.text) == value
-            assert metadata_answer(store, "Who wrote the mails?", Scope(), ()) is None
-            assert metadata_answer(store, "When was the thread sent?", Scope(), ()) is None
+            assert proposed(store, "Who wrote the mails?") is None
+            assert proposed(store, "When was the thread sent?") is None

@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from drt_engine.answer import places
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
 from drt_engine.answer.documents import documents_to_ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.places import _grouped, _Place, ask_all
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.errors import ConfigError, QuestionError

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.preview import watch_reading
 from drt_engine.results import ReadingStep
 from drt_engine.retrieval import library as retrieval

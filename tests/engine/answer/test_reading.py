@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.config.model import ReaderConfig
 from drt_engine.model.reader import PairLogits, PairTokens
 from drt_engine.retrieval import library

@@ -11,7 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load, save
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.answer.session import SessionState
 from drt_engine.errors import NotFound, QuestionError, SessionError

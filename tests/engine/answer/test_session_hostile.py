@@ -16,7 +16,8 @@ import torch
 from safetensors.torch import load, save
 from torch import Tensor
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.session import SessionState
 from drt_engine.errors import CorruptStore, EngineError, SessionError
 from drt_engine.results import Citation

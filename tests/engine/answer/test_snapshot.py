@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
-from drt_engine.answer.ask import AskOptions, ask, stream
+from drt_engine.answer.ask import ask, stream
+from drt_engine.answer.options import AskOptions
 from drt_engine.errors import LockTimeout
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.scorer import LandmarkScorer

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.tables import table_answer
 from drt_engine.answer.tables.values import tables_of
 from drt_engine.model.word_similarity import WordSimilarity

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.tables.conditions import scope_of, tokens_of
 from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.errors import ConfigError, NotFound
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.filters import Filters, Scope, resolve_scope, section_matches

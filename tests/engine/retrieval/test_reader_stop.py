@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.quote import best_quotes
 from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.model.calibration import Calibration

@@ -10,7 +10,8 @@ from typing import Literal
 import pytest
 import torch
 
-from drt_engine.answer.ask import AskOptions, ask
+from drt_engine.answer.ask import ask
+from drt_engine.answer.options import AskOptions
 from drt_engine.answer.result import AnswerResult
 from drt_engine.generate.prompt_run import open_prompt
 from drt_engine.model.gca_layer import GroupedCrossAttention, Retrieved

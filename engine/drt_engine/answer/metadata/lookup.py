@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
+from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.citations import cite
 from drt_engine.answer.metadata.header import header_values
 from drt_engine.answer.metadata.question import (
@@ -26,7 +27,6 @@ from drt_engine.answer.metadata.values import (
     locate,
     version_in,
 )
-from drt_engine.answer.result import Draft
 from drt_engine.results import Citation
 from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
@@ -37,28 +37,24 @@ _MOST_DOCUMENTS = 2_000  # of a library that are compared with a question
 _NEAR = 60  # characters between two values that are quoted together
 
 
-def metadata_answer(
-    view: LibraryView,
-    question: str,
-    scope: Scope,
-    passages: Sequence[Passage],
-) -> Draft | None:
-    """Return a document's own title, author, date, version and the like where they are asked for.
+def propose_fields(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
+    """Propose a document's own title, author, date, version and the like.
 
-    ``scope`` is what the question is restricted to, ``passages`` what was retrieved. None where the
-    question is not clearly about one document itself, or the scope does not say.
+    Nothing where a question is not clearly about one document itself, or its scope does not say.
     """
-    document_ids = scope.document_ids
-    asked = metadata_question(question)
+    document_ids, passages = question.scope.document_ids, question.passages
+    asked = metadata_question(question.text)
     document = None if asked is None else _document(view, asked, document_ids)
     if asked is None or document is None:
-        citations = _named_fields(view, question, document_ids, passages)
+        citations = _named_fields(view, question.text, document_ids, passages)
     else:
         citations = _own_fields(view, document, asked, passages)
     # Parts of a document say nothing of it unless they have its head.
-    if not citations or not all(_is_in(citation, scope) for citation in citations):
-        return None
-    return Draft("; ".join(map(_shown, citations)), True, 0.0, tuple(citations), origin="metadata")
+    if not citations or not all(_is_in(citation, question.scope) for citation in citations):
+        return []
+    text = "; ".join(map(_shown, citations))
+    confidence = question.judgement.confidence
+    return [Candidate(text, True, confidence, tuple(citations), origin="metadata")]
 
 
 def _is_in(citation: Citation, scope: Scope) -> bool:

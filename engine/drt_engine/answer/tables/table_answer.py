@@ -12,9 +12,9 @@ from dataclasses import replace
 from itertools import compress
 from pathlib import PurePath
 
+from drt_engine.answer.candidates import Candidate, ReadQuestion
 from drt_engine.answer.citations import cite
-from drt_engine.answer.documents import DocumentRows, first_documents
-from drt_engine.answer.result import Draft
+from drt_engine.answer.documents import first_documents
 from drt_engine.answer.tables.dimensions import is_superlative
 from drt_engine.answer.tables.extremes import compare
 from drt_engine.answer.tables.lookup import look_up
@@ -25,9 +25,7 @@ from drt_engine.answer.tables.values import Table, tables_of
 from drt_engine.answer.tables.verdicts import TableVerdict, verdict_of
 from drt_engine.answer.tables.wording import Similarity, is_heading_number, table_words
 from drt_engine.model.word_similarity import WordSimilarity
-from drt_engine.retrieval.filters import Scope
 from drt_engine.retrieval.passages import Passage
-from drt_engine.runtime import Runtime
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.table_rows import Cell, TableRow, table_rows
@@ -41,33 +39,32 @@ _FIELDS = re.compile(r"(?m)\||^[^\s:;]+([:;\t])[^\s:;][^:;\t\n]*\1\S")
 _ALIGNED = re.compile(r"[^\s.!?:\"'\u201d\u2019)] {2,}\S.*\n.*[^\s.!?:\"'\u201d\u2019)] {2,}\S")
 
 
-def table_answer(
-    runtime: Runtime,
-    view: LibraryView,
-    documents: DocumentRows,
-    question: str,
-    passages: Sequence[Passage],
-    *,
-    scope: Scope,
-) -> Draft | None:
-    """Return the cell that answers ``question``, or a count or a sum with the cells it rests on.
+def propose_cells(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
+    """Propose the cell that answers, or a count or a sum with the cells it rests on.
 
-    None where neither is clear. ``passages`` are the retrieved ones, best first, of the ``scope``.
+    Nothing where neither is clear.
     """
+    candidate = _candidate(question, view)
+    return [] if candidate is None else [candidate]
+
+
+def _candidate(asked: ReadQuestion, view: LibraryView) -> Candidate | None:
+    question, passages = asked.text, asked.passages
+    confidence = asked.judgement.confidence
     similarity: WordSimilarity | None = None
     for document_id in _documents_with_tables(passages):
-        document = documents.row(document_id)
+        document = asked.documents.row(document_id)
         for text, offset, probability in _texts_around(view, document, passages):
             whole = len(text) == document.characters
             rows = [  # whose names of columns may be elsewhere
                 row
                 for row in _rows_in(text, whole=whole)
-                if scope.holds(document.id, offset + row.start, offset + row.end)
+                if asked.scope.holds(document.id, offset + row.start, offset + row.end)
             ]
             if not rows:
                 continue
             similarity = similarity or WordSimilarity(
-                runtime.model.embedding, lambda word: runtime.tokenizer.encode(word).ids
+                asked.runtime.model.embedding, lambda word: asked.runtime.tokenizer.encode(word).ids
             )
             context = frozenset(table_words(f"{document.title} {PurePath(document.source).stem}"))
             tables = [table for table in tables_of(rows) if len(table.rows) > 1]
@@ -76,7 +73,8 @@ def table_answer(
             tables, contexts = _of_heading(question, tables, contexts)
             verdict = _verdict(question, tables, similarity, contexts)
             if verdict is not None:
-                return _verdict_draft(view, document, text, verdict, (offset, probability))
+                candidate = _verdict_candidate(view, document, text, verdict, (offset, probability))
+                return replace(candidate, confidence=confidence)
             text_of_answer, cells = _answer(
                 question, tables, similarity, contexts=contexts if whole else None
             )
@@ -89,7 +87,7 @@ def table_answer(
                     more = len(cells) - _MOST_CITATIONS
                     citations[-1] = replace(citations[-1], more_items=more)
                 answer = text_of_answer or citations[0].quote
-                return Draft(answer, True, 0.0, tuple(citations), origin="table")
+                return Candidate(answer, True, confidence, tuple(citations), origin="table")
     return None
 
 
@@ -123,13 +121,13 @@ def _verdict(
     return verdicts[0] if len(verdicts) == 1 else None
 
 
-def _verdict_draft(
+def _verdict_candidate(
     view: LibraryView,
     document: DocumentRow,
     text: str,
     verdict: TableVerdict,
     place: tuple[int, float],
-) -> Draft:
+) -> Candidate:
     """Return yes or no with the whole row, since a cell of it alone says nothing."""
     offset, probability = place
     start = text.rfind("\n", 0, verdict.row.start) + 1
@@ -140,7 +138,7 @@ def _verdict_draft(
     cell = verdict.cell
     citation = replace(row, span_start=offset + cell.start, span_end=offset + cell.end)
     answer = "yes" if verdict.is_yes else "no"
-    return Draft(citation.quote, True, 0.0, (citation,), verdict=answer, origin="table")
+    return Candidate(citation.quote, True, 0.0, (citation,), verdict=answer, origin="table")
 
 
 def _answer(
