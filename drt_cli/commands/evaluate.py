@@ -373,6 +373,11 @@ def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
     default=None,
     help="Fit the quote probability alone, and keep the confidence of the model.",
 )
+@click.option(
+    "--only",
+    metavar="NAME",
+    help="Fit one calibration and keep the others: reread, stored or decoder.",
+)
 @_keep
 @json_option
 @click.pass_obj

@@ -59,6 +59,7 @@ class CalibrateOptions:
     ``also`` are further pairs of files with questions and documents; ``plot`` is a file to draw the
     reliability to. ``keep`` is a folder for the libraries of the documents, which are not read
     again. ``quotes_only`` fits the quote probability alone and keeps the model's confidence.
+    ``only`` fits one calibration (reread, stored or decoder) and keeps the model's others.
     """
 
     qa: tuple[Path, ...]
@@ -71,6 +72,7 @@ class CalibrateOptions:
     also: tuple[tuple[Path, ...], ...] = ()
     keep: Path | None = None
     quotes_only: bool = False
+    only: str | None = None
 
     def __post_init__(self) -> None:
         if self.plot is not None:
@@ -101,6 +103,9 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     selected_questions = _select_questions(questions, options)
     reads = (True, False) if runtime.config.reads_passages else (False,)
     modes = {calibration_name(runtime, reads_passages=reread): reread for reread in reads}
+    if options.only is not None and options.only not in modes:
+        raise ConfigError(f"only is {options.only!r}, expected {' or '.join(modes)}")
+    modes = {n: reread for n, reread in modes.items() if options.only in (None, n)}
     judged: dict[str, list[Judged]] = {name: [] for name in modes}
     for doc_id, document_questions in progress(
         list(by_document(selected_questions).items()), "documents"
@@ -135,7 +140,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
             metrics[f"{name} quote"] = quote_metrics(fit)
             tables[f"{name} quote"] = reliability(fit.probabilities, fit.right)
     metrics |= {f"{name} {b.name}": b.row for name, bins in tables.items() for b in bins}
-    write_calibration(options.out, fitted)
+    kept = {} if options.only is None else runtime.calibration
+    write_calibration(options.out, {**kept, **fitted})
     if options.plot is not None:
         plot_reliability(tables, options.plot, title=f"confidence of {runtime.name}")
     return EvalReport(

@@ -263,7 +263,7 @@ def test_calibration_is_fitted_and_read_back(
     assert written.keys() == {"reread", "stored"}
     assert written["reread"].keys() == {
         "scale", "shift", "threshold", "retrieval", "relevance", "null", "each", "quote",
-        "verdict"
+        "verdict", "enough"
     }  # fmt: skip
     assert result["metrics"]["reread"]["threshold"] == written["reread"]["threshold"]
     assert result["metrics"]["reread"]["found_auroc"] == pytest.approx(7 / 8)
@@ -282,6 +282,21 @@ def test_the_confidence_is_kept_where_quotes_alone_are_fitted(
         assert Calibration.from_dict(written[name] | {"quote": None, "verdict": None}) == kept
     assert not result["metrics"].keys() & {"reread", "stored"}
     assert sorted(rigged) == [False] * 6 + [True] * 6
+
+
+def test_one_calibration_is_fitted_and_the_others_kept(
+    runtime: Runtime, qa_files: dict[str, object], rigged: list[bool], tmp_path: Path
+) -> None:
+    own = {"reread": Calibration(scale=0.3, shift=1.0, enough=2.0), "stored": Calibration()}
+    model = replace(runtime, calibration=own)
+    options = qa_files | {"out": str(tmp_path), "only": "stored"}
+    evaluate(model, "calibrate", options)
+    written = json.loads((tmp_path / "calibration.json").read_text())
+    assert Calibration.from_dict(written["reread"]) == own["reread"]
+    assert Calibration.from_dict(written["stored"]) != own["stored"]
+    assert rigged == [False] * 6
+    with pytest.raises(ConfigError, match="only is 'decoder', expected reread or stored"):
+        evaluate(model, "calibrate", options | {"only": "decoder"})
 
 
 def test_the_reliability_is_reported_and_drawn(
