@@ -14,7 +14,7 @@ from drt_engine.store.filesystem.disk import Bytes, Disk
 
 T = TypeVar("T")
 READS = ("open", "read", "map")
-ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ENOMEM)
+ERRORS = (errno.ENOSPC, errno.EIO, errno.EMFILE, errno.ENOMEM, errno.EDQUOT, errno.ESTALE)
 
 
 class Killed(BaseException):

@@ -6,6 +6,7 @@ Knows nothing of what the files hold.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from collections.abc import Collection, Iterable, Iterator
@@ -45,6 +46,10 @@ def file_errors(library: Path) -> Iterator[None]:
         raise file_error(error, library) from error
 
 
+# of the operating system, where a file system has no locks, such as some of networks
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
+
+
 def file_error(error: OSError, library: Path) -> StoreError:
     """Return the store's own error for an operating system's."""
     if error.errno in FULL:
@@ -53,6 +58,11 @@ def file_error(error: OSError, library: Path) -> StoreError:
         return TooManyOpenFiles(
             f"a file of the library at {library} cannot be opened ({error.strerror}): try again"
             " later, or allow more open files with `ulimit -n`"
+        )
+    if error.errno in _NO_LOCKS:
+        return StoreError(
+            f"the file system of the library at {library} cannot lock files ({error.strerror}), and"
+            " without locks two programs would destroy it: move it to another disk"
         )
     name = error.filename or library
     return StoreError(
