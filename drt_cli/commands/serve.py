@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,9 @@ from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
 from drt_cli._writing import chosen_writer, writer_options
+
+if TYPE_CHECKING:
+    from drt._server.options import AccessLog
 
 TOKEN = "DRT_SERVE_TOKEN"
 MIB = 1 << 20
@@ -71,6 +75,34 @@ MIB = 1 << 20
     metavar="N",
     help="Questions that may wait; more are refused.",
 )
+@click.option(
+    "--max-wait",
+    type=click.FloatRange(min=0, min_open=True),
+    default=10.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Longest time that a question may wait for its turn; others get status 429 and the time to"
+    " ask again.",
+)
+@click.option(
+    "--client-header",
+    metavar="NAME",
+    help="Header that tells clients apart, such as X-Forwarded-For behind a proxy; by default their"
+    " addresses do. Clients take turns.",
+)
+@click.option(
+    "--max-library",
+    type=click.IntRange(min=1),
+    metavar="MIB",
+    help="Size of the library above which uploads are refused.",
+)
+@click.option(
+    "--access-log",
+    type=click.Choice(["off", "text", "json"]),
+    default="off",
+    show_default=True,
+    help="Log each request to standard error: its route, status and seconds, and no question.",
+)
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
 @click.option(
     "--ray",
@@ -98,6 +130,10 @@ def command(
     allowed_origins: tuple[str, ...],
     timeout: float,
     queue: int,
+    max_wait: float,
+    client_header: str | None,
+    max_library: int | None,
+    access_log: AccessLog,
     read_only: bool,
     ray: str | None,
     deadline: float | None,
@@ -126,6 +162,10 @@ def command(
         max_upload=max_upload * MIB,
         timeout=timeout,
         queue=queue,
+        max_wait=max_wait,
+        client_header=client_header,
+        max_library=None if max_library is None else max_library * MIB,
+        access_log=access_log,
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )

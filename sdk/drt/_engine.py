@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from drt_engine.store.federation import library_folders as library_folders
     from drt_engine.store.federation import write_list as write_list
     from drt_engine.store.filesystem.library_folder import expect_outside as expect_outside
+    from drt_engine.store.filesystem.library_folder import folder_bytes as folder_bytes
     from drt_engine.store.salvage import free_name as free_name
     from drt_engine.store.salvage import salvage as salvage
     from drt_engine.store.tags import checked_tags as checked_tags
@@ -117,6 +118,7 @@ _FORWARDED = {
     "model_setting": "cluster.ingest",
     "model_path": "preloaded",
     "place_in_source": "documents.source_map",
+    "folder_bytes": "store.filesystem.library_folder",
     "free_name": "store.salvage",
     "read_salvaged": "ingest.rebuild",
     "preload": "preloaded",

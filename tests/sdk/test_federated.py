@@ -111,6 +111,7 @@ def plain(result: Any) -> dict[str, Any]:
     return values
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "options",
     sampled(

@@ -94,6 +94,7 @@ def test_answers_are_those_of_one_process_and_one_call_of_each_library(
             many.ingest(shards[0].with_name("manual.md"))
 
 
+@pytest.mark.thorough
 def test_a_late_library_is_named_and_the_next_answer_is_whole(
     shards: list[Path], fake: FakeCluster
 ) -> None:

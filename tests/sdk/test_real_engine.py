@@ -62,6 +62,7 @@ def text(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.thorough
 def test_reading_asking_and_summarising_fit_together(
     model: Path, text: Path, tmp_path: Path
 ) -> None:

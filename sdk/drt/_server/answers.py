@@ -29,6 +29,8 @@ async def ask(request: Request) -> Response:
     service, body = service_of(request), await read_body(request, "ask")
     question, session = body.pop("question"), body.pop("session", None)
     streams = body.pop("stream", False) or wants_events(request)
+    if streams:  # while the response can still have a status
+        service.questions.expect_room()
     if body.pop("writer", False):
         items = written(service, question, body, session=session)
         if streams:

@@ -33,6 +33,14 @@ async def health(request: Request) -> Response:  # noqa: ARG001  a route's signa
     return JSONResponse({"status": "ok"})
 
 
+async def ready(request: Request) -> Response:
+    """Say whether questions can be answered now; 503 and one word where they cannot."""
+    problem = await run_in_threadpool(service_of(request).problem)
+    if problem is None:
+        return JSONResponse({"status": "ready"})
+    return JSONResponse({"status": "not ready", "reason": problem}, 503)
+
+
 async def metrics(request: Request) -> Response:
     """Return counters and timings in Prometheus' text format."""
     return Response(service_of(request).metrics.text(), media_type=MEDIA_TYPE)
@@ -113,6 +121,7 @@ def operations(*, with_search: bool) -> list[Operation]:
         Operation("GET", "/v1/models/{model}", chat_completions.show_model),
         Operation("GET", "/v1/writer", writing.show_writer),
         Operation("GET", "/healthz", health),
+        Operation("GET", "/readyz", ready),
         Operation("GET", "/metrics", metrics, media_type=MEDIA_TYPE.partition(";")[0]),
         Operation("GET", "/openapi.json", describe),
     ]
@@ -150,7 +159,7 @@ def _pattern(path: str) -> str:
 @asynccontextmanager
 async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     service: Service = app.state.service
-    await service.questions.run(service.load)
+    await service.questions.prepare(service.load)
     yield
     # Not after a cancellation, by a second signal: it would wait for what runs.
     await run_in_threadpool(service.close)

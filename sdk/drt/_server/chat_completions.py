@@ -71,6 +71,7 @@ async def complete(request: Request) -> Response:
         "model": name,
     }
     if body.get("stream") is True:
+        service.questions.expect_room()  # while the response can still have a status
         return stream(_chunks(request, head, questions, options))
     answer = await _answer(service, questions, options)
     text, annotations = rendered(answer, str(request.base_url))

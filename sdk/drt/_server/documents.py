@@ -127,6 +127,7 @@ async def upload(request: Request) -> Response:
     _expect_writing(service)
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise HTTPException(415, 'send the files as multipart/form-data, each as a field "file".')
+    await run_in_threadpool(service.expect_space)
     with contextlib.ExitStack() as stack:
         stack.enter_context(service.uploading())
         files, tags = await _received(request, service)

@@ -19,12 +19,16 @@ log = logging.getLogger("drt.server")
 
 
 class OverloadedError(errors.DrtError):
-    """More work waits than the server takes."""
+    """More work waits than the server takes; ``retry_after`` seconds later there may be room."""
+
+    def __init__(self, message: str, *, retry_after: int = 5) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
 
 
 # The first that fits counts: special errors stand before their bases.
 STATUS: tuple[tuple[type[errors.DrtError], int], ...] = (
-    (OverloadedError, 503),
+    (OverloadedError, 429),
     (errors.QuestionError, 400),
     (errors.ConfigError, 400),
     (errors.NotFoundError, 404),
@@ -79,6 +83,8 @@ async def respond(request: Request, error: Exception) -> Response:
     """Turn an exception into its response."""
     status, body = described(error, request.app.state.service)
     headers = dict(getattr(error, "headers", None) or {})
-    if status == 503:
+    if isinstance(error, OverloadedError):
+        headers["Retry-After"] = str(error.retry_after)
+    elif status == 503:
         headers["Retry-After"] = RETRY_SECONDS
     return JSONResponse(body, status, headers=headers)

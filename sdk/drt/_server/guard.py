@@ -13,6 +13,7 @@ import hmac
 import ipaddress
 import re
 import time
+import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from .access_log import log_request
 from .errors import error_body
+from .questions import client
 from .responses import EVENTS, event
 
 if TYPE_CHECKING:
@@ -30,11 +33,12 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 1 << 20  # of everything but an upload
 UPLOAD = ("POST", "/v1/documents")
-OPEN = frozenset({"/healthz", "/openapi.json", "/", "/page.css", "/page.js"})
+OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", "/", "/page.css", "/page.js"})
 BODY_SECONDS = 15.0  # before a body must have come,
 BODY_RATE = 16 * 1024  # and bytes for which it gets a second more
 DISCARD_SECONDS = 3.0  # for the rest of a body that was refused,
 DISCARD_BYTES = 1 << 30  # and its bytes, which are kept nowhere
+CLIENT_CHARACTERS = 200  # of a name in a proxy's header
 HEADERS: Mapping[str, str] = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -55,6 +59,9 @@ _HOST = re.compile(
 )
 
 
+_REQUEST_ID = re.compile(r"[\w.-]{1,64}", re.ASCII)
+
+
 class Guard:
     """Middleware around the whole application."""
 
@@ -70,11 +77,14 @@ class Guard:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        response = _Response(send, Headers(scope=scope), self._options.allowed_origins)
+        headers = Headers(scope=scope)
+        asker = _client(scope, headers, self._options.client_header)
+        client.set(asker)
+        response = _Response(send, headers, self._options.allowed_origins)
         try:
             is_upload = (scope["method"], scope["path"]) == UPLOAD
             limit = self._options.max_upload if is_upload else BODY_BYTES
-            body = response.body = _Body(receive, limit, Headers(scope=scope))
+            body = response.body = _Body(receive, limit, headers)
             refusal = self._refusal(scope)
             if refusal is not None:
                 await refusal(scope, receive, response.send)
@@ -85,6 +95,15 @@ class Guard:
             route = getattr(scope.get("route"), "path", "other")
             elapsed = time.perf_counter() - began
             self._metrics.count_request(route, scope["method"], response.status, elapsed)
+            if self._options.access_log != "off":
+                log_request(
+                    request_id=response.request_id,
+                    client=asker,
+                    method=scope["method"],
+                    route=route,
+                    status=response.status,
+                    seconds=round(elapsed, 4),
+                )
 
     async def _within(
         self, seconds: float | None, scope: Scope, body: _Body, response: _Response
@@ -143,6 +162,14 @@ class Guard:
         if origin in self._options.allowed_origins:
             return True
         return origin.lower() in (f"http://{host}".lower(), f"https://{host}".lower())
+
+
+def _client(scope: Scope, headers: Headers, name: str | None) -> str:
+    """Return who asks: what a proxy says in its header, else the address."""
+    named = headers.get(name, "") if name is not None else ""
+    if named.strip():
+        return named.split(",")[-1].strip()[:CLIENT_CHARACTERS]  # the nearest proxy wrote the last
+    return str((scope.get("client") or ("",))[0])
 
 
 def _refuse(status: int, message: str) -> JSONResponse:
@@ -204,6 +231,8 @@ class _Response:
         self._allowed_origins = allowed_origins
         self.body: _Body | None = None
         self.status = 0
+        asked = request.get("x-request-id", "")
+        self.request_id = asked if _REQUEST_ID.fullmatch(asked) else uuid.uuid4().hex
         self.streams = False  # whether it is open for more events
 
     async def send(self, message: Message) -> None:
@@ -215,6 +244,7 @@ class _Response:
             self.streams = headers.get("content-type", "").startswith(EVENTS)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
+            headers["X-Request-ID"] = self.request_id
             if self._origin in self._allowed_origins:
                 self._allow_origin(headers)
         elif not message.get("more_body", False):

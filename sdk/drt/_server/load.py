@@ -132,7 +132,7 @@ def _address(pipe: Any, process: BaseProcess) -> str:
 def _serve(library: Path, runtime: dict[str, Any], pipe: Connection) -> None:
     """Serve in the child, and send the address to the parent."""
     with Assistant(library, **runtime) as assistant:
-        options = ServeOptions(port=0, queue=1024)
+        options = ServeOptions(port=0, queue=1024, max_wait=REQUEST_SECONDS)
         run(make_app(assistant, options), options, pipe.send)
 
 

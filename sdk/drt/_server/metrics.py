@@ -38,16 +38,56 @@ class Metrics:
             buckets=BUCKETS,
             registry=self._registry,
         )
-        self._queue = Gauge(
-            "drt_questions_waiting", "Questions that wait for the model.", registry=self._registry
+        self._queue = self._gauge("drt_questions_waiting", "Questions that wait for the model.")
+        self._clients = self._gauge("drt_clients_waiting", "Clients whose questions wait.")
+        self._waits = self._histogram(
+            "drt_question_wait_seconds", "Seconds that a question waited for the model."
         )
+        self._answers = self._histogram(
+            "drt_answer_seconds", "Seconds of the model for a question or other work."
+        )
+        self._refused = Counter(
+            "drt_questions_refused",
+            "Questions that were refused because they would have waited too long.",
+            registry=self._registry,
+        )
+        self._library = self._gauge("drt_library_bytes", "Bytes of the library's files.")
+        self._free = self._gauge("drt_disk_free_bytes", "Free bytes of the library's disk.")
         self._tokens = Counter(
             "drt_tokens_ingested", "Tokens of documents that were read.", registry=self._registry
         )
 
-    def watch_queue(self, waiting: Callable[[], int]) -> None:
-        """Show the length of the queue as it is when it is asked for."""
+    def _gauge(self, name: str, text: str) -> Gauge:
+        return Gauge(name, text, registry=self._registry)
+
+    def _histogram(self, name: str, text: str) -> Histogram:
+        return Histogram(name, text, buckets=BUCKETS, registry=self._registry)
+
+    def watch(
+        self,
+        *,
+        waiting: Callable[[], int],
+        clients: Callable[[], int],
+        library_bytes: Callable[[], int],
+        free_bytes: Callable[[], int],
+    ) -> None:
+        """Show the queue, the library and its disk as they are when they are asked for."""
         self._queue.set_function(waiting)
+        self._clients.set_function(clients)
+        self._library.set_function(library_bytes)
+        self._free.set_function(free_bytes)
+
+    def note_wait(self, seconds: float) -> None:
+        """Count how long a question waited for its turn."""
+        self._waits.observe(seconds)
+
+    def note_answer(self, seconds: float) -> None:
+        """Count how long the model worked on a question."""
+        self._answers.observe(seconds)
+
+    def count_refused(self) -> None:
+        """Count a question that was refused."""
+        self._refused.inc()
 
     def count_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """Count one answered request."""

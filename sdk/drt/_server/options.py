@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from .._errors import ConfigError
 from .._writer.results import WriterOptions
 
 MIB = 1 << 20
 SHORTEST_TOKEN = 16
+AccessLog = Literal["off", "text", "json"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,12 @@ class ServeOptions:
     that clients may call the server by, besides localhost and addresses. allowed_origins: other
     web pages that may use it, such as ``https://notes.example``. max_upload: bytes of an upload.
     timeout: seconds that a request may take, uploads excepted. queue: questions that may wait.
-    read_only: whether uploads and removals are refused. writer: the language model that writes
-    where a request asks for it; it gets at most half of ``timeout``.
+    max_wait: seconds that a question may wait for its turn; one that would wait longer is refused
+    with the time to ask again. client_header: a request header by which clients are told apart,
+    such as ``X-Forwarded-For`` where a proxy sets it; by default by their addresses. max_library:
+    bytes of the library above which uploads are refused. access_log: whether and how each request
+    is logged. read_only: whether uploads and removals are refused. writer: the language model that
+    writes where a request asks for it; it gets at most half of ``timeout``.
     """
 
     host: str = "127.0.0.1"
@@ -33,6 +39,10 @@ class ServeOptions:
     max_upload: int = 256 * MIB
     timeout: float = 120.0
     queue: int = 256
+    max_wait: float = 10.0
+    client_header: str | None = None
+    max_library: int | None = None
+    access_log: AccessLog = "off"
     read_only: bool = False
     writer: WriterOptions | None = None
 
@@ -47,9 +57,14 @@ class ServeOptions:
                 f"{self.host} can be reached from other machines, which needs a token; set one, or"
                 " listen on 127.0.0.1."
             )
-        for name in ("max_upload", "timeout", "queue"):
-            if getattr(self, name) <= 0:
-                raise ConfigError(f"{name} is {getattr(self, name)}, expected more than 0.")
+        for name in ("max_upload", "timeout", "queue", "max_wait", "max_library"):
+            value = getattr(self, name)
+            if value is not None and value <= 0:
+                raise ConfigError(f"{name} is {value}, expected more than 0.")
+        if self.access_log not in get_args(AccessLog):
+            raise ConfigError(
+                f"access_log is {self.access_log!r}, expected {', '.join(get_args(AccessLog))}."
+            )
 
 
 def is_loopback(host: str) -> bool:

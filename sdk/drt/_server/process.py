@@ -17,6 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from .. import _engine
 from .._errors import ConfigError
+from .access_log import logging_to_stderr
 
 if TYPE_CHECKING:
     from .options import ServeOptions
@@ -126,7 +127,8 @@ def run(app: Starlette, options: ServeOptions, ready: Callable[[str], None] | No
     server = make_server(app, options, ready)
     log = logging.getLogger("uvicorn.error")
     try:
-        asyncio.run(server.serve())
+        with logging_to_stderr(options.access_log):
+            asyncio.run(server.serve())
     except SystemExit:  # uvicorn's way to say that it could not listen
         raise ConfigError(
             f"{options.host}:{options.port} cannot be listened on; is it in use? choose another"

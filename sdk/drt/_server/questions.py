@@ -1,15 +1,20 @@
-"""The queue in front of the model: one thread answers, in the order in which questions came.
+"""The queue in front of the model: clients take turns, and nobody waits longer than the deadline.
 
-Questions with the same options that wait at the same time are handed to ``Assistant.ask_many``
-together; equal ones are answered once.
+One thread answers. A question that would have to wait too long is refused at once, with the time
+after which to ask again; so the one who is told is the client whose own questions fill the queue.
+Equal questions that wait are answered once. Knows nothing of HTTP.
 """
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import math
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -20,17 +25,21 @@ if TYPE_CHECKING:
     from .._types import Answer, AskOptions
 
 Result = TypeVar("Result")
-BATCH = 16  # questions handed over together; others wait no longer than for these
+NEWEST = 0.2  # weight of the last answer in the mean of their seconds
+# Who asks, in whose turn a question is answered; set for each request.
+client: ContextVar[str] = ContextVar("client", default="")
 
 
-@dataclass
+@dataclass(eq=False)
 class _Job:
     """Work that waits or runs; ``question`` is None for what is not a plain question."""
 
     question: str | None
     options: AskOptions
-    work: Callable[[], Any] | None
+    work: Callable[[], Any]
+    entered: float = field(default_factory=time.monotonic)
     futures: list[asyncio.Future[Any]] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None  # refuses it when the deadline has passed
 
     def abandoned(self) -> bool:
         """Return whether nobody waits for the result any more."""
@@ -48,96 +57,156 @@ class _Job:
 
 
 class Questions:
-    """Work for the model, done by one thread; at most ``limit`` jobs wait."""
+    """Work for the model, done by one thread.
 
-    def __init__(self, assistant: Assistant, *, limit: int) -> None:
+    At most ``limit`` jobs wait, each for at most ``max_wait`` seconds. ``waited`` and ``worked``
+    are called with the seconds that each job waited and took, ``refused`` for each refusal.
+    """
+
+    def __init__(
+        self,
+        assistant: Assistant,
+        *,
+        limit: int,
+        max_wait: float = math.inf,
+        waited: Callable[[float], None] = lambda _: None,
+        worked: Callable[[float], None] = lambda _: None,
+        refused: Callable[[], None] = lambda: None,
+    ) -> None:
         self._assistant = assistant
-        self._limit = limit
-        self._jobs: deque[_Job] = deque()
+        self._limit, self._max_wait = limit, max_wait
+        self._waited, self._worked, self._refused = waited, worked, refused
+        self._queues: dict[str, deque[_Job]] = {}  # by client, in the order of their turns
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="drt-ask")
         self._drain: asyncio.Task[None] | None = None
+        self._began: float | None = None  # when the job that runs began
+        self._mean: float | None = None  # seconds of a job
 
     @property
     def waiting(self) -> int:
         """The number of jobs that wait."""
-        return len(self._jobs)
+        return sum(map(len, self._queues.values()))
+
+    @property
+    def clients(self) -> int:
+        """The number of clients whose jobs wait."""
+        return len(self._queues)
 
     def close(self) -> None:
         """Wait for the job that runs; those that wait are dropped."""
-        self._jobs.clear()
+        self._queues.clear()
         self._thread.shutdown(cancel_futures=True)
 
+    async def prepare(self, work: Callable[[], Result]) -> Result:
+        """Do what comes before the first question in the thread that answers."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
     async def ask(self, question: str, options: AskOptions) -> Answer:
-        """Answer a question; raises ``OverloadedError`` where too many wait, else as the SDK."""
-        for job in self._jobs:
-            if job.question == question and job.options == options:
-                return cast("Answer", await self._result(job))
-        return cast("Answer", await self._enter(_Job(question, options, None)))
+        """Answer a question; raises ``OverloadedError`` where it would wait too long."""
+        for queue in self._queues.values():
+            for job in queue:
+                if job.question == question and job.options == options:
+                    return cast("Answer", await self._result(job))
+        work = functools.partial(self._assistant.ask, question, **options)
+        return cast("Answer", await self._enter(_Job(question, options, work)))
 
-    async def run(self, work: Callable[[], Result]) -> Result:
-        """Do other work of the model in its turn; raises as ``ask`` does."""
-        return cast(Result, await self._enter(_Job(None, {}, work)))
+    async def run(self, work: Callable[[], Result], *, always: bool = False) -> Result:
+        """Do other work of the model in its turn; raises as ``ask`` does, unless ``always``."""
+        return cast(Result, await self._enter(_Job(None, {}, work), always=always))
 
-    async def _enter(self, job: _Job) -> Any:
-        if len(self._jobs) >= self._limit:
-            raise OverloadedError(
-                f"{self._limit} questions are waiting, which is as many as may; ask again later."
-            )
-        self._jobs.append(job)
+    def expect_room(self) -> None:
+        """Raise ``OverloadedError`` where a question of this client would wait too long."""
+        wait, mean = self.expected_wait(), self._mean or 1.0
+        excess = wait - self._max_wait
+        if self.waiting >= self._limit:
+            excess = max(excess, mean)
+        if excess <= 0:
+            return
+        self._refused()
+        raise self._overloaded(wait, excess)
+
+    def expected_wait(self) -> float:
+        """Return the seconds that a new question of this client would wait.
+
+        Its turn comes after as many questions of each other client as it has waiting itself, and
+        one more. Before the first answer nobody knows, and the wait is 0.
+        """
+        if self._mean is None:
+            return 0.0
+        ours = len(self._queues.get(client.get(), ()))
+        others = (queue for name, queue in self._queues.items() if name != client.get())
+        ahead = ours + sum(min(len(queue), ours + 1) for queue in others)
+        running = 0.0
+        if self._began is not None:
+            running = max(0.0, self._mean - (time.monotonic() - self._began))
+        return ahead * self._mean + running
+
+    def _overloaded(self, wait: float, excess: float) -> OverloadedError:
+        retry = math.ceil(min(max(excess, 1.0), 60.0))
+        return OverloadedError(
+            f"{self.waiting} questions are waiting, and this one would wait {wait:.0f} s or longer;"
+            f" ask again in {retry} s.",
+            retry_after=retry,
+        )
+
+    async def _enter(self, job: _Job, *, always: bool = False) -> Any:
+        if not always:
+            self.expect_room()
+            if self._max_wait < math.inf:
+                loop = asyncio.get_running_loop()
+                job.timer = loop.call_later(self._max_wait, self._expire, client.get(), job)
+        self._queues.setdefault(client.get(), deque()).append(job)
         if self._drain is None or self._drain.done():
             self._drain = asyncio.create_task(self._work())
         return await self._result(job)
+
+    def _expire(self, name: str, job: _Job) -> None:
+        """Refuse a job that waits when its deadline has passed: others took longer than before."""
+        queue = self._queues.get(name)
+        if queue is None or job not in queue:
+            return
+        queue.remove(job)
+        if not queue:
+            del self._queues[name]
+        self._refused()
+        mean = self._mean or 1.0
+        job.settle(None, self._overloaded(self._max_wait, mean))
 
     async def _result(self, job: _Job) -> Any:
         future = asyncio.get_running_loop().create_future()
         job.futures.append(future)
         return await future
 
+    def _next(self) -> _Job:
+        """Take the next job of the client whose turn it is, who then comes last."""
+        name = next(iter(self._queues))
+        queue = self._queues.pop(name)
+        job = queue.popleft()
+        if queue:
+            self._queues[name] = queue
+        if job.timer is not None:
+            job.timer.cancel()
+        return job
+
     async def _work(self) -> None:
         """Do all jobs that wait, and end."""
         loop = asyncio.get_running_loop()
-        while self._jobs:
-            job = self._jobs.popleft()
+        while self._queues:
+            job = self._next()
             if job.abandoned():
                 continue
-            if job.question is None:
-                await self._run(job)
-                continue
-            batch = [job, *(waiting for waiting in self._jobs if _together(job, waiting))][:BATCH]
-            for waiting in batch[1:]:
-                self._jobs.remove(waiting)
-            await loop.run_in_executor(self._thread, self._answer, batch, loop)
-
-    async def _run(self, job: _Job) -> None:
-        assert job.work is not None
-        try:
-            result = await asyncio.get_running_loop().run_in_executor(self._thread, job.work)
-        except Exception as error:
-            job.settle(None, error)
-        else:
-            job.settle(result)
-
-    def _answer(self, batch: list[_Job], loop: asyncio.AbstractEventLoop) -> None:
-        """Answer questions of equal options; an error is that of one question, others go on."""
-        unanswered = deque(batch)
-        current: list[_Job] = []
-
-        def questions() -> Iterator[str]:
-            while unanswered:
-                job = unanswered.popleft()
-                if not job.abandoned():
-                    current.append(job)
-                    yield job.question or ""
-
-        while unanswered:
+            self._began = time.monotonic()
+            self._waited(self._began - job.entered)
             try:
-                for answer in self._assistant.ask_many(questions(), **batch[0].options):
-                    loop.call_soon_threadsafe(current.pop(0).settle, answer)
+                result = await loop.run_in_executor(self._thread, job.work)
             except Exception as error:
-                for job in current:
-                    loop.call_soon_threadsafe(job.settle, None, error)
-                current.clear()
+                job.settle(None, error)
+            else:
+                job.settle(result)
+            self._note(time.monotonic() - self._began)
+            self._began = None
 
-
-def _together(job: _Job, waiting: _Job) -> bool:
-    return waiting.question is not None and waiting.options == job.options
+    def _note(self, seconds: float) -> None:
+        self._worked(seconds)
+        old = seconds if self._mean is None else self._mean
+        self._mean = old + NEWEST * (seconds - old)

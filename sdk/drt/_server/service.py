@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
-from .._errors import DrtError
+from .. import _engine
+from .._errors import DrtError, StorageFullError
 from .errors import OverloadedError
 from .metrics import Metrics
 from .questions import Questions
@@ -51,8 +53,20 @@ class Service:
 
     def __post_init__(self) -> None:
         self._uploading = 0
-        self.questions = Questions(self.assistant, limit=self.options.queue)
-        self.metrics.watch_queue(lambda: self.questions.waiting)
+        self.questions = Questions(
+            self.assistant,
+            limit=self.options.queue,
+            max_wait=self.options.max_wait,
+            waited=self.metrics.note_wait,
+            worked=self.metrics.note_answer,
+            refused=self.metrics.count_refused,
+        )
+        self.metrics.watch(
+            waiting=lambda: self.questions.waiting,
+            clients=lambda: self.questions.clients,
+            library_bytes=self.library_bytes,
+            free_bytes=self._free_bytes,
+        )
 
     @property
     def library(self) -> Library:
@@ -90,6 +104,45 @@ class Service:
             return self.library.folders
         except DrtError:  # a list that is gone or damaged
             return []
+
+    def library_bytes(self) -> int:
+        """Return the size of the libraries' files; what cannot be read counts 0."""
+        total = 0
+        for folder in self._folders():
+            for place in (folder, folder / "segments"):
+                with contextlib.suppress(OSError):
+                    total += _engine.folder_bytes(place)
+        return total
+
+    def _free_bytes(self) -> int:
+        place = self.library.path.absolute().parent
+        try:
+            return shutil.disk_usage(place).free
+        except OSError:
+            return 0
+
+    def problem(self) -> str | None:
+        """Return why questions cannot be answered now, as one word; None where they can."""
+        if self.writer is None:
+            return "loading"
+        if self.questions.expected_wait() > self.options.max_wait:
+            return "overloaded"
+        try:
+            if self.library.several:
+                return "library" if self.library.unread_libraries() else None
+            self.library.index()  # opens the catalogue and reads a setting
+        except DrtError:
+            return "library"
+        return None
+
+    def expect_space(self) -> None:
+        """Raise ``StorageFullError`` where the library is as large as this server allows."""
+        limit = self.options.max_library
+        if limit is not None and (size := self.library_bytes()) >= limit:
+            raise StorageFullError(
+                f"the library has {size:,} bytes, and this server takes uploads up to {limit:,};"
+                " remove documents, or ask its operator for more."
+            )
 
     @contextlib.contextmanager
     def uploading(self) -> Iterator[None]:

@@ -105,7 +105,7 @@ async def _keep(service: Service, started: _Start, result: WrittenAnswer) -> Non
     work = partial(add, started.session, started.turn, result, started.writing.documents)
     # The conversation was deleted meanwhile, or a document removed that the writer has read.
     with contextlib.suppress(NotFoundError):
-        await service.questions.run(work)
+        await service.questions.run(work, always=True)
 
 
 def _given_up(

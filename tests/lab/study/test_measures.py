@@ -38,6 +38,7 @@ def test_flops_by_formula_are_those_counted_but_for_masked_attention(architectur
     assert 0.5 < forward_flops(model, 512) / counter.get_total_flops() < 1
 
 
+@pytest.mark.thorough
 def test_shapes_of_billions_are_counted_without_memory() -> None:
     big = TrainConfig(model={"preset": "drt-3b"}, passkey=PasskeyConfig(share=1.0, symbols=512))
     result = measure("shape", big, {"lengths": "4k,16k"})["metrics"]
@@ -45,6 +46,7 @@ def test_shapes_of_billions_are_counted_without_memory() -> None:
     assert result["16k"]["MFLOP a token"] > result["4k"]["MFLOP a token"] > 6 * 2000
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("memory", sampled(["device", "disk"], {1}))
 def test_cost_of_a_token_and_its_state(memory: str) -> None:
     options = {"lengths": "64,512", "tokens": 10, "memory": memory}

@@ -68,6 +68,7 @@ def kill_at(step: int) -> Any:
     return mock.patch.object(Loop, "_one_step", killing)
 
 
+@pytest.mark.thorough
 def test_a_model_whose_time_was_over_is_not_measured(tmp_path: Path) -> None:
     file = write_study(tmp_path)
     with pytest.raises(ConfigError, match=r"'DRT', seed 1, was trained for \d of 4 steps when"):

@@ -75,6 +75,7 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("task", sampled(TASKS, {3}, thorough={0}))
 def test_no_tensor_stays_behind(root: Path, monkeypatch: pytest.MonkeyPatch, task: str) -> None:
     here, there = model(), model()
@@ -118,6 +119,7 @@ def test_a_device_that_is_not_there_is_a_sentence(monkeypatch: pytest.MonkeyPatc
     assert device(RunConfig()).type == "cuda"
 
 
+@pytest.mark.thorough
 def test_a_run_stops_at_its_limit_and_goes_on(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("drt_lab.train.loop.plot", lambda run: None)
     made = stage(root, "stream")

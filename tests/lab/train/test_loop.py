@@ -156,6 +156,7 @@ def test_the_loss_of_questions_goes_down(tmp_path: Path) -> None:
     assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
 
 
+@pytest.mark.thorough
 def test_the_finished_model_is_the_mean_with_those_of_other_runs(tmp_path: Path) -> None:
     other = fresh_model(MODEL)
     for parameter in other.parameters():
@@ -211,6 +212,7 @@ def test_a_run_that_fails_keeps_what_it_has(
     assert resumed.run() == whole[2:]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("where", "ends"),
     sampled(

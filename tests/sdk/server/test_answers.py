@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -207,7 +208,7 @@ def test_questions_wait_in_a_queue_and_equal_ones_are_answered_once(
         bad = pool.submit(ask, "?!")
         deadline = threading.Event()
         for _ in range(200):
-            jobs = list(service.questions._jobs)
+            jobs = [job for queue in service.questions._queues.values() for job in queue]
             if sum(len(job.futures) for job in jobs) == 6:
                 break
             deadline.wait(0.01)
@@ -225,10 +226,19 @@ def test_too_many_questions_are_refused_with_a_time_to_come_again(
 
     crowded = serve(queue=1)
     questions = crowded.app.state.service.questions
-    questions._jobs.append(_Job("Which keeper?", {}, None))  # as if one waited
-    response = crowded.post("/v1/ask", json={"question": QUESTION})
-    questions._jobs.clear()
-    assert response.status_code == 503 and response.headers["retry-after"]
+    questions._queues["another"] = deque([_Job("Which keeper?", {}, lambda: None)])
+    asked = {"question": QUESTION}
+    chat = {"messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    for path, body in (
+        ("/v1/ask", asked),
+        ("/v1/ask", {**asked, "stream": True}),
+        ("/v1/chat/completions", chat),
+    ):
+        response = crowded.post(path, json=body)
+        assert (response.status_code, response.headers["retry-after"]) == (429, "1"), path
+        assert "ask again in 1 s" in response.json()["error"]["message"]
+    questions._queues.clear()
+    assert "drt_questions_refused_total 3.0" in crowded.get("/metrics").text
 
 
 def test_a_request_that_takes_too_long_is_given_up(

@@ -161,6 +161,16 @@ def test_a_form_without_files_and_many_files_are_refused(serve: Serve) -> None:
     assert client.post("/v1/documents", content=b"x", headers=headers).status_code == 400
 
 
+def test_a_library_grows_no_larger_than_allowed(serve: Serve, client: Client) -> None:
+    full = serve(max_library=1)
+    refused = send(full, "a.txt", HANDBOOK.encode())
+    assert refused.status_code == 507 and "up to 1;" in refused.json()["error"]["message"]
+    assert full.delete("/v1/documents/handbook.txt").status_code == 200
+    size = client.app.state.service.library_bytes()
+    assert size > 1_000 and f"drt_library_bytes {float(size)}" in client.get("/metrics").text
+    assert send(serve(max_library=2 * size), "a.txt", HANDBOOK.encode()).status_code == 201
+
+
 def test_more_uploads_than_are_read_are_refused(
     serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -170,7 +180,7 @@ def test_more_uploads_than_are_read_are_refused(
     client = serve()
     with client.app.state.service.uploading():
         refused = send(client, "a.txt", HANDBOOK.encode())
-    assert refused.status_code == 503 and refused.headers["retry-after"]
+    assert refused.status_code == 429 and refused.headers["retry-after"]
     for name in ("", "a.txt", "b.txt"):  # one that failed counts no longer, either
         accepted = send(client, name, HANDBOOK.encode(), accept="text/event-stream")
     assert accepted.status_code == 200 and "report" in accepted.text

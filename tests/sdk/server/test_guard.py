@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from pathlib import Path
@@ -82,6 +83,9 @@ def test_a_token_is_needed_for_all_but_health_and_the_page(serve: Serve) -> None
         {"token": "short"},
         {"token": "with spaces in the middle"},
         {"queue": 0},
+        {"max_wait": 0},
+        {"max_library": 0},
+        {"access_log": "xml"},
     ],
 )
 def test_options_that_are_not_safe_are_refused(options: Any) -> None:
@@ -165,6 +169,62 @@ def test_events_that_take_too_long_end_with_an_error(
     assert whole.status_code == 504 and "0.2 s" in whole.json()["error"]["message"]
     [(name, value)] = events(response.text)
     assert (name, value["error"]["code"]) == ("error", 504)
+
+
+def test_a_server_is_ready_while_it_can_answer(
+    serve: Serve, client: Client, assistant: Assistant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = serve(token=TOKEN)
+    assert ready.get("/readyz").json() == {"status": "ready"}
+    questions = ready.app.state.service.questions
+    monkeypatch.setattr(questions, "expected_wait", lambda: 11.0)
+    crowded = ready.get("/readyz")
+    assert (crowded.status_code, crowded.json()["reason"]) == (503, "overloaded")
+    monkeypatch.undo()
+    catalogue = assistant.library.path / "catalog.db"
+    hidden = catalogue.rename(catalogue.with_name("hidden"))
+    try:
+        assert ready.get("/readyz").json() == {"status": "not ready", "reason": "library"}
+        assert ready.get("/healthz").status_code == 200
+    finally:
+        hidden.rename(catalogue)
+
+
+def test_requests_are_logged_without_what_was_asked(
+    serve: Serve, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from drt._server.access_log import logging_to_stderr
+
+    logged = serve(access_log="json", client_header="X-Real-IP")
+    with logging_to_stderr("json"):
+        asked = {"question": "Which period?"}
+        headers = {"x-real-ip": "made up, 192.0.2.7", "x-request-id": "abc-1"}
+        response = logged.post("/v1/ask", json=asked, headers=headers)
+        logged.get("/v1/documents/handbook.txt", headers={"x-request-id": "a b"})
+    assert response.headers["x-request-id"] == "abc-1"
+    lines = capsys.readouterr().err.splitlines()
+    first, second = map(json.loads, lines)
+    assert (first["client"], first["route"], first["status"]) == ("192.0.2.7", "/v1/ask", 200)
+    assert first["request_id"] == "abc-1" and first["level"] == "info" and first["seconds"] > 0
+    assert second["route"] == "/v1/documents/{document}" and second["client"] == "testclient"
+    assert len(second["request_id"]) == 32, "a new one in place of one with a space"
+    assert "period" not in "".join(lines) and "handbook" not in "".join(lines)
+
+
+def test_an_error_is_logged_as_one_line_of_json(capsys: pytest.CaptureFixture[str]) -> None:
+    from drt._server.access_log import logging_to_stderr
+    from drt._server.errors import log
+
+    with logging_to_stderr("json"):
+        try:
+            raise RuntimeError("two\nlines")
+        except RuntimeError as error:
+            log.error("unexpected error", exc_info=error)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["level"] == "error" and "two\nlines" in json.loads(line)["exception"]
+    with logging_to_stderr("off"):
+        log.info("nothing")
+    assert capsys.readouterr().err == ""
 
 
 def test_every_response_has_headers_that_protect(client: Client) -> None:

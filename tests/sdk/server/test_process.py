@@ -260,6 +260,7 @@ def test_an_address_in_use_is_a_sentence(assistant: Assistant) -> None:
             serve(assistant, options)
 
 
+@pytest.mark.thorough
 def test_the_commands_of_the_page_run(
     assistant: Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

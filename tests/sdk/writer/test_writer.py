@@ -138,6 +138,7 @@ def test_a_writer_may_find_no_answer(library: Assistant, script: Script) -> None
     assert (result.state, result.text) == ("no answer", "")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [

@@ -35,6 +35,7 @@ def prompt_pass(model: DRT, batch: QuestionBatch) -> PromptPass:
     return PromptPass(model, batch, encode_pool(model, batch), count=COUNT, generator=None)
 
 
+@pytest.mark.thorough
 def test_questions_that_only_retrieve_teach_retrieval_alone() -> None:
     model = make_model(small_like())
     batch = make_batch(model.config)

@@ -131,6 +131,7 @@ def test_an_answer_that_is_too_long_is_left_out(settings: DecoderTraining) -> No
     assert make_example(tiny_tokenizer(), questions[0], document, TINY, longest_answer=3) is None
 
 
+@pytest.mark.thorough
 def test_a_resumed_training_is_one_that_never_stopped(settings: DecoderTraining) -> None:
     whole = train_decoder(replace(settings, run=settings.run.with_name("whole")))
     train_decoder(replace(settings, limit_minutes=0.0))  # stops before the first step
@@ -164,6 +165,7 @@ def test_reading_is_learnt(settings: DecoderTraining) -> None:
     assert rows[-1]["loss_alone"] < 0.5 * rows[0]["loss_alone"]
 
 
+@pytest.mark.thorough
 def test_a_file_with_a_decoder_section_is_trained(
     settings: DecoderTraining, tmp_path: Path
 ) -> None:

@@ -244,6 +244,7 @@ def test_the_reader_learns_and_nothing_else_moves(tmp_path: Path) -> None:
     assert moved and all(name.startswith("span_reader.") for name in moved)
 
 
+@pytest.mark.thorough
 def test_a_resumed_run_draws_the_same_pairs(tmp_path: Path) -> None:
     whole = Loop(train_config(tmp_path, steps=6), fresh_model(MODEL), TOKENIZER).run()
     other = tmp_path / "other"

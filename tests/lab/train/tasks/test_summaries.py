@@ -41,6 +41,7 @@ def special_ids() -> dict[str, int]:
     }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_loss_is_that_of_the_summary_and_padding_changes_nothing(
     architecture: str, tmp_path: Path
