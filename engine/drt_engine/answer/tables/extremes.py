@@ -1,4 +1,4 @@
-"""Rows by the order of a column: the highest, the three cheapest, which of two, who came third.
+"""Rows by the order of a column: the highest, the three cheapest, which of two has more.
 
 Knows nothing of models and libraries.
 """
@@ -12,7 +12,6 @@ from itertools import islice, pairwise
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
-from drt_engine.answer.tables.row_match import question_words
 from drt_engine.answer.tables.table_question import (
     LEAST,
     NUMBERS,
@@ -26,20 +25,17 @@ from drt_engine.answer.tables.table_question import (
     rows_of,
     written,
 )
-from drt_engine.answer.tables.values import Table, is_amount, is_price
+from drt_engine.answer.tables.values import Table, is_amount
 from drt_engine.answer.tables.wording import (
-    SYNONYM,
-    Similarity,
     best_column_name,
     column_score,
     name_similarity,
     name_words,
     same_word,
-    stem,
     table_words,
 )
 from drt_engine.text.table_rows import TableRow
-from drt_engine.text.words import STOP_WORDS, word_set
+from drt_engine.text.words import STOP_WORDS, stem, word_set
 
 _MOST_ROWS = 10  # "the three highest": more than that is the table itself
 _HIGH, _LOW = word_set("max maximum high highest"), word_set("min minimum low lowest")
@@ -48,23 +44,20 @@ _MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
 _WHETHER = re.compile(r"(?i)\W*(?:does|do|did|has|have|had|is|are|was|were) (?P<options>.+)")
 _LONGEST_OPTION = 5  # words
-_RANK_NAMES = word_set("rank ranking place position placing standing pos")
 
 
-def compare(question: str, table: Table, similarity: Similarity) -> TableTotal | None:
+def compare(question: str, table: Table) -> TableTotal | None:
     """Return the row of two that has more, or less, of a column; None where it is not clear.
 
     "Which had more claims, Acorn or Delta?" Its cells are the compared ones, the winner's first.
     """
     if negations(tokens_of(question)):
         return None
-    totals = (_compared(*options, table, similarity) for options in _two_options(question))
+    totals = (_compared(*options, table) for options in _two_options(question))
     return next(filter(None, totals), None)
 
 
-def _compared(
-    before: str, first: str, second: str, table: Table, similarity: Similarity
-) -> TableTotal | None:
+def _compared(before: str, first: str, second: str, table: Table) -> TableTotal | None:
     """Return which of the rows ``first`` and ``second`` has more of what is asked ``before``."""
     option_names = (first, second)
     degrees, degree_words = degrees_of(table_words(before))
@@ -72,8 +65,8 @@ def _compared(
     pair = [row for row in rows_named if row is not None]
     if not degrees or len(pair) < 2 or pair[0] is pair[1]:
         return None
-    asked = [word for word in question_words(before) if word not in degree_words]
-    column = _column_of(degrees, asked, table, similarity)
+    asked = [w for w in table_words(before) if w not in STOP_WORDS and w not in degree_words]
+    column = _column_of(degrees, asked, table)
     if column is None:
         return None
     name, is_much = column
@@ -116,18 +109,18 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     The few rows that share the first place are all of them the answer.
     """
     table, nouns = asked.table, asked.nouns
-    wanted = asked.asked_amount
     words = [
         word
         for word in asked.words
-        if not (wanted and name_similarity(word, wanted, asked.similarity) >= SYNONYM)
-        if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
+        if not any(name_similarity(word, name) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
-    found = _column_of(asked.degrees, words, table, asked.similarity, context=asked.context)
+    found = _column_of(asked.degrees, words, table, context=asked.context)
     if found is None:
         return None
     name, is_much = found
+    if table.has_unclear_numbers(name):
+        return None
     cells = [(table.value(cell), cell, row) for cell, row in cells_in(asked.scope, table, name)]
     cells = [entry for entry in cells if not math.isnan(entry[0])]
     cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
@@ -138,33 +131,20 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     if not cells or count > _MOST_ROWS or stop > len(cells):
         return None
     values = [value for value, _, _ in cells]
-    if _may_be_beaten(asked, name, values[stop - 1], is_much=is_much):
-        return None
     if stop == 1 and values.count(values[0]) <= _MOST_TIED:
         stop = count = values.count(values[0])
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
         return None
     best = cells[first:stop]
     is_amount_asked = re.match(r"(?i)\W*(?:what|how)\b", asked.question) and not _is_of_row(asked)
-    if count == 1 and not (nouns or wanted) and is_amount_asked:
+    if count == 1 and not nouns and is_amount_asked:
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
-    column = wanted or asked.answer_column(name)
+    column = asked.answer_column(name)
     names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
     basis = [
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
     ]
     return TableTotal(joined(names), tuple(basis))
-
-
-def _may_be_beaten(asked: TableQuestion, name: str, value: float, *, is_much: bool) -> bool:
-    """Return whether a cell that is no one number has one that goes before a value."""
-    others = [
-        other
-        for cell, _ in cells_in(asked.scope, asked.table, name)
-        if math.isnan(asked.table.value(cell))
-        for other in asked.table.readings(cell)
-    ]
-    return any(other >= value if is_much else other <= value for other in others)
 
 
 def _is_of_row(asked: TableQuestion) -> bool:
@@ -186,7 +166,6 @@ def _column_of(
     degrees: Sequence[Degree],
     words: Sequence[str],
     table: Table,
-    similarity: Similarity,
     *,
     context: Collection[str] = (),
 ) -> tuple[str, bool] | None:
@@ -198,11 +177,11 @@ def _column_of(
     if words:
         fitting = [word for word in words if not _is_unit(word, table)] or list(words)
         names = [n for n in table.ordered if n != table.name_column] or list(table.ordered)
-        name = best_column_name(fitting, names, similarity)
+        name = best_column_name(fitting, names)
         if name is None and degrees:
             extreme = "highest" if degrees[0].is_much else "lowest"
-            name = best_column_name([extreme, *fitting], names, similarity)
-        if name is not None and column_score(fitting, name, similarity) >= LEAST:
+            name = best_column_name([extreme, *fitting], names)
+        if name is not None and column_score(fitting, name) >= LEAST:
             return _direction(name, degrees, context)
     candidates: dict[str, bool] = {}
     for degree in degrees:
@@ -212,13 +191,6 @@ def _column_of(
                 candidates.setdefault(name, degree.is_much)
             elif parts & degree.opposites:
                 candidates.setdefault(name, not degree.is_much)
-    if not candidates and any("price" in degree.columns for degree in degrees):
-        prices = [
-            name
-            for name in table.ordered
-            if all(is_price(cell.text) for cell, _ in table.columns[name])
-        ]
-        candidates = dict.fromkeys(prices, degrees[0].is_much)
     if len(candidates) > 1:  # the hottest is of the column of what was highest
         ends = _HIGH if degrees[0].is_much else _LOW
         named = {name for name in candidates if ends & set(name_words(name))}
@@ -282,37 +254,13 @@ def difference(asked: TableQuestion) -> TableTotal | None:
     if len(rows) != 2:
         return None
     degrees = list(asked.degrees) or [Degree(True, False)]
-    found = _column_of(degrees, asked.words, table, asked.similarity)
+    found = _column_of(degrees, asked.words, table)
     cells = [] if found is None else [cell_of(row, found[0]) for row in rows]
     compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
     if len(compared) != 2:
         return None
     values = [table.value(cell) for cell in compared]
     return TableTotal(written(abs(values[0] - values[1])), tuple(compared))
-
-
-def ranked(asked: TableQuestion) -> TableTotal | None:
-    """Return the row of a place in a ranking: "Who came third?", "Who won?"."""
-    table = asked.table
-    column = next((n for n in table.columns if set(name_words(n)) & _RANK_NAMES), None)
-    if column is None or asked.degrees or asked.words and not asked.nouns:
-        return None
-    asked_words = {token.word for token in asked.tokens}
-    ordinals = [ORDINALS[word] for word in asked_words if word in ORDINALS]
-    place = ordinals[0] if len(ordinals) == 1 else None
-    if place is None and asked_words & {"won", "winner"}:
-        place = 1
-    cells = cells_in(asked.scope, table, column)
-    if asked.scope.values and "last" not in asked_words:
-        return None  # the first of some of the rows is not the first of all
-    if "last" in asked_words and cells:
-        place = int(max(table.value(cell) for cell, _ in cells))
-    hits = [(cell, row) for cell, row in cells if place is not None and table.value(cell) == place]
-    if len(hits) != 1:
-        return None
-    name = next((n for n in asked.nouns if n != column), table.name_column)
-    answer = cell_of(hits[0][1], name)
-    return None if answer is None else TableTotal(answer.text, (answer, hits[0][0]))
 
 
 def _row_named(words: str, table: Table) -> TableRow | None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Collection
 
 from drt_engine.answer.tables.conditions import cells_in
-from drt_engine.answer.tables.extremes import difference, extreme, ranked
+from drt_engine.answer.tables.extremes import difference, extreme
 from drt_engine.answer.tables.table_question import (
     LEAST,
     MEAN,
@@ -27,9 +27,7 @@ from drt_engine.answer.tables.table_question import (
 )
 from drt_engine.answer.tables.values import Table, is_amount
 from drt_engine.answer.tables.wording import (
-    Similarity,
     best_column_name,
-    is_heading_number,
     name_similarity,
     table_words,
 )
@@ -44,12 +42,9 @@ _DIFFERENCE = re.compile(r"(?i)\bdifference\b")
 _LIST = re.compile(
     r"(?i)\W*(?:which|what|who|whose|list|name|show|in which|at which|to which|on which)\b"
 )
-_RANKED = re.compile(r"(?i)\bwho won\b|\bwinner\b|\bplaced?\b|\b(?:came|finished|ranked|come) ")
 
 
-def total(
-    question: str, table: Table, similarity: Similarity, *, context: Collection[str] = ()
-) -> TableTotal | None:
+def total(question: str, table: Table, *, context: Collection[str] = ()) -> TableTotal | None:
     """Return what is computed over rows; None where it is not clear.
 
     A count, a sum or a mean, the rows with the highest or lowest values, a difference of two rows,
@@ -57,27 +52,17 @@ def total(
     """
     if len(table.rows) < 2:
         return None
-    asked = parse(question, table, similarity, context)
-    if asked is None or _names_heading(asked):
+    asked = parse(question, table, context)
+    if asked is None:
         return None
     steps: list[Callable[[TableQuestion], TableTotal | None]] = [
         *([difference] if _MORE_BY.search(question) else []),
         *([_computed] if SUM.search(question) or MEAN.search(question) else []),
         *([_counted] if _COUNT.match(question) else []),
-        *([ranked] if _RANKED.search(question) else []),
         *([extreme] if asked.is_superlative else []),
         *([_listed] if _LIST.match(question) and not asked.degrees else []),
     ]
     return next(filter(None, (step(asked) for step in steps)), None)
-
-
-def _names_heading(asked: TableQuestion) -> bool:
-    """Return whether a number that rows are told by is one of what the table is called.
-
-    "The schedule for 9 players" is the table, and no row of it. Years are of rows.
-    """
-    words = (asked.tokens[number].word for number in asked.scope.taken)
-    return any(is_heading_number(word) and word in asked.context for word in words)
 
 
 def _counted(asked: TableQuestion) -> TableTotal | None:
@@ -115,10 +100,7 @@ def _are_used(asked: TableQuestion) -> bool:
     Firms "founded in Texas" are not those that have their office there.
     """
     used = {*asked.nouns, *asked.scope.values, *asked.scope.tests, asked.table.name_column}
-    return all(
-        any(name_similarity(word, name, asked.similarity) >= LEAST for name in used)
-        for word in asked.words
-    )
+    return all(any(name_similarity(word, name) >= LEAST for name in used) for word in asked.words)
 
 
 def _is_of_rows(asked: TableQuestion) -> bool:
@@ -130,13 +112,13 @@ def _is_of_rows(asked: TableQuestion) -> bool:
         return False
     if behind[0] in _ROWS or any(is_in_context(behind[0], known) for known in asked.context):
         return True  # "how many rows", or what the table is called
-    similarity, table = asked.similarity, asked.table
+    table = asked.table
     texts = [n for n in table.columns if n not in table.ordered or n == table.name_column]
     texts.append(next(iter(table.columns)))
     amounts = [n for n in table.ordered if n not in texts]
     for noun in behind[:2]:  # the second in "how many street trees"
-        best_amount = max((name_similarity(noun, n, similarity) for n in amounts), default=0.0)
-        best_text = max(name_similarity(noun, n, similarity) for n in texts)
+        best_amount = max((name_similarity(noun, n) for n in amounts), default=0.0)
+        best_text = max(name_similarity(noun, n) for n in texts)
         if max(best_text, best_amount) >= LEAST:
             return best_text >= best_amount
     return False
@@ -165,10 +147,10 @@ def _amount_column(asked: TableQuestion) -> str | None:
     words = [
         word
         for word in asked.words
-        if max((name_similarity(word, n, asked.similarity) for n in names), default=0.0)
-        >= max((name_similarity(word, n, asked.similarity) for n in nouns), default=LEAST)
+        if max((name_similarity(word, n) for n in names), default=0.0)
+        >= max((name_similarity(word, n) for n in nouns), default=LEAST)
     ]
-    return best_column_name(words, names, asked.similarity)
+    return best_column_name(words, names)
 
 
 def _listed(asked: TableQuestion) -> TableTotal | None:
@@ -180,8 +162,6 @@ def _listed(asked: TableQuestion) -> TableTotal | None:
     is_person = re.match(r"(?i)\W*who\b", asked.question)
     column = asked.answer_column()
     if not nouns and not is_person and not re.match(r"(?i)\W*(?:which|list)\b", asked.question):
-        return None
-    if asked.scope.parts and not _are_used(asked):
         return None
     if set(asked.scope.values) == {column}:
         return None  # the question names what it would be answered with
