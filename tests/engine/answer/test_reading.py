@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -15,12 +14,11 @@ from drt_engine.answer.ask import ask, stream
 from drt_engine.answer.options import AskOptions
 from drt_engine.config.model import ReaderConfig
 from drt_engine.model.reader import PairLogits, PairTokens
-from drt_engine.retrieval import library
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.retrieval.reader_pass import PassageLogits
 from drt_engine.runtime import Runtime
 from drt_engine.store import Store
-from tests.model_folder import LETTERS, MANUAL, model_folder, read, read_text
+from tests.model_folder import LETTERS, MANUAL, model_folder, read
 from tests.model_folder import library as new_library
 from tests.sampling import sampled
 
@@ -120,65 +118,13 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     assert answer.text == "thirty"
 
 
-TWO = "How long is the notice period, and who keeps the bell?"
-
-
-@pytest.mark.parametrize(
-    ("options", "readings"),
-    [
-        (AskOptions(threshold=0.0), 2),  # each part
-        (AskOptions(threshold=1.0), 3),  # and the whole, where no part is answered
-        (AskOptions(threshold=0.0, record=True), 3),  # which a full trace is of
-        (AskOptions(threshold=0.0, reread=False), 0),
-    ],
-)
-def test_the_whole_question_is_read_where_no_part_is_answered(
-    store: Store, options: AskOptions, readings: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read, asked = library.read_passages, set()
-
-    def counted(model, ids, *passages):  # type: ignore[no-untyped-def]
-        asked.add(tuple(ids))
-        return read(model, ids, *passages)
-
-    monkeypatch.setattr(library, "read_passages", counted)
-    answer = ask(reading_runtime(), store, TWO, options)
-    assert len(asked) == readings
-    assert answer.found == (options.threshold == 0.0)
-
-
-def test_the_reader_reads_no_part_where_several_fields_are_looked_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = "Title: Keeping bees\nAuthor: Ann Lee\n\nDate: 2021-05-04\n\nBees are kept in hives.\n"
-    question = "Who wrote it and when was it published?"
-    with new_library(tmp_path / "library", reading_runtime()) as opened:
-        read_text(opened, tmp_path, name="bees.md", text=text)
-        traced = ask(reading_runtime(), opened, question, AskOptions(record=True))
-        read, asked = library.read_passages, []
-
-        def counted(model, ids, *passages):  # type: ignore[no-untyped-def]
-            asked.append(list(ids))
-            return read(model, ids, *passages)
-
-        monkeypatch.setattr(library, "read_passages", counted)
-        answer = ask(reading_runtime(), opened, question, AskOptions())
-    whole = reading_runtime().tokenizer.encode(question).ids
-    assert asked and all(ids == whole for ids in asked)  # for the confidence of what is looked up
-    assert "Ann Lee" in answer.text and "2021-05-04" in answer.text
-    same = ("text", "found", "confidence", "quote_probability", "citations", "passage", "hint")
-    for name in same:
-        assert getattr(answer, name) == getattr(traced, name)
-
-
-def test_a_full_trace_leaves_the_answer_to_two_parts_as_it_is(store: Store) -> None:
+def test_a_full_trace_leaves_the_answer_as_it_is(store: Store) -> None:
     plain, traced = (
-        ask(reading_runtime(), store, TWO, AskOptions(threshold=0.0, record=record))
+        ask(reading_runtime(), store, QUESTIONS[0], AskOptions(threshold=0.0, record=record))
         for record in (False, True)
     )
     assert plain.text == traced.text and plain.citations == traced.citations
     assert (plain.signals, plain.answer_type) == (traced.signals, traced.answer_type)
-    assert plain.tokens_read < traced.tokens_read
 
 
 def test_passages_are_read_below_their_title_and_section(store: Store) -> None:

@@ -124,7 +124,7 @@ def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
             if stem(value_words[0]) not in first_words or truth_of(value) is not None:
                 continue
             span = _phrase(tokens, value_words, value)
-            if span and _may_mean(tokens, span, value, name=name, table=table):
+            if span and _is_value(tokens, span, value, name=name, table=table):
                 matches.setdefault(span, []).append((name, value))
     for span in sorted(matches, key=lambda span: span[0] - span[1]):
         places = set(range(*span))
@@ -162,7 +162,7 @@ def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[
     return None
 
 
-def _may_mean(
+def _is_value(
     tokens: Sequence[Token], span: tuple[int, int], value: str, *, name: str, table: Table
 ) -> bool:
     """Return whether words are a value: a number has to be a row's name or beside its column's."""

@@ -65,8 +65,8 @@ def _compared(before: str, first: str, second: str, table: Table) -> TableTotal 
     pair = [row for row in rows_named if row is not None]
     if not degrees or len(pair) < 2 or pair[0] is pair[1]:
         return None
-    asked = [w for w in table_words(before) if w not in STOP_WORDS and w not in degree_words]
-    column = _column_of(degrees, asked, table)
+    column_words = [w for w in table_words(before) if w not in STOP_WORDS | degree_words]
+    column = _column_of(degrees, column_words, table)
     if column is None:
         return None
     name, is_much = column
@@ -103,28 +103,28 @@ def _two_options(question: str) -> Iterator[tuple[str, str, str]]:
             yield " ".join(behind[count:]), match["options"], " ".join(behind[:count])
 
 
-def extreme(asked: TableQuestion) -> TableTotal | None:
+def extreme(question: TableQuestion) -> TableTotal | None:
     """Return the rows with the highest or lowest values; None for a tie that leaves some out.
 
     The few rows that share the first place are all of them the answer.
     """
-    table, nouns = asked.table, asked.nouns
+    table, nouns = question.table, question.nouns
     words = [
         word
-        for word in asked.words
+        for word in question.words
         if not any(name_similarity(word, name) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
-    found = _column_of(asked.degrees, words, table, context=asked.context)
+    found = _column_of(question.degrees, words, table, context=question.context)
     if found is None:
         return None
     name, is_much = found
     if table.has_unclear_numbers(name):
         return None
-    cells = [(table.value(cell), cell, row) for cell, row in cells_in(asked.scope, table, name)]
+    cells = [(table.value(cell), cell, row) for cell, row in cells_in(question.scope, table, name)]
     cells = [entry for entry in cells if not math.isnan(entry[0])]
     cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
-    count, place = _how_many(asked), _place(asked)
+    count, place = _how_many(question), _place(question)
     if place is None or (place > 1 and count > 1):
         return None
     first, stop = place - 1, place - 1 + count
@@ -136,10 +136,10 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
         return None
     best = cells[first:stop]
-    is_amount_asked = re.match(r"(?i)\W*(?:what|how)\b", asked.question) and not _is_of_row(asked)
+    is_amount_asked = question.tokens[0].word in ("what", "how") and not _is_of_row(question)
     if count == 1 and not nouns and is_amount_asked:
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
-    column = asked.answer_column(name)
+    column = question.answer_column(name)
     names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
     basis = [
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
@@ -147,17 +147,17 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     return TableTotal(joined(names), tuple(basis))
 
 
-def _is_of_row(asked: TableQuestion) -> bool:
+def _is_of_row(question: TableQuestion) -> bool:
     """Return whether a superlative is of a row and no amount: the longest film, the highest rain.
 
     It is an adjective before what the rows are called, and not before what it measures.
     """
-    words = [token.word for token in asked.tokens]
-    measured = frozenset().union(*(degree.columns for degree in asked.degrees))
+    words = [token.word for token in question.tokens]
+    measured = frozenset().union(*(degree.columns for degree in question.degrees))
     return not _OF_AMOUNTS & set(words) and any(
         before.endswith("est")
         and word not in measured
-        and any(same_word(word, n) for n in asked.context)
+        and any(same_word(word, n) for n in question.context)
         for before, word in pairwise(words)
     )
 
@@ -221,10 +221,10 @@ def _direction(
     return None
 
 
-def _how_many(asked: TableQuestion) -> int:
+def _how_many(question: TableQuestion) -> int:
     """Return how many rows a superlative asks for: "the three highest", "top 5"."""
-    for number, token in enumerate(asked.tokens):
-        if number in asked.scope.taken:
+    for number, token in enumerate(question.tokens):
+        if number in question.scope.taken:
             continue
         if token.word in NUMBERS and token.word != "one":
             return NUMBERS[token.word]
@@ -233,28 +233,27 @@ def _how_many(asked: TableQuestion) -> int:
     return 1
 
 
-def _place(asked: TableQuestion) -> int | None:
+def _place(question: TableQuestion) -> int | None:
     """Return the place that a superlative asks for, 1 without one: "the second highest"."""
     ordinals = {
         ORDINALS[token.word]
-        for number, token in enumerate(asked.tokens)
-        if token.word in ORDINALS and number not in asked.scope.taken
+        for number, token in enumerate(question.tokens)
+        if token.word in ORDINALS and number not in question.scope.taken
     }
     return None if len(ordinals) > 1 else next(iter(ordinals), 1)
 
 
-def difference(asked: TableQuestion) -> TableTotal | None:
+def difference(question: TableQuestion) -> TableTotal | None:
     """Return how much more one row has than another, both named in the question."""
-    table = asked.table
-    keys = [name for name, texts in asked.scope.values.items() if len(texts) == 2]
-    is_difference = bool(re.search(r"(?i)\bdifference\b", asked.question))
-    if len(keys) != 1 or not (asked.degrees or is_difference):
+    table = question.table
+    keys = [name for name, texts in question.scope.values.items() if len(texts) == 2]
+    if len(keys) != 1 or not (question.degrees or question.is_difference):
         return None
-    rows = rows_of(asked)
+    rows = rows_of(question)
     if len(rows) != 2:
         return None
-    degrees = list(asked.degrees) or [Degree(True, False)]
-    found = _column_of(degrees, asked.words, table)
+    degrees = list(question.degrees) or [Degree(True, False)]
+    found = _column_of(degrees, question.words, table)
     cells = [] if found is None else [cell_of(row, found[0]) for row in rows]
     compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
     if len(compared) != 2:
@@ -265,8 +264,10 @@ def difference(asked: TableQuestion) -> TableTotal | None:
 
 def _row_named(words: str, table: Table) -> TableRow | None:
     """Return the one row whose name has all of some words, or of several the one with no more."""
-    asked = table_words(words)
-    stems = {stem(word) for word in asked if word not in STOP_WORDS} or set(asked[-1:])
+    option_words = table_words(words)
+    stems = {stem(word) for word in option_words if word not in STOP_WORDS} or set(
+        option_words[-1:]
+    )
     # Behind a rank or a number, the second column names the row, or a later one of text.
     for name in dict.fromkeys([*islice(table.columns, 2), table.name_column]):
         cells = [(cell, row) for cell, row in table.columns[name] if stems]
@@ -275,7 +276,7 @@ def _row_named(words: str, table: Table) -> TableRow | None:
             for cell, row in cells
             if stems <= {stem(word) for word in table_words(cell.text)}
         ]
-        exact = [row for words_of_name, row in named if words_of_name == asked]
+        exact = [row for words_of_name, row in named if words_of_name == option_words]
         if len(named) == 1 or len(exact) == 1:
             return exact[0] if exact else named[0][1]
     return None

@@ -29,8 +29,7 @@ _WHICH = re.compile(
     r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
-_ANYTHING = re.compile(r"(?i)\W*(?:which|what) (place|one|thing|item|option)\b")
-_AT_WHICH = re.compile(r"(?i)\W*(?:in|at|on|for) (?:which|what)\b")
+_ANYTHING = word_set("place one thing item option")
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RANKS = (
     *("first", "second", "third", "fourth", "fifth"),
@@ -89,7 +88,7 @@ class TableQuestion:
     that say how many are wanted.
     """
 
-    question: str
+    text: str
     tokens: tuple[Token, ...]
     table: Table
     scope: Scope
@@ -100,6 +99,10 @@ class TableQuestion:
     @property
     def is_superlative(self) -> bool:
         return any(degree.is_superlative for degree in self.degrees)
+
+    @property
+    def is_difference(self) -> bool:
+        return any(token.word == "difference" for token in self.tokens)
 
     @property
     def nouns(self) -> list[str]:
@@ -125,12 +128,12 @@ class TableQuestion:
         ``measured`` is the column by which rows are ordered.
         """
         nouns = self.nouns
-        match = _WHICH.match(self.question)
-        asked = table_words(match["nouns"]) if match else []
+        match = _WHICH.match(self.text)
+        question_nouns = table_words(match["nouns"]) if match else []
         columns: list[str] = list(nouns)
-        if len(asked) == 1 and _AT_WHICH.match(self.question):  # "in which year", an amount
+        if len(question_nouns) == 1 and self.tokens[1].word in ("which", "what"):  # "in which year"
             columns += self.table.columns
-        for word in reversed(asked):
+        for word in reversed(question_nouns):
             for name in columns:
                 if word in self.words and name_similarity(word, name) >= LEAST:
                     return name
@@ -169,7 +172,8 @@ def parse(question: str, table: Table, context: Collection[str]) -> TableQuestio
     content = [w for w in free if w not in STOP_WORDS or (w in written and w in column_words)]
     ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
     counts = _row_counts(tokens, scope, degree_words)
-    anything = _ANYTHING.match(question) if degrees else None  # what the rows are, whatever it is
+    # "Which place has the most": what the rows are, whatever they are.
+    anything = tokens[1].word if degrees and len(tokens) > 1 and tokens[1].word in _ANYTHING else ""
     words: list[str] = []
     for word in content:
         is_column = any(name_similarity(word, n) >= LEAST for n in table.columns)
@@ -180,7 +184,7 @@ def parse(question: str, table: Table, context: Collection[str]) -> TableQuestio
             or word in UNITS
             or word in ranks
             or word in counts
-            or (anything and word == anything[1].lower())
+            or word == anything
             or any(is_in_context(word, known) for known in context)
         ):
             return None
@@ -230,9 +234,9 @@ def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: set[str]) -
     return counts
 
 
-def rows_of(asked: TableQuestion) -> list[TableRow]:
+def rows_of(question: TableQuestion) -> list[TableRow]:
     """Return the rows that a question is about."""
-    return [row for row in asked.table.rows if asked.scope.has(row)]
+    return [row for row in question.table.rows if question.scope.has(row)]
 
 
 def cell_of(row: TableRow, column: str) -> Cell | None:

@@ -173,7 +173,7 @@ class Table:
         """
         first = next(iter(self.columns))
         is_text = first not in self.ordered or any(
-            re.search(r"[A-Za-z]", c.text) for c, _ in self.columns[first]
+            any(map(str.isalpha, cell.text)) for cell, _ in self.columns[first]
         )
         if is_text and not self.groups_rows(first):
             return first
