@@ -12,7 +12,7 @@ from drt_engine.answer.documents import documents_to_ask
 from drt_engine.answer.follow_up import in_context
 from drt_engine.answer.hint import is_about_drt, requested_summary
 from drt_engine.answer.judge import judge
-from drt_engine.answer.metadata.lookup import propose_fields
+from drt_engine.answer.metadata import propose_fields
 from drt_engine.answer.options import AskOptions
 from drt_engine.answer.present import present
 from drt_engine.answer.quote_answer import cite_closest, propose_quote
@@ -95,14 +95,14 @@ def _steps(
         run = open_prompt(runtime, view, full_question, options.search_options(), start=start)
         judgement = judge(runtime, run, threshold=options.threshold)
         scope = run.source.query.scope
-        asked = ReadQuestion(question, runtime, documents, scope, run.passages, judgement)
+        parsed = ReadQuestion(question, runtime, documents, scope, run.passages, judgement)
         if options.mode == "free":
-            candidate = yield from written_answer(asked, view, run, max_tokens=options.max_tokens)
+            candidate = yield from written_answer(parsed, view, run, max_tokens=options.max_tokens)
         else:
-            candidate = _suppress_other_aims(question, _best(asked, view, options))
+            candidate = _suppress_other_aims(question, _best(parsed, view, options))
             if candidate.text:
                 yield candidate.text
-        result = present(asked, view, run, candidate, options=options, tape=tape)
+        result = present(parsed, view, run, candidate, options=options, tape=tape)
         if session is not None:  # which reads the answer, and may retrieve for it
             session.record(question, result, decoder=run.decoder, own_chunks=run.source.own_chunks)
     yield result

@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 
 from drt_engine.answer.candidates import ReadQuestion
 from drt_engine.answer.quote import QuoteSpan
-from drt_engine.answer.tables.wording import stem
 from drt_engine.retrieval.passages import Passage
 from drt_engine.store.view import LibraryView
-from drt_engine.text.words import content_words, words
+from drt_engine.text.words import content_words, stem, words
 
 _AROUND = 300  # characters on each side of a span that may have the question's words
 # What all of the question's words count against the mean log-probability of start and end. On 773

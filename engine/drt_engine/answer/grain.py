@@ -18,8 +18,6 @@ from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.brackets import without_lone_brackets
-from drt_engine.text.sentences import sentence_spans
-from drt_engine.text.words import words
 
 Grain = Literal["words", "sentence", "list"]
 
@@ -48,34 +46,9 @@ _SEVERAL = re.compile(
 # What opens an item, a docstring or a comment, and says nothing.
 _OPENING_MARK = re.compile(rf"(?:[{_BULLETS}]|/\*+!?|//+!?)[ \t]+|(?:\"{{3}}|'{{3}})[ \t]*")
 _LONGEST_MARK = 10  # characters
-_RECORD = re.compile(r"[^|:\n]+: [^|\n]* \| [^|:\n]+: ")
-_CAUSE = re.compile(
-    r"(?i)\W*what (?:(?:has |had )?(?:caused?|causes|led to|leads to|prompted|triggered|provoked)"
-    r"|(?:is|was|were|are) the (?:causes?|reasons?))\b"
-)
-# "2.2.1 Keep ..": a clause of a numbered text; only those with the same numbers before its last
-_CLAUSE = re.compile(r"\s*(?P<numbers>(?:\d{1,3}\.){1,4})\d{1,3}\.?\s+\S")
-_WHO_DOES = re.compile(r"(?i)who (?P<verb>[a-z]{5,}) (?:the )?(?P<whom>[^?,]{3,60}?)\s*\??")
-_VERB_BEGIN = 4  # letters that the forms of a verb share
-_QUESTION_END = re.compile(r"\?[\"'\u201d\u2019*_)\]]*\Z")
-_LONGEST_REPLY = 600  # characters below a question
 _STEP = re.compile(r"\s*(?:\(?\d{1,3}[.)]|#\.)\s+\S")
-_AMOUNT_ASKED = re.compile(
-    r"(?i)\b(?:how (?:many|much|long|old|big|large|high|tall|far|often|fast)|number of)\b"
-)
-_WHICH_NOUN = re.compile(r"(?i)\W*(?:(?:in|on|at|of|under) )?(?:which|what) (?P<noun>[a-z]{3,})\b")
 _HOW_MUCH = re.compile(
     r"(?i)\W*how (?:many|much|long|old|big|large|high|tall|far|often|fast|deep|wide|heavy)\b"
-)
-_HOW_MANY = re.compile(r"(?i)\W*how many (?P<noun>[a-z]{3,})\b")
-# "#1234", "bpo-1234", "gh-99", "CVE-2021-3"
-_REFERENCE = re.compile(
-    r"(?i)(?:#|\b(?:bpo|gh|pr|issue|bug|cve|pep|rfc)[ -]#?)\d[\d-]*+|\bhttps?://[^\s<>()]++"
-)
-_AMOUNT = re.compile(
-    r"(?i)\d|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|\w{3,5}teen"
-    r"|\w{3,5}ty|hundreds?|thousands?|millions?|half|once|twice|no|none|all|both|every|each|never"
-    r"|always)\b"
 )
 
 
@@ -112,46 +85,6 @@ def expected_type(types: Mapping[str, float], question: str) -> str:
     return "list" if expected not in OPEN_TYPES and _SEVERAL.match(question) else expected
 
 
-def may_answer(quote: str, expected: str, question: str) -> bool:
-    """Return whether a quote can answer at all: a row of labelled values gives no reason."""
-    asks_reason = expected in ("why", "how") or _CAUSE.match(question) is not None
-    is_record = asks_reason and _RECORD.match(quote) is not None
-    return not (is_record or _turns_around(quote, question))
-
-
-def _turns_around(quote: str, question: str) -> bool:
-    """Return whether a quote says whom somebody does something to, not who does it to them.
-
-    "Who oversees the Speaker?" has no answer in "The officer is overseen by the Speaker".
-    """
-    asked = _WHO_DOES.fullmatch(question.strip())
-    if asked is None:
-        return False
-    verb, whom = re.escape(asked["verb"][:_VERB_BEGIN].lower()), re.escape(asked["whom"].lower())
-    said = " ".join(quote.lower().split())
-    passive = re.search(rf"\b{verb}\w* by (?:the )?{whom}\b", said)
-    return passive is not None and said.count(asked["whom"].lower()) == 1
-
-
-def gives_no_amount(quote: str, question: str) -> bool:
-    """Return whether an amount is asked for, and all numbers of a quote name issues or papers."""
-    if not _AMOUNT_ASKED.search(question) or not _REFERENCE.search(quote):
-        return False
-    return _AMOUNT.search(_REFERENCE.sub("", quote)) is None
-
-
-def is_of_noun(question: str, heading: str) -> bool:
-    """Return whether a heading has the noun that a question asks for: "Which menu ..?"."""
-    match = _WHICH_NOUN.match(question)
-    return match is not None and match["noun"].lower() in words(heading)
-
-
-def has_count(question: str, heading: str) -> bool:
-    """Return whether a heading says how many there are: "How many games ..?" of "(18 games)"."""
-    match = _HOW_MANY.match(question)
-    return match is not None and bool(re.search(rf"(?i)\b\d[\d,.]* {match['noun']}\b", heading))
-
-
 def grown_span(
     view: LibraryView, document: DocumentRow, span: tuple[int, int], expected: str
 ) -> Grown:
@@ -181,10 +114,6 @@ def grown_span(
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
     start += mark.end() if mark else 0
     text = view.text(document.id, start, end)
-    if whole := _rest_of_list(view, document, text, start):
-        return whole
-    if _QUESTION_END.search(text) and (reply := _reply_end(view, document, end)):
-        return Grown(start, reply)
     first, last = without_lone_brackets(text, 0, end - start)
     first, last = with_whole_marks(text, first, last)
     return Grown(start + first, start + last)
@@ -204,36 +133,6 @@ def _led_place(
     if blank is None or not _ITEM.match(behind, blank.end()):
         return None
     return stop + blank.end(), stop + blank.end() + 1
-
-
-def _rest_of_list(view: LibraryView, document: DocumentRow, text: str, start: int) -> Grown | None:
-    """Return a sentence with the list that its end is the first item of: "if either / 1. ..."."""
-    lines = _lines(text, start)
-    if not lines or lines[0].listed or not lines[-1].listed:
-        return None
-    end = start + len(text)
-    block = list_around(view, document, (end - 1, end))
-    is_first = block is not None and start <= block.start < end < block.end
-    return block._replace(start=start) if block is not None and is_first else None
-
-
-def _reply_end(view: LibraryView, document: DocumentRow, end: int) -> int | None:
-    """Return where the paragraph below a question ends, which answers it; None without one.
-
-    The question ends its line, and what is below is neither a question nor a heading.
-    """
-    text = view.text(document.id, end, min(document.characters, end + 2 * _LONGEST_REPLY))
-    lead = re.match(r"[*_#]*[ \t]*\n\s*", text)
-    if lead is None:
-        return None
-    stop = re.search(r"\n[ \t]*\n|\Z", text[lead.end() :])
-    paragraph = text[lead.end() : lead.end() + stop.start()].rstrip() if stop else ""
-    sentences = [span for span in sentence_spans(paragraph) if span[1] <= _LONGEST_REPLY]
-    if not sentences or _QUESTION_END.search(paragraph[: sentences[0][1]]):
-        return None
-    reply = end + lead.end()
-    is_text = block_kind(view, document, reply, reply + sentences[0][1]) not in NEVER_QUOTED
-    return reply + sentences[-1][1] if is_text else None
 
 
 def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:
@@ -259,31 +158,19 @@ def list_around(
     text = view.text(document.id, low, min(document.characters, span[1] + _FARTHEST_ITEM))
     lines = _lines(text, low)
     at = _line_of(lines, span[0])
-    clause = _clause_at(lines, at)
-    if clause:
-        lines = _lines(text, low, clause)
     if at < 0 or not lines[at].listed:
         return None
     first, last = _edge(lines, at, -1), _edge(lines, at, 1)
-    if below := _below_heading(view, document, lines[first : at + 1]):
-        first += below
-        indent = _indent(lines[first].text)
-        behind = (n for n in range(at + 1, last + 1) if not lines[n].blank)
-        last = next((n - 1 for n in behind if _indent(lines[n].text) < indent), last)
-        while lines[last].blank:
-            last -= 1
     if steps and not _STEP.match(lines[first].text):
         return None
     while last > at and _is_heading(view, document, lines[last]):
         last = _last_line(lines, last)  # what follows begins something else
-    items = [n for n in range(first, last + 1) if (clause or _ITEM).match(lines[n].text)]
+    items = [n for n in range(first, last + 1) if _ITEM.match(lines[n].text)]
     if len(items) < 2 or (low > 0 and lines[first].start == low):  # it began long before
         return None
     start = lines[first].start
     lead = next((line for line in reversed(lines[:first]) if not line.blank), None)
     is_led = lead is not None and lead.text.rstrip().endswith(":")
-    if clause and not is_led:
-        return None
     if lead is not None and is_led:
         stop = lead.start + len(lead.text.rstrip())
         start = sentences_at(view, document, stop - 1, stop)[0][0]
@@ -313,22 +200,13 @@ def _line_of(lines: list[_Line], position: int) -> int:
     return at
 
 
-def _clause_at(lines: list[_Line], at: int) -> re.Pattern[str] | None:
-    """Return what the clauses beside that of a line begin with; None where it is in no clause."""
-    while at >= 0 and not lines[at].blank and not lines[at].listed:
-        if match := _CLAUSE.match(lines[at].text):
-            return re.compile(rf"\s*{re.escape(match['numbers'])}\d{{1,3}}\.?\s+\S")
-        at -= 1
-    return None
-
-
-def _lines(text: str, base: int, item: re.Pattern[str] = _ITEM) -> list[_Line]:
-    """Return the lines of a text that begins at the character ``base``, and of a list of items."""
+def _lines(text: str, base: int) -> list[_Line]:
+    """Return the lines of a text that begins at the character ``base``."""
     lines: list[_Line] = []
     indent = -1  # of the last item; what is deeper behind a blank line belongs to it
     for match in re.finditer(r"[^\n]*\n|[^\n]+\Z", text):
         line = match.group().rstrip("\n")
-        is_item = item.match(line) is not None
+        is_item = _ITEM.match(line) is not None
         before = lines[-1] if lines else None
         if is_item:
             indent = _indent(line)
@@ -339,19 +217,6 @@ def _lines(text: str, base: int, item: re.Pattern[str] = _ITEM) -> list[_Line]:
         start = base + match.start()
         lines.append(_Line(start, start + len(line.rstrip()), line, listed))
     return lines
-
-
-def _below_heading(view: LibraryView, document: DocumentRow, lines: list[_Line]) -> int:
-    """Return how many lines of a list up to a span are a numbered heading above the others.
-
-    "1. Introduction" is no item of the indented list below it.
-    """
-    below = next((n for n, line in enumerate(lines[1:], 1) if not line.blank), 0)
-    is_above = below > 1 and _indent(lines[below].text) > _indent(lines[0].text)
-    if not is_above or not _ITEM.match(lines[below].text):
-        return 0
-    is_heading = block_kind(view, document, lines[0].start, lines[0].end) == "heading"
-    return below if is_heading else 0
 
 
 def _indent(line: str) -> int:

@@ -58,14 +58,6 @@ _FOREIGN = word_set(
 )
 _LEAST_FOREIGN = 2  # such words
 _ASKING = word_set("many much often long old far big")  # "how many": no document needs them
-# British and American spellings, each to the other.
-_SPELLINGS = (
-    (r"ce(s?)\Z", r"se\1"), (r"se(s?)\Z", r"ce\1"), (r"our", "or"), (r"or(s?)\Z", r"our\1"),
-    (r"is(e|ed|es|ing|ation|ations)\Z", r"iz\1"), (r"iz(e|ed|es|ing|ation|ations)\Z", r"is\1"),
-    (r"re(s?)\Z", r"er\1"), (r"er(s?)\Z", r"re\1"), (r"ll(ed|ing|er|ers)\Z", r"l\1"),
-    (r"l(ed|ing|er|ers)\Z", r"ll\1"),
-)  # fmt: skip
-_SHORTEST_FORM = 3  # characters
 
 
 def hint(
@@ -127,34 +119,15 @@ def _is_foreign(question: str) -> bool:
 def _absence(view: LibraryView, question: str, search: SearchOptions) -> str:
     """Return which words of the question no document has, or what else to try."""
     question_words = [word for word in content_words(question) if word not in _ASKING]
-    absent = {
-        word: _other_form(view, word, search)
+    absent = [
+        word
         for word in dict.fromkeys(question_words)
         if not view.holds_words(word, documents=search.document_ids)
-    }
+    ]
     restricted = search.document_ids is not None or search.filters.any
     where = "the documents that were asked" if restricted else "the library"
     advice = "ask more documents" if restricted else "read more documents"
     if absent:
-        listed = ", ".join(
-            f'"{word}" (but "{form}" is)' if form else f'"{word}"' for word, form in absent.items()
-        )
+        listed = ", ".join(f'"{word}"' for word in absent)
         return f"Nowhere in {where}: {listed}; try other words, or {advice}."
     return f"All words of the question are in {where}, but no passage answers it; try other words."
-
-
-def _other_form(view: LibraryView, word: str, search: SearchOptions) -> str:
-    """Return another spelling, number or tense of a word that the documents have, "" without."""
-    forms = [re.sub(pattern, other, word) for pattern, other in _SPELLINGS]
-    forms += [f"{word}s", f"{word}es", f"{word}ed", f"{word}ing"]
-    forms += [word.removesuffix(ending) for ending in ("s", "es", "ed", "d", "ing")]
-    return next(
-        (
-            form
-            for form in forms
-            if form != word
-            and len(form) >= _SHORTEST_FORM
-            and view.holds_words(form, documents=search.document_ids)
-        ),
-        "",
-    )

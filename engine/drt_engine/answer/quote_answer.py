@@ -16,11 +16,7 @@ from drt_engine.answer.grain import (
     OPEN_TYPES,
     crosses_sentences,
     expected_type,
-    gives_no_amount,
     grown_span,
-    has_count,
-    is_of_noun,
-    may_answer,
 )
 from drt_engine.answer.judge import Judgement
 from drt_engine.answer.quote import QuoteSpan
@@ -74,7 +70,6 @@ def propose_quote(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
         seems_right
         and (judgement.found or judgement.confidence >= _LEAST_CONFIDENCE)
         and bool(quotable)
-        and may_answer(shown.citation.quote, expected, question.text)
         and (judgement.own_threshold or not _lacks_word(question, view, shown))
     )
     others: Sequence[Citation] = ()
@@ -180,21 +175,12 @@ def _overlap(one: Citation, other: Citation) -> bool:
 
 
 def _may_be_quoted(question: ReadQuestion, view: LibraryView, quote: _Quote) -> bool:
-    """Return whether a quote is text of the document, or a heading or mark that was asked for.
-
-    The number of an issue is no amount.
-    """
-    if gives_no_amount(quote.citation.quote, question.text):
-        return False
+    """Return whether a quote is text of the document, or a heading or mark that was asked for."""
     if _ASKS_FOR_HEADINGS.search(question.text):
         return True
     citation = quote.citation
     document = question.documents.row(citation.document)
-    kind = block_kind(view, document, citation.start, citation.end)
-    is_asked = is_of_noun(question.text, citation.quote) or has_count(
-        question.text, citation.sentence
-    )
-    return kind not in NEVER_QUOTED or is_asked
+    return block_kind(view, document, citation.start, citation.end) not in NEVER_QUOTED
 
 
 def _words_may_answer(

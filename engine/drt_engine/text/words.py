@@ -30,6 +30,9 @@ STOP_WORDS = word_set(
 )
 
 _WORD = re.compile(r"[^\W_]+")
+_SHORT_PLURAL = re.compile(r"[a-z]{2}[^sxzh]es")  # "names", which is no "nam"
+_DOUBLED = re.compile(r"[a-z]{2}([bdgmnprt])\1\Z")  # "dropped" is of "drop", but "added" of "add"
+_LONG_ENOUGH = 4  # letters before an "e" that may be an ending: "state", but not "rate"
 
 
 def words(text: str) -> list[str]:
@@ -41,6 +44,21 @@ def content_words(text: str) -> list[str]:
     """Return the words that are no stop words, or all words of a text that has only stop words."""
     all_words = words(text)
     return [word for word in all_words if word not in STOP_WORDS] or all_words
+
+
+def stem(word: str) -> str:
+    """Return a word without its commonest English endings, for comparing two words.
+
+    The last "e" of what is long enough is no part of it: "earthquake" and "earthquakes" are one.
+    """
+    if _SHORT_PLURAL.fullmatch(word):
+        return word[:-1]
+    for ending in ("ing", "ies", "es", "s", "ed", "y", "e"):
+        least = _LONG_ENOUGH if ending == "e" else 3
+        if word.endswith(ending) and len(word) - len(ending) >= least:
+            bare = word[: -len(ending)]
+            return bare[:-1] if ending in ("ing", "ed") and _DOUBLED.search(bare) else bare
+    return word
 
 
 def whole_words(text: str, start: int, end: int) -> tuple[int, int]:

@@ -58,7 +58,7 @@ class Answer:
     closest passages. ``confidence`` is the probability that the documents hold an answer,
     ``quote_probability`` that the first citation's quote is right: ``None`` for what was looked up
     or computed, which nothing calibrates. ``origin`` is what the answer comes from: "reader" (a
-    span that the reader points at), "table" (cells, or what is computed from them), "metadata",
+    span that the reader points at), "table" (what is computed from its cells), "metadata",
     "decoder" or "summary". ``verdict`` is "yes" or "no" where
     the question asks for it and the model is sure. ``hint`` is a sentence about why nothing
     was found, or what to ask or run instead; mostly empty. The ``mode`` is "summary" for a summary,

@@ -1,4 +1,4 @@
-"""A table that a text is, and a similarity of words that are never alike."""
+"""A table that a text is."""
 
 from __future__ import annotations
 
@@ -10,8 +10,3 @@ def table(text: str) -> Table:
     """The only table of a text."""
     (only,) = tables_of(table_rows(text))
     return only
-
-
-def never(_: str, __: str) -> float:
-    """No word is like another one."""
-    return 0.0

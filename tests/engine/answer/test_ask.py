@@ -162,10 +162,12 @@ def test_a_damaged_segment_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_a_source_that_is_switched_off_proposes_nothing(tmp_path: Path) -> None:
-    text = "Author: Ann Lee\n\n| ship | tons |\n| --- | --- |\n| Dag | 12 |\n| Eli | 30 |\n"
+    text = (
+        "---\nauthor: Ann Lee\n---\n\n| ship | tons |\n| --- | --- |\n| Dag | 12 |\n| Eli | 30 |\n"
+    )
     asked = {
         "Who is the author?": ("metadata", "Ann Lee"),
-        "How many tons has the Eli?": ("table", "30"),
+        "How many tons are there in total?": ("table", "42"),
         "Which ship has the most tons?": ("table", "Eli"),
     }
     with library(tmp_path / "library") as store:
@@ -187,7 +189,9 @@ def test_a_threshold_restricts_what_is_looked_up_by_the_confidence_of_the_reader
     tmp_path: Path,
 ) -> None:
     with library(tmp_path / "library") as store:
-        read_text(store, tmp_path, name="a.md", text="Author: Ann Lee\n\nLamps are lit at dusk.\n")
+        read_text(
+            store, tmp_path, name="a.md", text="---\nauthor: Ann Lee\n---\n\nLamps are lit.\n"
+        )
         plain = ask(runtime(), store, "Who is the author?", AskOptions())
         assert plain.origin == "metadata" and 0 < plain.confidence < 1
         for step, origin in ((-1e-6, "metadata"), (1e-6, "reader")):

@@ -13,11 +13,7 @@ from drt_engine.answer.grain import (
     answer_type,
     crosses_sentences,
     expected_type,
-    gives_no_amount,
     grown_span,
-    has_count,
-    is_of_noun,
-    may_answer,
 )
 from drt_engine.answer.quote_features import repeats
 from drt_engine.answer.sentences import passage_around, sentence_around
@@ -215,126 +211,6 @@ def test_a_question_for_several_things_wants_a_list(question: str, expected: str
     assert expected_type({"why": 1.0}, question) == "why"
 
 
-@pytest.mark.parametrize(
-    ("quote", "expected", "question", "may"),
-    [
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "why", "Why?", False),
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "number", "How many?", True),
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "what", "What caused it?", False),
-        ("airline: Nordair | incidents: 2 | fatalities: 12", "what", "What was the cause?", False),
-        ("Because the seal broke: it had frozen.", "why", "What caused it?", True),
-        ("| seal | It was replaced: the old one leaked. |", "how", "How?", True),
-    ],
-)
-def test_a_row_of_labelled_values_gives_no_reason(
-    quote: str, expected: str, question: str, may: bool
-) -> None:
-    assert may_answer(quote, expected, question) == may
-
-
-@pytest.mark.parametrize(
-    ("quote", "question", "gives_none"),
-    [
-        ("#1416", "How many releases were frozen?", True),
-        ("bpo-1234", "How long does it wait?", True),
-        ("Fixed a leak (gh-99)", "How many leaks were fixed?", True),
-        ("Fixed 3 leaks (gh-99)", "How many leaks were fixed?", False),
-        ("Two leaks were fixed (#99)", "How many leaks were fixed?", False),
-        ("#1416", "Which issue is about the freeze?", False),
-        ("some", "How many leaks were fixed?", False),
-        ("[#14](https://a.example/14)", "How much is left?", True),
-    ],
-)
-def test_the_number_of_an_issue_is_no_amount(quote: str, question: str, gives_none: bool) -> None:
-    assert gives_no_amount(quote, question) == gives_none
-
-
-CLAUSES = """\
-2.1 Roles. One is the keeper.
-
-2.2 Duties. The keeper shall:
-
-2.2.1 light the lamp at dusk and
-watch it;
-
-2.2.2 trim the wick.
-
-2.3 Pay. It is small.
-
-The proposal is accepted if EITHER
-
-1. most say yes OR
-
-2. nobody says no
-
-unless it is late.
-"""
-DUTIES = CLAUSES[CLAUSES.index("The keeper") : CLAUSES.index("\n\n2.3")]
-
-
-@pytest.mark.parametrize(
-    ("quote", "expected", "whole"),
-    [
-        ("light the lamp", "list", DUTIES),
-        ("watch it", "list", DUTIES),
-        ("keeper shall", "what", DUTIES),
-        ("One is the keeper", "list", "One is the keeper."),
-        ("Pay. It", "list", "2.3 Pay. It is small."),
-        (
-            "if EITHER",
-            "when",
-            "The proposal is accepted if EITHER\n\n1. most say yes OR\n\n2. nobody says no",
-        ),
-    ],
-)
-def test_clauses_and_lists_without_a_colon(quote: str, expected: str, whole: str) -> None:
-    assert grown(quote, expected, CLAUSES) == whole
-
-
-FAQ = """\
-1. Is it old?
-2. Can it float?
-
-1. Is it old?
-
-    Yes. It was built in 1810. {more}
-
-2. Can it float?
-
-    No, sorry.
-
-3. Does it leak, or has it
-   leaked?
-
-  - In winter it does.
-
-"Is anybody there?" he asked. Nobody was.
-"""
-
-
-@pytest.mark.parametrize(
-    ("quote", "whole"),
-    [
-        ("2. Can it float?", "2. Can it float?\n\n    No, sorry."),
-        ("anybody there", '"Is anybody there?" he asked.'),
-        ("Does it leak", "3. Does it leak, or has it\n   leaked?\n\n  - In winter it does."),
-    ],
-)
-def test_a_question_is_shown_with_its_reply(quote: str, whole: str) -> None:
-    assert grown(quote, "yesno", FAQ[31:]) == whole
-
-
-def test_a_long_reply_ends_with_a_sentence() -> None:
-    text = FAQ[31:].format(more="It is very old indeed, they say. " * 40)
-    reply = grown("Is it old?", "yesno", text)
-    assert reply.startswith("1. Is it old?\n\n    Yes. It") and reply.endswith("they say.")
-    assert len(reply) < 650
-
-
-def test_a_question_above_a_question_has_no_reply() -> None:
-    assert grown("Is it old?", "yesno", FAQ) == "1. Is it old?"
-
-
 @dataclass
 class WithSection(TextOnly):
     """A text whose second section has a name."""
@@ -374,20 +250,6 @@ def test_a_list_ends_before_the_heading_right_below_it() -> None:
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("Which menu lists the lamps?", True),
-        ("Under which menu are the lamps?", True),
-        ("What is in the menu?", False),
-        ("Which lamp is in the menu?", False),
-        ("Where is the menu?", False),
-    ],
-)
-def test_a_heading_with_the_noun_that_is_asked_for(question: str, expected: bool) -> None:
-    assert is_of_noun(question, "Lights menu (all windows)") is expected
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
         ("How fast is it?", "number"),
         ("How much oil is needed?", "number"),
         ("How is the number of lamps set?", "how"),
@@ -396,36 +258,6 @@ def test_a_heading_with_the_noun_that_is_asked_for(question: str, expected: bool
 )
 def test_an_amount_wants_no_steps(question: str, expected: str) -> None:
     assert expected_type({"how": 0.9, "what": 0.1}, question) == expected
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("How many games does it have?", True),
-        ("How many rounds are there?", True),
-        ("How many courts are there?", False),
-        ("How many balls are there?", False),
-        ("Which games are there?", False),
-    ],
-)
-def test_a_heading_that_says_how_many(question: str, expected: bool) -> None:
-    assert has_count(question, "## Schedule (18 games, 9 rounds on Court 2)") is expected
-
-
-@pytest.mark.parametrize(
-    ("quote", "question", "expected"),
-    [
-        ("The officer shall be overseen by the Speaker.", "Who oversees the Speaker?", False),
-        ("The Speaker is overseen by the board.", "Who oversees the Speaker?", True),
-        ("Overseen by the Speaker, she oversees the Speaker.", "Who oversees the Speaker?", True),
-        ("It is chosen by the Speaker.", "Who oversees the Speaker?", True),
-        ("It is overseen by the Speaker.", "Who is overseen by the Speaker?", True),
-    ],
-)
-def test_whom_somebody_does_it_to_is_not_who_does_it(
-    quote: str, question: str, expected: bool
-) -> None:
-    assert may_answer(quote, "who", question) is expected
 
 
 @pytest.mark.parametrize(
@@ -449,14 +281,3 @@ def test_many_references_take_no_time() -> None:
     started = time.monotonic()
     sentence_around(TextOnly(text), TextOnly(text), 12, 14)  # type: ignore[arg-type]  a stand-in
     assert time.monotonic() - started < 1
-
-
-def test_a_numbered_heading_is_no_item_of_the_list_below_it() -> None:
-    text = "Tower\n\n1. Lamps\n\n   - of oil\n   - of gas\n\n2. Bells\n\n   They ring.\n"
-    document: Any = TextOnly(text)
-    places = [(0, None, None), (text.index("1."), None, "1. Lamps")]
-    places.append((text.index("2."), None, "2. Bells"))
-    document.places = lambda _: places
-    at = text.index("of gas")
-    start, end, _ = grown_span(document, document, (at, at + 6), "list")
-    assert text[start:end].strip() == "- of oil\n   - of gas"

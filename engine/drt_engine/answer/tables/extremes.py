@@ -1,4 +1,4 @@
-"""Rows by the order of a column: the highest, the three cheapest, which of two, who came third.
+"""Rows by the order of a column: the highest, the three cheapest, which of two has more.
 
 Knows nothing of models and libraries.
 """
@@ -12,7 +12,6 @@ from itertools import islice, pairwise
 
 from drt_engine.answer.tables.conditions import cells_in, negations, tokens_of
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
-from drt_engine.answer.tables.row_match import question_words
 from drt_engine.answer.tables.table_question import (
     LEAST,
     NUMBERS,
@@ -26,20 +25,17 @@ from drt_engine.answer.tables.table_question import (
     rows_of,
     written,
 )
-from drt_engine.answer.tables.values import Table, is_amount, is_price
+from drt_engine.answer.tables.values import Table, is_amount
 from drt_engine.answer.tables.wording import (
-    SYNONYM,
-    Similarity,
     best_column_name,
     column_score,
     name_similarity,
     name_words,
     same_word,
-    stem,
     table_words,
 )
 from drt_engine.text.table_rows import TableRow
-from drt_engine.text.words import STOP_WORDS, word_set
+from drt_engine.text.words import STOP_WORDS, stem, word_set
 
 _MOST_ROWS = 10  # "the three highest": more than that is the table itself
 _HIGH, _LOW = word_set("max maximum high highest"), word_set("min minimum low lowest")
@@ -48,23 +44,20 @@ _MOST_TIED = 3  # rows that share the first place
 _OR = re.compile(r"(?i),? or ")
 _WHETHER = re.compile(r"(?i)\W*(?:does|do|did|has|have|had|is|are|was|were) (?P<options>.+)")
 _LONGEST_OPTION = 5  # words
-_RANK_NAMES = word_set("rank ranking place position placing standing pos")
 
 
-def compare(question: str, table: Table, similarity: Similarity) -> TableTotal | None:
+def compare(question: str, table: Table) -> TableTotal | None:
     """Return the row of two that has more, or less, of a column; None where it is not clear.
 
     "Which had more claims, Acorn or Delta?" Its cells are the compared ones, the winner's first.
     """
     if negations(tokens_of(question)):
         return None
-    totals = (_compared(*options, table, similarity) for options in _two_options(question))
+    totals = (_compared(*options, table) for options in _two_options(question))
     return next(filter(None, totals), None)
 
 
-def _compared(
-    before: str, first: str, second: str, table: Table, similarity: Similarity
-) -> TableTotal | None:
+def _compared(before: str, first: str, second: str, table: Table) -> TableTotal | None:
     """Return which of the rows ``first`` and ``second`` has more of what is asked ``before``."""
     option_names = (first, second)
     degrees, degree_words = degrees_of(table_words(before))
@@ -72,8 +65,8 @@ def _compared(
     pair = [row for row in rows_named if row is not None]
     if not degrees or len(pair) < 2 or pair[0] is pair[1]:
         return None
-    asked = [word for word in question_words(before) if word not in degree_words]
-    column = _column_of(degrees, asked, table, similarity)
+    column_words = [w for w in table_words(before) if w not in STOP_WORDS | degree_words]
+    column = _column_of(degrees, column_words, table)
     if column is None:
         return None
     name, is_much = column
@@ -110,45 +103,43 @@ def _two_options(question: str) -> Iterator[tuple[str, str, str]]:
             yield " ".join(behind[count:]), match["options"], " ".join(behind[:count])
 
 
-def extreme(asked: TableQuestion) -> TableTotal | None:
+def extreme(question: TableQuestion) -> TableTotal | None:
     """Return the rows with the highest or lowest values; None for a tie that leaves some out.
 
     The few rows that share the first place are all of them the answer.
     """
-    table, nouns = asked.table, asked.nouns
-    wanted = asked.asked_amount
+    table, nouns = question.table, question.nouns
     words = [
         word
-        for word in asked.words
-        if not (wanted and name_similarity(word, wanted, asked.similarity) >= SYNONYM)
-        if not any(name_similarity(word, name, asked.similarity) >= LEAST for name in nouns)
+        for word in question.words
+        if not any(name_similarity(word, name) >= LEAST for name in nouns)
         or any(same_word(word, n) for name in table.ordered for n in name_words(name))
     ]
-    found = _column_of(asked.degrees, words, table, asked.similarity, context=asked.context)
+    found = _column_of(question.degrees, words, table, context=question.context)
     if found is None:
         return None
     name, is_much = found
-    cells = [(table.value(cell), cell, row) for cell, row in cells_in(asked.scope, table, name)]
+    if table.has_unclear_numbers(name):
+        return None
+    cells = [(table.value(cell), cell, row) for cell, row in cells_in(question.scope, table, name)]
     cells = [entry for entry in cells if not math.isnan(entry[0])]
     cells.sort(key=lambda entry: -entry[0] if is_much else entry[0])
-    count, place = _how_many(asked), _place(asked)
+    count, place = _how_many(question), _place(question)
     if place is None or (place > 1 and count > 1):
         return None
     first, stop = place - 1, place - 1 + count
     if not cells or count > _MOST_ROWS or stop > len(cells):
         return None
     values = [value for value, _, _ in cells]
-    if _may_be_beaten(asked, name, values[stop - 1], is_much=is_much):
-        return None
     if stop == 1 and values.count(values[0]) <= _MOST_TIED:
         stop = count = values.count(values[0])
     if values[stop - 1 : stop + 1].count(values[stop - 1]) > 1 or values[first] in values[:first]:
         return None
     best = cells[first:stop]
-    is_amount_asked = re.match(r"(?i)\W*(?:what|how)\b", asked.question) and not _is_of_row(asked)
-    if count == 1 and not (nouns or wanted) and is_amount_asked:
+    is_amount_asked = question.tokens[0].word in ("what", "how") and not _is_of_row(question)
+    if count == 1 and not nouns and is_amount_asked:
         return TableTotal(best[0][1].text, (best[0][1], name_cell(best[0][2], table)))
-    column = wanted or asked.answer_column(name)
+    column = question.answer_column(name)
     names = [cell_of(row, column) or name_cell(row, table) for _, _, row in best]
     basis = [
         cell for pair in zip(names, (entry[1] for entry in best), strict=True) for cell in pair
@@ -156,28 +147,17 @@ def extreme(asked: TableQuestion) -> TableTotal | None:
     return TableTotal(joined(names), tuple(basis))
 
 
-def _may_be_beaten(asked: TableQuestion, name: str, value: float, *, is_much: bool) -> bool:
-    """Return whether a cell that is no one number has one that goes before a value."""
-    others = [
-        other
-        for cell, _ in cells_in(asked.scope, asked.table, name)
-        if math.isnan(asked.table.value(cell))
-        for other in asked.table.readings(cell)
-    ]
-    return any(other >= value if is_much else other <= value for other in others)
-
-
-def _is_of_row(asked: TableQuestion) -> bool:
+def _is_of_row(question: TableQuestion) -> bool:
     """Return whether a superlative is of a row and no amount: the longest film, the highest rain.
 
     It is an adjective before what the rows are called, and not before what it measures.
     """
-    words = [token.word for token in asked.tokens]
-    measured = frozenset().union(*(degree.columns for degree in asked.degrees))
+    words = [token.word for token in question.tokens]
+    measured = frozenset().union(*(degree.columns for degree in question.degrees))
     return not _OF_AMOUNTS & set(words) and any(
         before.endswith("est")
         and word not in measured
-        and any(same_word(word, n) for n in asked.context)
+        and any(same_word(word, n) for n in question.context)
         for before, word in pairwise(words)
     )
 
@@ -186,7 +166,6 @@ def _column_of(
     degrees: Sequence[Degree],
     words: Sequence[str],
     table: Table,
-    similarity: Similarity,
     *,
     context: Collection[str] = (),
 ) -> tuple[str, bool] | None:
@@ -198,11 +177,11 @@ def _column_of(
     if words:
         fitting = [word for word in words if not _is_unit(word, table)] or list(words)
         names = [n for n in table.ordered if n != table.name_column] or list(table.ordered)
-        name = best_column_name(fitting, names, similarity)
+        name = best_column_name(fitting, names)
         if name is None and degrees:
             extreme = "highest" if degrees[0].is_much else "lowest"
-            name = best_column_name([extreme, *fitting], names, similarity)
-        if name is not None and column_score(fitting, name, similarity) >= LEAST:
+            name = best_column_name([extreme, *fitting], names)
+        if name is not None and column_score(fitting, name) >= LEAST:
             return _direction(name, degrees, context)
     candidates: dict[str, bool] = {}
     for degree in degrees:
@@ -212,13 +191,6 @@ def _column_of(
                 candidates.setdefault(name, degree.is_much)
             elif parts & degree.opposites:
                 candidates.setdefault(name, not degree.is_much)
-    if not candidates and any("price" in degree.columns for degree in degrees):
-        prices = [
-            name
-            for name in table.ordered
-            if all(is_price(cell.text) for cell, _ in table.columns[name])
-        ]
-        candidates = dict.fromkeys(prices, degrees[0].is_much)
     if len(candidates) > 1:  # the hottest is of the column of what was highest
         ends = _HIGH if degrees[0].is_much else _LOW
         named = {name for name in candidates if ends & set(name_words(name))}
@@ -249,10 +221,10 @@ def _direction(
     return None
 
 
-def _how_many(asked: TableQuestion) -> int:
+def _how_many(question: TableQuestion) -> int:
     """Return how many rows a superlative asks for: "the three highest", "top 5"."""
-    for number, token in enumerate(asked.tokens):
-        if number in asked.scope.taken:
+    for number, token in enumerate(question.tokens):
+        if number in question.scope.taken:
             continue
         if token.word in NUMBERS and token.word != "one":
             return NUMBERS[token.word]
@@ -261,28 +233,27 @@ def _how_many(asked: TableQuestion) -> int:
     return 1
 
 
-def _place(asked: TableQuestion) -> int | None:
+def _place(question: TableQuestion) -> int | None:
     """Return the place that a superlative asks for, 1 without one: "the second highest"."""
     ordinals = {
         ORDINALS[token.word]
-        for number, token in enumerate(asked.tokens)
-        if token.word in ORDINALS and number not in asked.scope.taken
+        for number, token in enumerate(question.tokens)
+        if token.word in ORDINALS and number not in question.scope.taken
     }
     return None if len(ordinals) > 1 else next(iter(ordinals), 1)
 
 
-def difference(asked: TableQuestion) -> TableTotal | None:
+def difference(question: TableQuestion) -> TableTotal | None:
     """Return how much more one row has than another, both named in the question."""
-    table = asked.table
-    keys = [name for name, texts in asked.scope.values.items() if len(texts) == 2]
-    is_difference = bool(re.search(r"(?i)\bdifference\b", asked.question))
-    if len(keys) != 1 or not (asked.degrees or is_difference):
+    table = question.table
+    keys = [name for name, texts in question.scope.values.items() if len(texts) == 2]
+    if len(keys) != 1 or not (question.degrees or question.is_difference):
         return None
-    rows = rows_of(asked)
+    rows = rows_of(question)
     if len(rows) != 2:
         return None
-    degrees = list(asked.degrees) or [Degree(True, False)]
-    found = _column_of(degrees, asked.words, table, asked.similarity)
+    degrees = list(question.degrees) or [Degree(True, False)]
+    found = _column_of(degrees, question.words, table)
     cells = [] if found is None else [cell_of(row, found[0]) for row in rows]
     compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
     if len(compared) != 2:
@@ -291,34 +262,12 @@ def difference(asked: TableQuestion) -> TableTotal | None:
     return TableTotal(written(abs(values[0] - values[1])), tuple(compared))
 
 
-def ranked(asked: TableQuestion) -> TableTotal | None:
-    """Return the row of a place in a ranking: "Who came third?", "Who won?"."""
-    table = asked.table
-    column = next((n for n in table.columns if set(name_words(n)) & _RANK_NAMES), None)
-    if column is None or asked.degrees or asked.words and not asked.nouns:
-        return None
-    asked_words = {token.word for token in asked.tokens}
-    ordinals = [ORDINALS[word] for word in asked_words if word in ORDINALS]
-    place = ordinals[0] if len(ordinals) == 1 else None
-    if place is None and asked_words & {"won", "winner"}:
-        place = 1
-    cells = cells_in(asked.scope, table, column)
-    if asked.scope.values and "last" not in asked_words:
-        return None  # the first of some of the rows is not the first of all
-    if "last" in asked_words and cells:
-        place = int(max(table.value(cell) for cell, _ in cells))
-    hits = [(cell, row) for cell, row in cells if place is not None and table.value(cell) == place]
-    if len(hits) != 1:
-        return None
-    name = next((n for n in asked.nouns if n != column), table.name_column)
-    answer = cell_of(hits[0][1], name)
-    return None if answer is None else TableTotal(answer.text, (answer, hits[0][0]))
-
-
 def _row_named(words: str, table: Table) -> TableRow | None:
     """Return the one row whose name has all of some words, or of several the one with no more."""
-    asked = table_words(words)
-    stems = {stem(word) for word in asked if word not in STOP_WORDS} or set(asked[-1:])
+    option_words = table_words(words)
+    stems = {stem(word) for word in option_words if word not in STOP_WORDS} or set(
+        option_words[-1:]
+    )
     # Behind a rank or a number, the second column names the row, or a later one of text.
     for name in dict.fromkeys([*islice(table.columns, 2), table.name_column]):
         cells = [(cell, row) for cell, row in table.columns[name] if stems]
@@ -327,7 +276,7 @@ def _row_named(words: str, table: Table) -> TableRow | None:
             for cell, row in cells
             if stems <= {stem(word) for word in table_words(cell.text)}
         ]
-        exact = [row for words_of_name, row in named if words_of_name == asked]
+        exact = [row for words_of_name, row in named if words_of_name == option_words]
         if len(named) == 1 or len(exact) == 1:
             return exact[0] if exact else named[0][1]
     return None

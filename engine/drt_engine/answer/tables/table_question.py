@@ -14,8 +14,6 @@ from drt_engine.answer.tables.conditions import DATES, Scope, Token, scope_of, t
 from drt_engine.answer.tables.dimensions import Degree, degrees_of
 from drt_engine.answer.tables.values import Table
 from drt_engine.answer.tables.wording import (
-    SYNONYM,
-    Similarity,
     name_similarity,
     name_words,
     same_word,
@@ -31,16 +29,7 @@ _WHICH = re.compile(
     r"(?i)\W*(?:in |at |to |for |on )?(?:which|what)\s+(?P<nouns>.*?)\s+"
     r"(?:is|are|was|were|has|have|had|does|do|did|with|in|on|of|that|who|can|may)\b"
 )
-_KIND = re.compile(
-    r"(?i)\W*(?:(?:which|what)(?: (?:two|three|four|five|\d{1,2}))?|how many)\s+(?P<noun>[^\W\d_]+)"
-    r"\s+(?:is|are|was|were|has|have|had|does|do|did|with|in|on|at|from)\b"
-)
-_KIND_BEHIND = re.compile(
-    r"(?i)\W*(?:which|what)\s+(?:is|are|was|were)\s+the\s+(?P<degree>[^\W\d_]+est)\s+"
-    r"(?P<noun>[^\W\d_]+)\W*\Z"
-)
-_ANYTHING = re.compile(r"(?i)\W*(?:which|what) (place|one|thing|item|option)\b")
-_AT_WHICH = re.compile(r"(?i)\W*(?:in|at|on|for) (?:which|what)\b")
+_ANYTHING = word_set("place one thing item option")
 _COUNTED = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _RANKS = (
     *("first", "second", "third", "fourth", "fifth"),
@@ -99,18 +88,21 @@ class TableQuestion:
     that say how many are wanted.
     """
 
-    question: str
+    text: str
     tokens: tuple[Token, ...]
     table: Table
     scope: Scope
     words: tuple[str, ...]
     degrees: tuple[Degree, ...]
-    similarity: Similarity
     context: frozenset[str] = frozenset()
 
     @property
     def is_superlative(self) -> bool:
         return any(degree.is_superlative for degree in self.degrees)
+
+    @property
+    def is_difference(self) -> bool:
+        return any(token.word == "difference" for token in self.tokens)
 
     @property
     def nouns(self) -> list[str]:
@@ -120,36 +112,15 @@ class TableQuestion:
         columns = list(dict.fromkeys([*columns, next(iter(table.columns))]))
         named = []
         for word in self.words:
-            scores = [(name_similarity(word, name, self.similarity), name) for name in columns]
+            scores = [(name_similarity(word, name), name) for name in columns]
             best = max(scores, key=lambda pair: pair[0])
-            amount = max(
-                (name_similarity(word, name, self.similarity) for name in table.ordered), default=0
-            )
+            amount = max((name_similarity(word, name) for name in table.ordered), default=0)
             if best[0] >= LEAST and best[0] >= amount and best[1] not in named:
                 named.append(best[1])
         return named
 
-    @property
-    def asked_amount(self) -> str | None:
-        """The column of numbers that is asked for where other words name another.
-
-        "Which year had the most deaths?" asks for the year; None where it is clear otherwise.
-        """
-        match = _WHICH.match(self.question)
-        asked = table_words(match["nouns"]) if match else []
-        ordered = self.table.ordered
-        names = [n for n in ordered if len(asked) == 1 and self._is_of(asked[0], n, SYNONYM)]
-        rest = [word for word in self.words if word not in asked]
-        measured = frozenset().union(*(degree.columns for degree in self.degrees))
-        is_other = any(
-            measured & set(name_words(n)) or any(self._is_of(w, n, LEAST) for w in rest)
-            for n in ordered
-            if n not in names
-        )
-        return names[0] if len(names) == 1 and is_other else None
-
     def _is_of(self, word: str, name: str, least: float) -> bool:
-        return name_similarity(word, name, self.similarity) >= least
+        return name_similarity(word, name) >= least
 
     def answer_column(self, measured: str | None = None) -> str:
         """Return the column of what is asked for: "which street tree" is answered by trees.
@@ -157,14 +128,14 @@ class TableQuestion:
         ``measured`` is the column by which rows are ordered.
         """
         nouns = self.nouns
-        match = _WHICH.match(self.question)
-        asked = table_words(match["nouns"]) if match else []
+        match = _WHICH.match(self.text)
+        question_nouns = table_words(match["nouns"]) if match else []
         columns: list[str] = list(nouns)
-        if len(asked) == 1 and _AT_WHICH.match(self.question):  # "in which year", an amount
+        if len(question_nouns) == 1 and self.tokens[1].word in ("which", "what"):  # "in which year"
             columns += self.table.columns
-        for word in reversed(asked):
+        for word in reversed(question_nouns):
             for name in columns:
-                if word in self.words and name_similarity(word, name, self.similarity) >= LEAST:
+                if word in self.words and name_similarity(word, name) >= LEAST:
                     return name
         # Not one that only tells the rows ("directed by Lee"), or that the measured one explains.
         others = [
@@ -184,27 +155,16 @@ class TableQuestion:
         )
 
 
-def kind_of_rows(question: str) -> str:
-    """Return what a question calls the rows: the boat of "Which boat has ..."; "" where unclear.
-
-    One noun alone: another word before it may restrict the rows.
-    """
-    match = _KIND.match(question) or _KIND_BEHIND.match(question)
-    return match["noun"].lower() if match else ""
-
-
-def parse(
-    question: str, table: Table, similarity: Similarity, context: Collection[str]
-) -> TableQuestion | None:
+def parse(question: str, table: Table, context: Collection[str]) -> TableQuestion | None:
     """Return a question with the roles of its words; None where a word has none."""
     tokens = tokens_of(question)
-    scope = scope_of(tokens, table, similarity)
+    scope = scope_of(tokens, table)
     if not scope.is_clear:
         return None
     free = [token.word for number, token in enumerate(tokens) if number not in scope.taken]
     column_words = {word for name in table.columns for word in name_words(name)}
     degrees, degree_words = degrees_of(free, column_words)
-    if not degrees and _is_by_date(free, table, similarity):
+    if not degrees and _is_by_date(free, table):
         degrees = [DATES._replace(is_much=free[-1] == "last", is_superlative=True)]
         degree_words = {free[-1]} if free[-1] == "last" else set()
     free = [word for word in free if word not in degree_words]
@@ -212,10 +172,11 @@ def parse(
     content = [w for w in free if w not in STOP_WORDS or (w in written and w in column_words)]
     ranks = ORDINALS.keys() | {"one", "won", "last", "winner", "finished", "top"}
     counts = _row_counts(tokens, scope, degree_words)
-    anything = _ANYTHING.match(question) if degrees else None  # what the rows are, whatever it is
+    # "Which place has the most": what the rows are, whatever they are.
+    anything = tokens[1].word if degrees and len(tokens) > 1 and tokens[1].word in _ANYTHING else ""
     words: list[str] = []
     for word in content:
-        is_column = any(name_similarity(word, n, similarity) >= LEAST for n in table.columns)
+        is_column = any(name_similarity(word, n) >= LEAST for n in table.columns)
         if is_column:
             words.append(word)
         elif not (
@@ -223,7 +184,7 @@ def parse(
             or word in UNITS
             or word in ranks
             or word in counts
-            or (anything and word == anything[1].lower())
+            or word == anything
             or any(is_in_context(word, known) for known in context)
         ):
             return None
@@ -238,15 +199,14 @@ def parse(
         scope,
         tuple(words),
         tuple(degrees),
-        similarity,
         frozenset(context),
     )
 
 
-def _is_by_date(words: Sequence[str], table: Table, similarity: Similarity) -> bool:
+def _is_by_date(words: Sequence[str], table: Table) -> bool:
     """Return whether words ask for the first or last by a column of dates: "Who joined first?"."""
     return words[-1:] in (["first"], ["last"]) and any(
-        set(name_words(name)) & DATES.columns and name_similarity(word, name, similarity) >= LEAST
+        set(name_words(name)) & DATES.columns and name_similarity(word, name) >= LEAST
         for name in table.ordered
         for word in words[:-1]
         if word not in STOP_WORDS
@@ -274,9 +234,9 @@ def _row_counts(tokens: Sequence[Token], scope: Scope, degree_words: set[str]) -
     return counts
 
 
-def rows_of(asked: TableQuestion) -> list[TableRow]:
+def rows_of(question: TableQuestion) -> list[TableRow]:
     """Return the rows that a question is about."""
-    return [row for row in asked.table.rows if asked.scope.has(row)]
+    return [row for row in question.table.rows if question.scope.has(row)]
 
 
 def cell_of(row: TableRow, column: str) -> Cell | None:

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 from drt_engine.text.table_rows import Cell, TableRow
-from drt_engine.text.words import word_set
 
 _NUMBER = re.compile(r"[-+\u2212]?(?:\d[\d,]*)?\.?\d+")
 # What may stand around the number of a cell: a currency, a unit, a mark of approximation.
@@ -31,13 +30,6 @@ _NAMED_DATE = re.compile(
 # "34,6" and "1.234,56" have a decimal comma, "34.6" and "1,234.56" a point, "1.234" may be either.
 _DECIMAL_COMMA = re.compile(r"\D*(?:\d{1,3}(?:\.\d{3})+,\d+|\d+,(?:\d{1,2}|\d{4,}))\D*")
 _DECIMAL_POINT = re.compile(r"\D*(?:\d{1,3}(?:,\d{3})+\.\d+|\d*\.(?:\d{1,2}|\d{4,}))\D*")
-_CURRENCY = (
-    r"(?:(?:US|CA|AU)?\$|[\u20ac\u00a3\u00a5]|EUR|USD|GBP|CHF|JPY|SEK|NOK|DKK|PLN|INR"
-    r"|euros?|dollars?)"
-)
-_PRICE = re.compile(
-    rf"(?i){_CURRENCY} ?\d[\d.,]*(?:[.,]?[-\u2013]+)?|\d[\d.,]*(?:[.,]?[-\u2013]+)? ?{_CURRENCY}"
-)
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _TRUE, _FALSE = (
     frozenset({"yes", "true", "y", "x", "\u2713", "\u2714", "\u2705", "\u2611", "\u2714\ufe0f"}),
@@ -46,12 +38,7 @@ _TRUE, _FALSE = (
     ),
 )
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_GENERAL_NAMES = frozenset({"", "name", "title", "item", "label", "names", "full name"})
-_PEOPLE = word_set(
-    "actor actress artist author composer director editor person player producer singer writer"
-)
 _APART = 80  # characters between rows of two tables
-_FEWEST_BITS = 8  # rows with 0 or 1 in a column of yes and no
 _FEWEST_GROUPED, _GROUPED = 10, 0.25  # rows, and values for each of them, of a column of groups
 _FILLED = 0.8  # of a column's cells that are numbers, for a column of numbers
 
@@ -89,16 +76,6 @@ def _named_date(match: re.Match[str]) -> float:
         return math.nan
     month = _MONTHS.index(match["month"][:3].lower()) + 1
     return float(int(year or 0) * 10_000 + month * 100 + int(day or 0))
-
-
-def without_remark(text: str) -> str:
-    """Return a value without what is in brackets behind it."""
-    return text.partition(" (")[0] if text.endswith(")") else text
-
-
-def is_price(text: str) -> bool:
-    """Return whether a cell is an amount of money, with its currency."""
-    return _PRICE.fullmatch(text.strip()) is not None
 
 
 def with_decimal_point(text: str) -> str:
@@ -159,18 +136,6 @@ class Table:
         has_comma = cell.column in self._comma_columns and is_amount(text)
         return comparable(with_decimal_point(text) if has_comma else text)
 
-    def readings(self, cell: Cell) -> tuple[float, ...]:
-        """Return the numbers that a cell may be compared by: none, its value, or several.
-
-        A remark in brackets is none of them: "2013 (1888)" is 2013, "1881/1894 (1980)" is two.
-        """
-        value = self.value(cell)
-        if not math.isnan(value):
-            return (value,)
-        parts = without_remark(cell.text).split("/")
-        values = [self.value(replace(cell, text=part)) for part in parts]
-        return tuple(value for value in values if not math.isnan(value))
-
     @cached_property
     def ordered(self) -> tuple[str, ...]:
         """The columns by which rows can be ordered."""
@@ -180,29 +145,24 @@ class Table:
             if sum(not math.isnan(self.value(cell)) for cell, _ in cells) >= _FILLED * len(cells)
         )
 
+    def has_unclear_numbers(self, name: str) -> bool:
+        """Return whether a cell of a column has digits and no one value: "1881/1894"."""
+        return any(
+            math.isnan(self.value(cell)) and any(map(str.isdigit, cell.text))
+            for cell, _ in self.columns[name]
+        )
+
     @cached_property
     def boolean(self) -> tuple[str, ...]:
         """The columns of yes and no."""
         return tuple(
             name
             for name, cells in self.columns.items()
-            if name in self._bits or all(truth_of(cell.text) is not None for cell, _ in cells)
+            if all(truth_of(cell.text) is not None for cell, _ in cells)
         )
-
-    @cached_property
-    def _bits(self) -> frozenset[str]:
-        """The columns that have 0 and 1 and nothing else, where several do: one may count."""
-        names = [
-            name
-            for name, cells in self.columns.items()
-            if len(cells) >= _FEWEST_BITS and {cell.text for cell, _ in cells} == {"0", "1"}
-        ]
-        return frozenset(names if len(names) > 1 else ())
 
     def truth(self, cell: Cell) -> bool | None:
         """Return what a cell says in a column of yes and no; None in others."""
-        if cell.column in self._bits:
-            return cell.text == "1"
         return truth_of(cell.text) if cell.column in self.boolean else None
 
     @cached_property
@@ -213,7 +173,7 @@ class Table:
         """
         first = next(iter(self.columns))
         is_text = first not in self.ordered or any(
-            re.search(r"[A-Za-z]", c.text) for c, _ in self.columns[first]
+            any(map(str.isalpha, cell.text)) for cell, _ in self.columns[first]
         )
         if is_text and not self.groups_rows(first):
             return first
@@ -222,15 +182,6 @@ class Table:
             if name not in self.ordered and len(texts) > _FILLED * len(self.rows):
                 return name
         return first
-
-    def may_hold(self, noun: str) -> bool:
-        """Return whether the rows may be what a noun says, as their column is just "Name".
-
-        One of titles holds no people: the actor of the best film is in another column.
-        """
-        name = self.name_column.strip().lower()
-        is_person = noun.removesuffix("s") in _PEOPLE
-        return name in _GENERAL_NAMES and not (is_person and name == "title")
 
     def groups_rows(self, name: str) -> bool:
         """Return whether a column groups the rows by a few values, and names none of them."""

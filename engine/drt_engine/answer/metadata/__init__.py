@@ -1,1 +1,0 @@
-"""Answers about a document itself: title, author, date, version, publisher, sender, recipient."""
