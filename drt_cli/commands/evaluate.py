@@ -155,7 +155,7 @@ def retrieval(settings: Settings, /, as_json: bool, **options: Any) -> None:
     "--without",
     multiple=True,
     metavar="SOURCE",
-    help="Switch a source of answers off: metadata, table, parts or reader; may be repeated.",
+    help="Switch a source of answers off: metadata, table or reader; may be repeated.",
 )
 @click.option("--only", metavar="SOURCE", help="Switch all other sources of answers off.")
 @_records
