@@ -110,13 +110,13 @@ _FILLERS = word_set(
 )
 # Words that alone ask for a document's own: "publication date", but not "release date".
 _OWN = word_set("publication author authors publisher title subject sender recipient recipients")
-_CHAPTER = re.compile(r"(?im)^\W*chapter [ivxlc\d]+\b|\bebook\b")
+_CHAPTER = re.compile(r"(?im)^[^\w\n]{0,20}chapter [ivxlc\d]+\b|\bebook\b")
 _MANUAL = re.compile(r"\bman(?:ual)? ?page\b")
 _REPLY = re.compile(r"(?im)^subject:[ \t]*re:")
 _SUBJECT = re.compile(r"(?im)^subject:[ \t]*(?:(?:re|fwd?|aw):[ \t]*)*([^\n]*)")
 _MEMO = re.compile(r"(?im)^(?:request for comments:|internet[- ]draft)")
 _MEMO_WORDS = word_set("rfc draft memo specification standard")
-_NUMBER = re.compile(r"\d+(?:\.\d+)+")
+_NUMBER = re.compile(r"(?<!\d)\d+(?:\.\d+)+")
 _CONTENTS = re.compile(r"\b(?:why|how|mean|means|contain|contains|say|says|about)\b")
 
 

@@ -130,7 +130,7 @@ _REVISION_LINE = re.compile(
 )
 # What is below a title, and the abstract below that.
 _PARAGRAPH = re.compile(r"[ \t]*\n\s*(?P<text>\S[^\n]*(?:\n[^\n]+){0,2})(?=\n\s*\n)")
-_ABSTRACT = re.compile(r"\s*#{0,3}\s*abstract\b", re.IGNORECASE)
+_ABSTRACT = re.compile(r"\s*(?:#{1,3}\s*)?abstract\b", re.IGNORECASE)
 _NAME_MARKS = "0123456789,*\u2020\u2021\u00a7\u00b9\u00b2\u00b3"
 _BYLINE_END = 600  # characters from the start in which those lines are
 

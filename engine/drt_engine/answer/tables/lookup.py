@@ -42,7 +42,7 @@ _NO_CELL = re.compile(
 _NUMBER = re.compile(r"\W*\d[\d.,]* ?%?")
 _RANGE = re.compile(r"\d\s*(?:\.{2,3}|\u2026)\s*\d")  # of identifiers, which is no amount
 _OF_SEVERAL = re.compile(
-    r"(?i)\band\b.*\b(?:together|altogether|combined|in (?:total|all))\b|\bboth\b"
+    r"(?i)\band\b.{0,300}\b(?:together|altogether|combined|in (?:total|all))\b|\bboth\b"
 )
 _OR = re.compile(r"(?i)\bor\b")
 _DATE = re.compile(r"\b(?:1[5-9]|20)\d\d\b|\d[-/]\d")

@@ -20,7 +20,9 @@ SYNONYM = 0.75  # similarity of two words for one column, below that of the same
 _INFLECTED = 0.97  # similarity of a word and the same one with another ending
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _CAMEL = re.compile(r"([a-z])([A-Z])")
-_UNIT = re.compile(r"[(\[][^)\]]*[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z")
+_UNIT = re.compile(
+    r"[(\[][^)\]]{0,60}[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z"
+)
 _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
 _SHORT_PLURAL = re.compile(r"[a-z]{2}[^sxzh]es")  # "names", which is no "nam"
 _DOUBLED = re.compile(r"[a-z]{2}([bdgmnprt])\1\Z")  # "dropped" is of "drop", but "added" of "add"
