@@ -89,6 +89,25 @@ def expect_no_database(path: str | os.PathLike[str]) -> None:
             continue
 
 
+def expect_plain_file(path: Path) -> None:
+    """Raise OSError for what is there and is not a plain file, such as a FIFO that waits."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+
+
+def read_small_file(path: Path, *, largest: int) -> bytes:
+    """Return a plain file of at most ``largest`` bytes, without ever waiting; else OSError."""
+    expect_no_database(path)
+    with open(os.open(path, os.O_RDONLY | BINARY | NO_WAIT), "rb") as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a plain file", str(path))
+        if status.st_size > largest:
+            said = f"it has {status.st_size:,} bytes, expected at most {largest:,}"
+            raise OSError(errno.EFBIG, said, str(path))
+        return file.read(largest)
+
+
 def lock(file: int | IO[Any], *, shared: bool = False, wait: bool = False) -> bool:
     """Lock an open file against other openings of it; return whether it could be had.
 

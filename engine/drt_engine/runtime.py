@@ -14,6 +14,7 @@ from torch import Tensor
 
 from drt_engine.config.model import ModelConfig
 from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.files import read_small_file
 from drt_engine.model.calibration import Calibration
 from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
@@ -208,12 +209,15 @@ def fast_bf16(processors: Path = Path("/proc/cpuinfo")) -> bool:
         return False
 
 
+_LARGEST_CALIBRATION = 1 << 24  # bytes
+
+
 def _calibration(folder: Path) -> dict[str, Calibration]:
     path = folder / "calibration.json"
     if not path.exists():
         return {}
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(read_small_file(path, largest=_LARGEST_CALIBRATION))
         return {name: Calibration.from_dict(values) for name, values in data.items()}
-    except (ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{path} is not a calibration: {error}; get the model again") from error

@@ -7,8 +7,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.files import read_small_file
 
 CONFIG = "config.json"
+_LARGEST = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,11 @@ class DecoderConfig:
         """Read ``config.json``; ``WeightsError`` where it is missing, broken or of another kind."""
         path = folder / CONFIG
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
+            data = json.loads(read_small_file(path, largest=_LARGEST))
             return cls(**data)
         except FileNotFoundError:
             raise WeightsError(f"{folder} has no {CONFIG}; expected a decoder's folder") from None
-        except (ValueError, TypeError, ConfigError) as error:
+        except (OSError, ValueError, TypeError, ConfigError, RecursionError) as error:
             raise WeightsError(f"{path} is not a decoder's configuration: {error}") from error
 
 

@@ -13,6 +13,7 @@ from safetensors.torch import load_file
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.model import RetrievalDecoder
 from drt_engine.errors import WeightsError
+from drt_engine.files import expect_plain_file
 from drt_engine.model.packed import packed, unpacked
 from drt_engine.model.weights import write_file, write_tensors
 
@@ -51,6 +52,7 @@ def load_decoder(folder: Path, *, dtype: torch.dtype = torch.float32) -> SavedDe
     with torch.device("meta"):
         model = RetrievalDecoder(config)
     try:
+        expect_plain_file(folder / WEIGHTS)
         tensors = unpacked(load_file(folder / WEIGHTS), dtype)
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{folder / WEIGHTS} cannot be read: {error}; get it again") from error

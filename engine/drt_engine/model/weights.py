@@ -23,6 +23,7 @@ from torch.overrides import TorchFunctionMode
 
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, WeightsError
+from drt_engine.files import expect_plain_file, read_small_file
 from drt_engine.model.drt import DRT
 from drt_engine.model.packed import HIGH, LOW, joined, packed, split, unpacked
 from drt_engine.model.protocol import LanguageModel
@@ -32,6 +33,7 @@ Model = TypeVar("Model", bound=LanguageModel)
 WEIGHTS, CONFIG, TOKENIZER = "model.safetensors", "config.json", "tokenizer.json"
 PACKED = "packed.safetensors"  # what a model may have in few bits besides
 _READER = "span_reader."
+_LARGEST_CONFIG = 1 << 20  # bytes
 
 
 def model_folder(model: str | Path) -> Path:
@@ -149,10 +151,12 @@ def write_file(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str])
 def load_config(folder: Path) -> ModelConfig:
     """Read ``config.json``; raises ``WeightsError`` when it is missing or broken."""
     try:
-        text = (folder / CONFIG).read_text(encoding="utf-8")
+        text = read_small_file(folder / CONFIG, largest=_LARGEST_CONFIG).decode("utf-8")
         return config_from_dict(json.loads(text, parse_constant=_no_number))
     except FileNotFoundError:
         raise WeightsError(f"{folder} has no {CONFIG}; expected a model folder") from None
+    except OSError as error:
+        raise WeightsError(f"{folder / CONFIG} cannot be read: {error.strerror}") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WeightsError(f"{folder / CONFIG} is not a model configuration: {error}") from error
 
@@ -182,6 +186,7 @@ def load_as(
     config = load_config(folder)
     model = empty_model(make, config)
     try:
+        expect_plain_file(folder / WEIGHTS)
         tensors = joined(load_file(folder / WEIGHTS))
     except FileNotFoundError:
         raise WeightsError(f"{folder} has no {WEIGHTS}; expected a model folder") from None
@@ -206,6 +211,7 @@ def packed_tensors(folder: Path, dtype: torch.dtype) -> dict[str, Tensor]:
     if not path.exists():
         return {}
     try:
+        expect_plain_file(path)
         return unpacked(load_file(path), dtype)
     except (SafetensorError, OSError, ValueError) as error:
         raise WeightsError(f"{path} is broken: {error}; get the model again") from error
@@ -238,6 +244,7 @@ def load_vectors(folder: Path) -> dict[str, Tensor]:
     Raises ``WeightsError`` when the file is missing or broken.
     """
     try:
+        expect_plain_file(folder / WEIGHTS)
         with safe_open(folder / WEIGHTS, "pt") as file:
             names = [n for n in file.keys() if len(file.get_slice(n).get_shape()) <= 1]  # noqa: SIM118 (no mapping)
             return {name: file.get_tensor(name) for name in names}

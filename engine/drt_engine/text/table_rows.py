@@ -19,7 +19,7 @@ from drt_engine.text.sentences import Span
 _FIELD = re.compile(r"(?:^|(?<= \| ))([^:|]{1,80}): ([^|]*?)(?= \| |$)")
 _RULE = re.compile(r":?[-=]+:?")
 _GRID_LINE = re.compile(r"\s*\+?(?:[-=]+\+)+[-=]*\s*\Z")
-_COMMENT = re.compile(r"\s*[#;%]+\s*")
+_COMMENT = re.compile(r"(?<!\s)\s*[#;%]+\s*")
 _LEAST_ROWS = 2  # below its header; a single line with bars is a menu or a path
 _LEAST_LINES = 5  # of fields between tabs, semicolons or colons, which prose has, too
 _ALIGNED = "  "  # the separator of columns that spaces align

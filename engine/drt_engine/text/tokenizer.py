@@ -20,6 +20,7 @@ from pathlib import Path
 import tokenizers
 
 from drt_engine.errors import TokenizerError
+from drt_engine.files import read_small_file
 
 PAD, LANDMARK, ANSWER, END = "<pad>", "<landmark>", "<answer>", "<end>"
 SPECIAL_TOKENS = (PAD, LANDMARK, ANSWER, END)
@@ -65,7 +66,7 @@ class Tokenizer:
         Raises ``TokenizerError`` when it is missing or broken, or takes too long on some texts.
         """
         try:
-            text = path.read_text(encoding="utf-8")
+            text = read_small_file(path, largest=_LARGEST).decode("utf-8")
             if _PATTERN.search(text) and not ends_in_time(text):
                 raise TokenizerError(
                     f"{path} has a pattern that takes too long or too much memory on some texts; "
@@ -171,6 +172,7 @@ for sign in sorted(own | set(" aA0.\\n\\t\\r\u00e9\u0416\u4e2d_-'"))[:400]:
         tokenizer.encode(sign * 300 + end, add_special_tokens=False)
 tokenizer.encode("ab 1\\n" * 500, add_special_tokens=False)
 """
+_LARGEST = 1 << 28  # bytes of a tokenizer
 _PATTERN = re.compile(r'"pattern"\s*:\s*\{')
 
 

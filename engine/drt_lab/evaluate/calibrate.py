@@ -140,8 +140,8 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
             metrics[f"{name} quote"] = quote_metrics(fit)
             tables[f"{name} quote"] = reliability(fit.probabilities, fit.right)
     metrics |= {f"{name} {b.name}": b.row for name, bins in tables.items() for b in bins}
-    kept = {} if options.only is None else runtime.calibration
-    write_calibration(options.out, {**kept, **fitted})
+    others = {} if options.only is None else runtime.calibration
+    write_calibration(options.out, {**others, **fitted})
     if options.plot is not None:
         plot_reliability(tables, options.plot, title=f"confidence of {runtime.name}")
     return EvalReport(

@@ -16,7 +16,13 @@ from safetensors.torch import load_file, save_file
 from drt_engine.config.model import EncoderConfig, ModelConfig, ReaderConfig
 from drt_engine.errors import ConfigError, TokenizerError, WeightsError
 from drt_engine.model.drt import DRT
-from drt_engine.model.weights import fingerprint, load_config, load_model, save_model
+from drt_engine.model.weights import (
+    PACKED,
+    fingerprint,
+    load_config,
+    load_model,
+    save_model,
+)
 from tests.engine.model.factories import (
     changed,
     full,
@@ -160,6 +166,38 @@ def test_broken_folders_are_refused(
     damage(folder)
     with pytest.raises(WeightsError, match=said):
         load_model(folder)
+
+
+def sparse(path: Path) -> None:
+    """A file of a terabyte that takes no room."""
+    path.unlink(missing_ok=True)
+    with path.open("wb") as file:
+        try:
+            file.truncate(1 << 40)
+        except OSError:
+            pytest.skip("the file system has no file of this size")
+
+
+def made_into(kind: str, path: Path) -> None:
+    path.unlink(missing_ok=True)
+    if kind == "fifo":
+        os.mkfifo(path)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        sparse(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no special files here")
+@pytest.mark.parametrize("kind", ["fifo", "device", "folder", "sparse"])
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", PACKED])
+def test_special_and_endless_files_are_refused_at_once(folder: Path, name: str, kind: str) -> None:
+    made_into(kind, folder / name)
+    with pytest.raises((WeightsError, TokenizerError)) as caught:
+        load_model(folder)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

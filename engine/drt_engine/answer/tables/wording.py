@@ -12,7 +12,9 @@ SAME_WORD = 0.9  # similarity from which two words name the same
 _INFLECTED = 0.97  # similarity of a word and the same one with another ending
 _WORD = re.compile(r"\d+(?:[.,]\d+)+|[^\W_]+")
 _CAMEL = re.compile(r"([a-z])([A-Z])")
-_UNIT = re.compile(r"[(\[][^)\]]*[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z")
+_UNIT = re.compile(
+    r"[(\[][^)\]]{0,60}[)\]]|\bin (?:[kcm]?m|miles|feet|inches|kg|[mk]?g|%|percent)\Z"
+)
 _HYPHEN = re.compile(r"(?i)\be-(?=mail)")
 _SHORTEST_PART = 4  # letters of a word that another one begins with
 

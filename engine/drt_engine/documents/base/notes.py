@@ -47,9 +47,7 @@ class Notes:
         return (*phrases, f"{self._unnamed} more") if self._unnamed else tuple(phrases)
 
 
-_HEAD_NOUN = re.compile(
-    r"(.*?)(\b(?: of| in| on| with| without| around| after| that| called)\b.*|)\Z"
-)
+_COMPLEMENT = re.compile(r"\b(?: of| in| on| with| without| around| after| that| called)\b")
 _NAMED_NOUN = re.compile(r"(attachment|file) (.+)\Z", re.DOTALL)
 _NAME_SIGNS = re.compile(r"[^a-z -]", re.IGNORECASE)
 
@@ -63,8 +61,9 @@ def _plural(what: str) -> str:
     """Return the plural: "ends of a result", "headers or footers", "attachments a.png"."""
     if named := _NAMED_NOUN.match(what):  # whatever words the name is made of
         return f"{named[1]}s {named[2]}"
-    match = _HEAD_NOUN.match(what)
-    noun, complement = (match[1], match[2]) if match else (what, "")
+    match = _COMPLEMENT.search(what)
+    end = match.start() if match else len(what)
+    noun, complement = what[:end], what[end:]
     first_word, _, name = noun.partition(" ")
     if _NAME_SIGNS.search(first_word):
         return f"times {what}"  # a name alone

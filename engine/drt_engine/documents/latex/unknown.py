@@ -17,7 +17,7 @@ ABBREVIATIONS = {
     "vs": "vs.", "aka": "a.k.a.", "viz": "viz.", "resp": "resp.",
 }  # fmt: skip
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]{0,200}\]")
-LENGTH = re.compile(r"[ \t]*\[?\s*-?[\d.]+\s*(?:pt|em|ex|cm|mm|in|bp|pc|\\[a-z]+)\s*\]?")
+LENGTH = re.compile(r"(?:[ \t]*\[)?\s*-?[\d.]+\s*(?:pt|em|ex|cm|mm|in|bp|pc|\\[a-z]+)\s*\]?")
 _HEADING = re.compile(
     r"(?!set|re|new|def|cref|the|label|name|format|title|begin|end|part(?:ial|op))"
     rf"[A-Za-z]*?(?P<level>{'|'.join(sorted(LEVELS, key=len, reverse=True))})",

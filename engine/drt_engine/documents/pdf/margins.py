@@ -24,7 +24,9 @@ _GAP = 1.3  # in heights of a line, between a running_lines line and the text
 _LARGER = 1.15  # a line larger than the text is a heading
 _NUMBER = re.compile(r"\d+|(?<![a-z])[ivxlc]+(?![a-z])")
 _OUTER_NUMBER = re.compile(r"^(\d{1,5})\b|\b(\d{1,5})$")
-_PAGE_NUMBER = re.compile(r"[\W_]*(?:page|seite|p\.)?\s*#(?:\s*(?:of|von|/)\s*#)?[\W_]*")
+_PAGE_NUMBER = re.compile(
+    r"[\W_]{0,200}(?:page|seite|p\.)?\s*#(?:\s*(?:of|von|/)\s*#)?[\W_]{0,200}"
+)
 
 
 @dataclass(slots=True)

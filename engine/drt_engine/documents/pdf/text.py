@@ -26,9 +26,10 @@ _LONGEST_WORD = 40
 _MOST_COMPOUNDS = 100_000
 _PAGES_AROUND = 9
 _FIRST_WORD = re.compile(r"[^\W_]+")
-_COMPOUND = re.compile(r"[^\W_]+-[^\W_]+")
+_COMPOUND = re.compile(r"(?<![^\W_])[^\W_]+-[^\W_]+")
 _WORD = re.compile(r"[^\W\d_]{2,}")
-_SPLIT = re.compile(f"[^\\W_]+[{_REAL_HYPHENS}{HYPHENS}]\n?[^\\W_]+")  # no words, but parts of one
+# no words, but parts of one
+_SPLIT = re.compile(f"(?<![^\\W_])[^\\W_]+[{_REAL_HYPHENS}{HYPHENS}]\n?[^\\W_]+")
 _SHORTEST_PART = 4
 _HYPHENATED = words("non self well ill all ex anti multi")
 # What begins many words that are written as one: "with-out" at a line's end is "without".

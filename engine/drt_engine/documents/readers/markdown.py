@@ -41,19 +41,19 @@ _HEADING_CHARACTERS = 1000
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(.*?)^(?:---|\.\.\.)[ \t]*$\n?", re.DOTALL | re.MULTILINE)
 _KEY = re.compile(r"^[\w-]+[ \t]*:", re.MULTILINE)
 _ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+(.*))?$")
-_CLOSING_HASHES = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+_CLOSING_HASHES = re.compile(r"(?:^|(?<![ \t])[ \t]+)#+[ \t]*$")
 _SETEXT = re.compile(r" {0,3}(?:(=+)|-+)[ \t]*$")
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 _DIRECTIVE = re.compile(r" {0,3}:{3,}[ \t]*(?:\{?[\w-]+\}?.*)?$")
 _NOT_PARAGRAPH = re.compile(r"[ \t]*$|(?: {0,3}(?:>|[-+*][ \t]|\d{1,9}[.)][ \t]|<))")
 _INDENTED = re.compile(r" {4}|\t")
-_LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|!?\[([^\]]*)\]\[[^\]]*\]")
+_LINK = re.compile(r"!?\[([^\[\]]{0,500})\](?:\([^)]{0,500}\)|\[[^\[\]]{0,200}\])")
 _EMPHASIS = re.compile(r"`+|\*+|(?<!\w)__?|__?(?!\w)")
 _CODE_OR_TAG = re.compile(
     r"(`[^`]*`)|</?(?:a|b|i|p|br|em|img|kbd|sub|sup|div|code|font|span|small|center|strong)"
     r"(?:\s[^<>]*)?/?>|<!--.*?-->"
 )
-_ATTRIBUTES = re.compile(r"[ \t]*\{[#.:][^}]*\}[ \t]*$")
+_ATTRIBUTES = re.compile(r"(?<![ \t])[ \t]*\{[#.:][^{}]*\}[ \t]*$")
 _ESCAPE = re.compile(r"\\([!-/:-@\[-`{-~])")
 
 
@@ -61,7 +61,7 @@ def plain_heading(text: str) -> str:
     """Return a heading without the marks of links, emphasis, code and attributes, and tags."""
     text = _CODE_OR_TAG.sub(lambda m: m[1] or "", text)
     text = _ATTRIBUTES.sub("", _CLOSING_HASHES.sub("", text))
-    text = _LINK.sub(lambda m: m[1] or m[2] or "", text)
+    text = _LINK.sub(lambda m: m[1], text)
     return _ESCAPE.sub(r"\1", _EMPHASIS.sub("", text)).strip()
 
 

@@ -23,7 +23,10 @@ from drt_engine.documents.encodings import characters, find_encoding, split_line
 from drt_engine.documents.metadata import Metadata, header_fields, metadata_of, names_release
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*[ \t]*\n?")
-_ROLE = re.compile(r":[\w:.+-]+:`([^`]*)`|``([^`]*)``|`([^`<]*?)\s*<[^>]*>`_{1,2}|`([^`]*)`_{0,2}")
+_ROLE = re.compile(
+    r":[\w:.+-]{1,80}:`([^`]*)`|``([^`]*)``"
+    r"|`([^`<\s]*(?:\s+[^`<\s]+)*)\s*<[^`>]*>`_{1,2}|`([^`]*)`_{0,2}"
+)
 _EMPHASIS = re.compile(r"\*\*([^*]+)\*\*|\*([^*]+)\*")
 _LONGEST_TITLE = 400
 _TITLE_LINES = 2000

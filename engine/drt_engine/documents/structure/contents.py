@@ -13,7 +13,9 @@ CONTENTS_LINE = ("line of a table of contents", "the sections are read where the
 
 _LONGEST_ENTRY = 300  # characters that are looked at
 _PAGE = r"(?:\d{1,4}|[ivxlc]{1,7}|[A-Z]-?\d{1,3})"
-_LEADER = re.compile(rf"\S.*?(?:(?:\s?[.\u2026\u00b7_]){{4,}}|\u2026{{2,}})\s*{_PAGE}\s*\Z")
+_LEADER = re.compile(
+    rf"\S.{{0,300}}?(?:(?:\s?[.\u2026\u00b7_]){{4,300}}|\u2026{{2,300}})\s*{_PAGE}\s*\Z"
+)
 _NUMBERED = re.compile(rf"\S.*\S\s+({_PAGE})\s*\Z")
 _SECTION = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})+)\.?\s+\S[^\n]{2,90}\Z")
 _FEWEST_SECTIONS = 8  # below a heading "Contents"

@@ -39,7 +39,7 @@ _DIFF_LINE = re.compile(
     r"(?!-- ?\Z)(?:[-+ @\\]|\Z|(?:diff|index|new file|deleted file|rename|similarity) )"
 )
 _FENCE = re.compile(r"\s*(?:```|~~~)")
-_BARE_MARK = re.compile(rf"\s*{_MARKERS}?\s*\Z")
+_BARE_MARK = re.compile(rf"\s*(?:{_MARKERS}\s*)?\Z")
 _CELL = r"[^|\n]{1,400}"
 # The first that matches tells the kind.
 _SIGNS: tuple[tuple[BlockKind, re.Pattern[str]], ...] = (

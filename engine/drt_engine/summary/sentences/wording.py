@@ -117,7 +117,7 @@ _CUES: dict[str, re.Pattern[str]] = _word_patterns(
     "ticks": re.compile("`"),
     # Bold type, formulas, footnotes and keys of references are shown as they are written.
     "markup": re.compile(r"\*\*|\$[^$\s]+\$|\\[a-z]+|\[(?:\w{0,30}\d|[^\w\s])\]"),
-    "speech": re.compile(r"[,.!?—][\"”] \w|[“\"][^”\"]*[!?][”\"]"),
+    "speech": re.compile(r"[,.!?—][\"”] \w|[“\"][^“”\"]*[!?][”\"]"),
 }
 # Where single words are the cues.
 _CUE_WORDS = {
