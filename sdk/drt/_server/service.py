@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from starlette.requests import Request
 
 from .._errors import DrtError
-from .errors import OverloadedError
 from .metrics import Metrics
+from .overload import OverloadedError
 from .questions import Questions
 
 if TYPE_CHECKING:
