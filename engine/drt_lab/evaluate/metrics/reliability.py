@@ -92,7 +92,7 @@ def check_plot(file: Path) -> None:
             'install it with `pip install "drt-assistant[plot]"`'
         )
     if not file.parent.is_dir():
-        raise ConfigError(f"{file.parent} is no folder, expected one to write {file.name} to")
+        raise ConfigError(f"{file.parent} is not a folder, expected one to write {file.name} to")
 
 
 def plot_reliability(tables: Mapping[str, Sequence[Bin]], file: Path, *, title: str) -> None:
