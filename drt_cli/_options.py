@@ -311,7 +311,7 @@ _type_option = click.option(
 def _date(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> str | None:
     if value is None or DATE.fullmatch(value):
         return value
-    raise click.BadParameter(f"{value!r} is no date, expected YYYY, YYYY-MM or YYYY-MM-DD.")
+    raise click.BadParameter(f"{value!r} is not a date, expected YYYY, YYYY-MM or YYYY-MM-DD.")
 
 
 _since_option = click.option(

@@ -64,7 +64,7 @@ def _length(text: str) -> int:
     units = {"k": 1024, "m": 1024 * 1024}
     number, unit = (text[:-1], units[text[-1]]) if text[-1:] in units else (text, 1)
     if not number.isdecimal() or int(number) == 0:
-        raise click.BadParameter(f"{text!r} is no number of tokens; write 4096, 64k or 1m.")
+        raise click.BadParameter(f"{text!r} is not a number of tokens; write 4096, 64k or 1m.")
     return int(number) * unit
 
 

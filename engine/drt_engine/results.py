@@ -186,7 +186,7 @@ class Citation:
     long; it is ``sentence`` in JSON. ``span_start`` and ``span_end`` are the words in a longer
     quote that answer, ``None`` where all of it does. ``metadata`` is a field of the file's metadata
     with its value ("author: Ann Lee") where the text does not say it: there is no quote then, and
-    ``start`` and ``end`` are 0. ``likely`` marks a place that is no answer but likely to hold one.
+    ``start`` and ``end`` are 0. ``likely`` marks a place that probably holds the answer.
     ``library`` is the folder that the document is in, where several libraries were asked.
     ``more_items`` counts what a quote that is a long list leaves out of it, behind its last item.
     """

@@ -72,7 +72,7 @@ def _parsed(handle: str) -> tuple[str, int, int]:
     match = _HANDLE.match(handle.strip())
     if match is None:
         raise NotFoundError(
-            f"{handle!r} is no citation; expected DOCUMENT:START-END, as `drt ask` prints it."
+            f"{handle!r} is not a citation; expected DOCUMENT:START-END, as `drt ask` prints it."
         )
     start, end = int(match["start"]), int(match["end"])
     if start >= end:

@@ -124,7 +124,7 @@ def _citation() -> Schema:
         },
         likely={
             "type": "boolean",
-            "description": "a place that is no answer but likely to hold one",
+            "description": "a place that probably holds the answer",
         },
         more_items={
             "type": "integer",

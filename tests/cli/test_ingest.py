@@ -363,7 +363,7 @@ def test_ray_without_its_extra(drt: Drt, handbook: Path, monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--ray", "nowhere", "--shards", "2"], "'nowhere' is no address of a Ray cluster"),
+        (["--ray", "nowhere", "--shards", "2"], "'nowhere' is not the address of a Ray cluster"),
         (["--ray", "local", "--shards", "0"], "shards is 0, expected 1 to 4096"),
         (["--ray", "local"], "it is not said how many it is to have: say it with --shards"),
     ],

@@ -189,4 +189,4 @@ def test_a_day_in_words_is_wrong_usage(drt: Drt, handbook: Path) -> None:
     drt("ingest", handbook)
     for words in (("library", "list"), ("ask", "Which period?"), ("search", "period")):
         result = drt(*words, "--since", "yesterday")
-        assert result.code == 2 and "'yesterday' is no date, expected YYYY" in result.err
+        assert result.code == 2 and "'yesterday' is not a date, expected YYYY" in result.err

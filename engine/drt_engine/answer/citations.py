@@ -14,7 +14,7 @@ from drt_engine.results import Citation
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.brackets import with_whole_brackets
-from drt_engine.text.words import whole_words, without_lone_marks
+from drt_engine.text.words import strip_lone_marks, whole_words
 
 _LONGEST_WORD = 100  # of an address
 _ADDRESS = re.compile(
@@ -71,7 +71,7 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
     low, high = max(0, span.start - _LONGEST_WORD), span.end + _LONGEST_WORD
     text = store.text(document.id, low, high)
     start, end = whole_words(text, span.start - low, span.end - low)
-    start, end = without_lone_marks(text, start, end)
+    start, end = strip_lone_marks(text, start, end)
     start, end = with_whole_brackets(text, start, end)
     start, end = with_whole_addresses(text, start, end)
     start, end = with_whole_marks(text, start, end)

@@ -17,7 +17,7 @@ from drt_engine.answer.sentences import sentences_at
 from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
-from drt_engine.text.brackets import without_lone_brackets
+from drt_engine.text.brackets import strip_lone_brackets
 
 Grain = Literal["words", "sentence", "list"]
 
@@ -114,7 +114,7 @@ def grown_span(
     mark = _OPENING_MARK.match(view.text(document.id, start, min(span[0], start + _LONGEST_MARK)))
     start += mark.end() if mark else 0
     text = view.text(document.id, start, end)
-    first, last = without_lone_brackets(text, 0, end - start)
+    first, last = strip_lone_brackets(text, 0, end - start)
     first, last = with_whole_marks(text, first, last)
     return Grown(start + first, start + last)
 

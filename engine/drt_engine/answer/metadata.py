@@ -34,10 +34,10 @@ _DONE = word_set(
     "write written wrote writes authored composed send sent sender publish published publication"
     " issue issued release released date dated"
 )
-_DOCUMENTS = word_set("document file text page pdf publication")
+_DOCUMENTS = word_set("document file text page pdf publication book novel")
 _KINDS = {
     "message/": word_set("message mail email reply"),
-    "application/epub": word_set("book ebook novel"),
+    "application/epub": word_set("ebook"),
     "text/troff": word_set("manual page"),
 }
 # Words that alone ask for a document's own: "publication date", but not "release date".

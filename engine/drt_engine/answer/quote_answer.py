@@ -61,7 +61,7 @@ def propose_quote(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
     quotes = _quotes(question, view, (*spans, *judgement.quotes.by_passage))
     if not quotes:
         return [Candidate("", False, judgement.confidence, cite_closest(question, view))]
-    quotable = [quote for quote in quotes if _may_be_quoted(question, view, quote)]
+    quotable = [quote for quote in quotes if _is_quotable(question, view, quote)]
     expected = expected_type(judgement.types, question.text)
     best = (quotable or quotes)[0]
     shown = _shown(question, view, best, expected)
@@ -174,7 +174,7 @@ def _overlap(one: Citation, other: Citation) -> bool:
     return one.document == other.document and one.start < other.end and other.start < one.end
 
 
-def _may_be_quoted(question: ReadQuestion, view: LibraryView, quote: _Quote) -> bool:
+def _is_quotable(question: ReadQuestion, view: LibraryView, quote: _Quote) -> bool:
     """Return whether a quote is text of the document, or a heading or mark that was asked for."""
     if _ASKS_FOR_HEADINGS.search(question.text):
         return True

@@ -92,7 +92,7 @@ def sentences_at(
     spans = list(sentence_spans(text))
     first = next((number for number, span in enumerate(spans) if touches(span)), len(spans))
     sentences = [span for span in spans[first:] if touches(span)]
-    if sentences and first and _belongs_before(text, spans[first - 1][1], *sentences[0]):
+    if sentences and first and _is_reference(text, spans[first - 1][1], *sentences[0]):
         sentences[0] = (spans[first - 1][0], sentences[0][1])
     rows = (part for span in sentences for part in _rows_apart(text, *span))
     units = units_between(store, document.id, low, high)
@@ -101,7 +101,7 @@ def sentences_at(
     return [(low + a, low + b) for a, b in filter(touches, parts)]
 
 
-def _belongs_before(text: str, last_end: int, start: int, end: int) -> bool:
+def _is_reference(text: str, last_end: int, start: int, end: int) -> bool:
     """Return whether a sentence only refers to something, right behind the one before it."""
     between = text[last_end:start]
     is_behind = between.isspace() and not _BLANK_LINE.search(between)

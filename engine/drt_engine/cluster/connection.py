@@ -175,7 +175,7 @@ def connect(address: str, *, cpus: int = 1, timeout: float = _CONNECT_SECONDS) -
     """
     if address not in (LOCAL, AUTO) and _ADDRESS.fullmatch(address) is None:
         raise ConfigError(
-            f"{address!r} is no address of a Ray cluster, expected local, auto, HOST:PORT or"
+            f"{address!r} is not the address of a Ray cluster, expected local, auto, HOST:PORT or"
             " ray://HOST:PORT"
         )
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"

@@ -133,7 +133,7 @@ def read_tensors(folder: Path) -> dict[str, Tensor]:
             shards = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
             names = sorted(set(shards.values()))
         except (OSError, ValueError, KeyError, AttributeError, TypeError) as error:
-            raise WeightsError(f"{index} is no index of shards: {error}") from error
+            raise WeightsError(f"{index} is not an index of shards: {error}") from error
         if any(Path(name).name != name or not name.endswith(".safetensors") for name in names):
             raise WeightsError(f"{index} names files that are no .safetensors files beside it")
     elif not (folder / names[0]).exists() and (folder / "pytorch_model.bin").exists():

@@ -88,7 +88,7 @@ def _check_types(kind: type, data: Mapping[str, Any], where: str) -> None:
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def save_model(

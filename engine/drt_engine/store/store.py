@@ -336,7 +336,8 @@ class Store(LibraryView):
         Raises FingerprintMismatch, LockTimeout, StorageFull.
         """
         with self._writing():
-            upkeep.make_index(self._catalog, self._folder, view, plan, probes=probes)
+            landmarks = view.scan_landmarks
+            upkeep.make_index(self._catalog, self._folder, landmarks, plan, probes=probes)
 
     def clear_leftovers(self) -> None:
         """Delete the files that no row names; those that readers may need stay."""

@@ -268,7 +268,12 @@ class LibraryView:
     @property
     def index(self) -> LandmarkIndex:
         """The approximate index, which may be missing, and what a scan with it needs."""
-        return LandmarkIndex(self, self._opened_reader)
+        return LandmarkIndex(
+            self._catalog,
+            self.fingerprint,
+            reader=self._opened_reader,
+            scan=self.scan_coded_landmarks,
+        )
 
     def read_chunks(self, chunk_ids: Sequence[int]) -> ChunkBatch:
         """Return chunks in the order asked for, verified, as float32; CorruptStore, StoreError."""

@@ -21,10 +21,10 @@ def with_whole_brackets(text: str, start: int, end: int) -> tuple[int, int]:
         start = _partner_before(text, start, closed[0])
     if opened and opened[-1] > start:
         end = _partner_behind(text, end, opened[-1])
-    return without_lone_brackets(text, start, end)
+    return strip_lone_brackets(text, start, end)
 
 
-def without_lone_brackets(text: str, start: int, end: int) -> tuple[int, int]:
+def strip_lone_brackets(text: str, start: int, end: int) -> tuple[int, int]:
     """Shrink ``start:end`` by brackets at its ends whose other halves are outside."""
     opened, closed = _lone_brackets(text, start, end)
     for at in opened:

@@ -70,7 +70,7 @@ def whole_words(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def without_lone_marks(text: str, start: int, end: int) -> tuple[int, int]:
+def strip_lone_marks(text: str, start: int, end: int) -> tuple[int, int]:
     """Shrink ``start:end`` by a quotation mark at one of its ends whose other one is outside."""
     for mark in ('"', "`"):
         if end - start > 1 and text.count(mark, start, end) == 1:

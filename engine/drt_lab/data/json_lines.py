@@ -105,7 +105,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise ConfigError(f"{path}: cannot be read ({error.strerror or error})") from error
     except (lzma.LZMAError, EOFError) as error:
         raise ConfigError(
-            f"{path}: is no whole xz file ({error}, after line {number}); fetch it again"
+            f"{path}: not a complete xz file ({error}, after line {number}); fetch it again"
         ) from error
 
 

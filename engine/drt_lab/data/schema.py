@@ -152,7 +152,7 @@ def read_file_questions(path: Path) -> Iterator[FileQuestion]:
             text = None if answer is None else record.string("answer")
             pattern = None if text is None else re.compile(text, re.IGNORECASE)
         except re.error as error:
-            raise record.fault(f"'answer' is no regular expression ({error})") from None
+            raise record.fault(f"'answer' is not a regular expression ({error})") from None
         yield FileQuestion(
             file=record.string("file"),
             type=record.string("type"),

@@ -78,7 +78,7 @@ class CalibrateOptions:
         if self.plot is not None:
             check_plot(self.plot)
         if not self.out.is_dir():
-            raise ConfigError(f"{self.out} is no folder, expected the model folder to write to")
+            raise ConfigError(f"{self.out} is not a folder, expected the model folder to write to")
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
         if any(len(pair) != 2 for pair in self.also):

@@ -65,7 +65,7 @@ class FilesOptions:
         if self.limit is not None and self.limit < 1:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
         if not self.folder.is_dir():
-            raise ConfigError(f"{self.folder} is no folder, expected the one that holds the files")
+            raise ConfigError(f"{self.folder} is not a folder, expected the files' folder")
         if self.without and self.only is not None:
             raise ConfigError("without and only cannot be combined; name one of them")
         AskOptions(sources=self.sources)  # checks the names

@@ -127,5 +127,5 @@ def token_count(text: str) -> int:
     """Return a number of tokens out of 4096, 4k or 1m; raises ConfigError for anything else."""
     number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1)
     if not number.isdecimal() or int(number) == 0:
-        raise ConfigError(f"{text!r} is no number of tokens; write 4096, 64k or 1m")
+        raise ConfigError(f"{text!r} is not a number of tokens; write 4096, 64k or 1m")
     return int(number) * unit

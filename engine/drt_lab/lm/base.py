@@ -43,7 +43,7 @@ class BaseLM(LanguageModel):
         x, exists = self.embed(chunks.flatten(1)), valid.flatten(1)
         for layer in self.layers:
             x = self.run(layer, x, exists)
-        return without_landmarks(self.norm(x), chunks.shape[2])
+        return drop_landmarks(self.norm(x), chunks.shape[2])
 
     def begin(self, *, dtype: torch.dtype) -> WindowState:
         """Return the state of an empty stream."""
@@ -95,6 +95,6 @@ class WindowState:
         return model.norm(x)[0]  # type: ignore[no-any-return]
 
 
-def without_landmarks(states: Tensor, chunk: int) -> Tensor:
+def drop_landmarks(states: Tensor, chunk: int) -> Tensor:
     """Cut states [B, T, E] into chunks with zeros at the slots of landmarks, [B, C, S+1, E]."""
     return nn.functional.pad(states.unflatten(1, (-1, chunk)), (0, 0, 0, 1))

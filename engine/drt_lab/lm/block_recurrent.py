@@ -21,7 +21,7 @@ from drt_engine.model.cache import WindowCache
 from drt_engine.model.drt import LowerLayer
 from drt_engine.model.layers import RMSNorm, SwiGLU, linear
 from drt_engine.model.protocol import LanguageModel
-from drt_lab.lm.base import without_landmarks
+from drt_lab.lm.base import drop_landmarks
 from drt_lab.lm.held import held_bytes
 
 _TOKENS_AT_ONCE = 128  # room for new tokens in the ring buffers, beyond the window
@@ -140,7 +140,7 @@ class BlockRecurrentLM(LanguageModel):
         for layer in self.layers:
             x = self.run(layer, x, exists)
         back = order.argsort(dim=1)[..., None].expand_as(x)
-        return without_landmarks(self.norm(x).gather(1, back), chunks.shape[2])
+        return drop_landmarks(self.norm(x).gather(1, back), chunks.shape[2])
 
     def begin(self, *, dtype: torch.dtype) -> RecurrentState:
         """Return the state of an empty stream; keys and values are in ``dtype``."""

@@ -203,7 +203,7 @@ class _Tools:
         )
         if not self._is_allowed(place) or not place.exists():
             allowed = ", ".join(map(str, self._folders))
-            raise DrtError(f"{path!r} is no file within the allowed folders, which are {allowed}.")
+            raise DrtError(f"{path!r} is not a file in the allowed folders: {allowed}.")
         if not place.is_dir():
             return [place]
         candidates = (

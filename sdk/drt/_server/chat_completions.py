@@ -112,7 +112,7 @@ def _source(number: int, citation: Citation, *, kind: str) -> str:
 def _questions(messages: Any) -> list[str]:
     """Return the user's last message, and the one before it in front of it."""
     if not isinstance(messages, list) or not messages:
-        raise HTTPException(400, "messages is no list of messages; send at least one.")
+        raise HTTPException(400, "messages is not a list of messages; send at least one.")
     texts = [_text(message) for message in messages if _role(message) == "user"]
     if not texts or _role(messages[-1]) != "user":
         raise HTTPException(400, "the last message is not the user's; it should be the question.")

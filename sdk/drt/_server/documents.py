@@ -26,7 +26,7 @@ from .._errors import lacks_descriptors
 from .._formats import formats
 from .._passages import passage
 from .._types import FormatInfo, IngestProgress, IngestReport, IngestResult
-from .._writer.reasons import without_folders
+from .._writer.reasons import strip_folders
 from .bodies import flag, number, read_body
 from .responses import Event, described_values, events, reply, wants_events
 from .service import Service, service_of
@@ -98,7 +98,7 @@ async def list_formats(request: Request) -> Response:
 
 def _format(entry: FormatInfo) -> dict[str, Any]:
     """Return a format; why a plug-in's fails may be a sentence with the path of its file."""
-    problem = without_folders(entry.problem) if entry.problem else None
+    problem = strip_folders(entry.problem) if entry.problem else None
     return entry.to_dict() | {"problem": problem}
 
 

@@ -11,19 +11,12 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from .. import _errors as errors
+from .overload import OverloadedError
 
 if TYPE_CHECKING:
     from .service import Service
 
 log = logging.getLogger("drt.server")
-
-
-class OverloadedError(errors.DrtError):
-    """More work waits than the server takes; ``retry_after`` seconds later there may be room."""
-
-    def __init__(self, message: str, *, retry_after: int = 5) -> None:
-        super().__init__(message)
-        self.retry_after = retry_after
 
 
 # The first that fits counts: special errors stand before their bases.
@@ -61,7 +54,7 @@ def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
         return 503, error_body(SHORTAGE, "too_many_open_files", 503)
     for kind, status in STATUS:
         if isinstance(error, kind):
-            message = without_paths(str(error), service)
+            message = strip_paths(str(error), service)
             return status, error_body(message, type(error).__name__, status)
     if isinstance(error, OSError) and error.errno in FULL:
         return 507, error_body("the server's disk is full; free some space there.", "full", 507)
@@ -69,7 +62,7 @@ def described(error: Exception, service: Service) -> tuple[int, dict[str, Any]]:
     return 500, error_body(MISTAKE, "server_error", 500)
 
 
-def without_paths(sentence: str, service: Service) -> str:
+def strip_paths(sentence: str, service: Service) -> str:
     """Return a sentence that names no folder of the server."""
     sentence = sentence.replace(f"{service.uploads}/", "")
     several = service.library.several

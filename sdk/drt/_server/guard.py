@@ -124,7 +124,7 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not self._is_our_name(host):
-            return _refuse(421, f"{host!r} is no name of this server; --allow-host adds one.")
+            return _refuse(421, f"{host!r} is not a name of this server; --allow-host adds one.")
         origin = headers.get("origin")
         if origin is not None and not self._is_our_page(origin, host):
             return _refuse(403, f"pages of {origin!r} may not use this server.")

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from .errors import OverloadedError
+from .overload import OverloadedError
 
 if TYPE_CHECKING:
     from .._assistant import Assistant

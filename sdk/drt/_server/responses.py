@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import JSONResponse, StreamingResponse
 
-from .errors import described, without_paths
+from .errors import described, strip_paths
 from .service import Service, service_of
 
 EVENTS = "text/event-stream"
@@ -46,7 +46,7 @@ def described_values(value: Any, service: Service) -> Any:
         return {name: described_values(item, service) for name, item in value.items()}
     if isinstance(value, list | tuple):
         return [described_values(item, service) for item in value]
-    return without_paths(value, service) if isinstance(value, str) else value
+    return strip_paths(value, service) if isinstance(value, str) else value
 
 
 def source_name(source: str) -> str:

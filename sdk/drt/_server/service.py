@@ -17,8 +17,8 @@ from starlette.requests import Request
 
 from .. import _engine
 from .._errors import DrtError, StorageFullError
-from .errors import OverloadedError
 from .metrics import Metrics
+from .overload import OverloadedError
 from .questions import Questions
 
 if TYPE_CHECKING:

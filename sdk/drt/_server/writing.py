@@ -19,7 +19,7 @@ from starlette.responses import Response
 
 from .._errors import NotFoundError
 from .._filters import NAMES
-from .._writer.reasons import without_folders
+from .._writer.reasons import strip_folders
 from .._writer.results import WrittenAnswer
 from .responses import Event, reply
 from .service import Service, service_of
@@ -92,7 +92,7 @@ async def _events(
     else:
         assert writing.result is not None
         result = writing.result
-    result = replace(result, problem=without_folders(result.problem))
+    result = replace(result, problem=strip_folders(result.problem))
     await _keep(service, started, result)
     yield "answer", {"type": "answer", **result.to_dict()}
 

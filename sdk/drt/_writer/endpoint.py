@@ -150,4 +150,4 @@ def _reason(error: Exception, options: WriterOptions) -> str:
         return f"it answered with status {error.status_code}"
     if "timed out" in str(error).lower():
         return f"it did not answer within {options.timeout:g} s"
-    return "it sent what is no stream of chat completions"
+    return "it did not send a stream of chat completions"

@@ -26,5 +26,5 @@ def texts(options: WriterOptions, messages: list[dict[str, str]]) -> Iterator[st
 
 def _text(piece: object) -> str:
     if not isinstance(piece, str):
-        raise WriterError(f"it yielded a {type(piece).__name__}, which is no text")
+        raise WriterError(f"it yielded a {type(piece).__name__}, not text")
     return piece

@@ -48,7 +48,7 @@ def clean(text: str, *, key: str | None = None) -> str:
     return line.rstrip(".:; ")
 
 
-def without_folders(text: str) -> str:
+def strip_folders(text: str) -> str:
     """Return a text in which paths are the names of their files alone."""
     return _FOLDERS.sub("", text)
 

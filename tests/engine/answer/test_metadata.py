@@ -57,6 +57,7 @@ def proposed(store: Store, question: str, scope: Scope | None = None) -> Candida
     [
         ("bees.md", "Who wrote this article?", "Mara Osei"),
         ("bees.md", "Who is the author?", "Mara Osei"),
+        ("bees.md", "Who wrote the book?", "Mara Osei"),
         ("bees.md", "When was it published?", "2023-05-14"),
         ("bees.md", "publication date", "2023-05-14"),
         ("bees.md", "What is the title of the document?", "Keeping bees in towns"),

@@ -44,7 +44,7 @@ class Worker(Actor):
 
 @pytest.mark.parametrize("address", ["", "nonsense", "host", "http://host:1", "host:port", "a b:1"])
 def test_what_is_no_address(address: str) -> None:
-    with pytest.raises(ConfigError, match="is no address of a Ray cluster, expected local, auto"):
+    with pytest.raises(ConfigError, match="is not the address of a Ray cluster, expected local"):
         connect(address)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drt_engine.text.brackets import with_whole_brackets, without_lone_brackets
+from drt_engine.text.brackets import strip_lone_brackets, with_whole_brackets
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_brackets_are_whole_or_not_there(text: str, part: str, expected: str) ->
     [("(See above.", "See above."), ("It is so.)", "It is so."), ("(It is.)", "(It is.)")],
 )
 def test_sentences_lose_lone_brackets(text: str, expected: str) -> None:
-    begin, end = without_lone_brackets(text, 0, len(text))
+    begin, end = strip_lone_brackets(text, 0, len(text))
     assert text[begin:end] == expected
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drt_engine.text.words import content_words, without_lone_marks, words
+from drt_engine.text.words import content_words, strip_lone_marks, words
 
 
 def test_words_are_lower_case_runs_of_letters_and_digits() -> None:
@@ -19,7 +19,7 @@ def test_a_quotation_mark_without_its_other_one_is_left_out() -> None:
 
     def kept(part: str) -> str:
         start = text.index(part)
-        begin, end = without_lone_marks(text, start, start + len(part))
+        begin, end = strip_lone_marks(text, start, start + len(part))
         return text[begin:end]
 
     assert kept('MODE"') == "MODE" and kept('"MODE') == "MODE" and kept('"MODE"') == '"MODE"'

@@ -154,8 +154,8 @@ def _truncated_xz(path: Path) -> None:
         ("b.csv", lambda path: path.write_text("x"), "unknown type, expected a .jsonl"),
         ("c.jsonl", lambda path: path.write_text("{"), "c.jsonl, line 1: is not JSON"),
         ("d.jsonl", lambda path: path.write_bytes(b"\xff{}"), "line 1: is not UTF-8"),
-        ("e.jsonl.xz", lambda path: path.write_text("{}"), "e.jsonl.xz: is no whole xz file"),
-        ("f.jsonl.xz", _truncated_xz, "f.jsonl.xz: is no whole xz file"),
+        ("e.jsonl.xz", lambda path: path.write_text("{}"), "e.jsonl.xz: not a complete xz file"),
+        ("f.jsonl.xz", _truncated_xz, "f.jsonl.xz: not a complete xz file"),
         ("g.jsonl", lambda path: path.mkdir(), "g.jsonl: cannot be read"),
     ],
 )

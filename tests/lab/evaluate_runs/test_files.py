@@ -112,7 +112,7 @@ def test_a_limit_and_a_file_choose_questions(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answer": "("}, "line 1: 'answer' is no regular expression"),
+        ({"answer": "("}, "line 1: 'answer' is not a regular expression"),
         ({"answer": 3}, "line 1: the field 'answer' holds the number 3"),
         ({"file": "gone.txt"}, "gone.txt cannot be asked"),
         ({"question": ""}, "line 1: the field 'question' holds an empty string"),
@@ -132,7 +132,7 @@ def test_bad_questions_end_in_a_sentence(
 def test_bad_options_end_in_a_sentence(
     runtime: Runtime, write_lines: WriteLines, folder: Path
 ) -> None:
-    with pytest.raises(ConfigError, match="is no folder"):
+    with pytest.raises(ConfigError, match="is not a folder"):
         run(runtime, write_lines, folder / "none", {})
     with pytest.raises(ConfigError, match="no question about 'other'"):
         run(runtime, write_lines, folder, {}, file="other")

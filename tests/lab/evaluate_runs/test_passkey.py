@@ -80,7 +80,7 @@ def test_a_model_that_knows_the_answers_is_exact(monkeypatch: pytest.MonkeyPatch
     [
         ({"lengths": ()}, "lengths are"),
         ({"cases": 0}, "cases 0"),
-        ({"folder": Path("/nowhere")}, "/nowhere is no folder"),
+        ({"folder": Path("/nowhere")}, "/nowhere is not a folder"),
         ({"hops": 3}, "hops is 3, expected 1 or 2"),
         ({"lengths": (16,)}, "2 chunks of 8 tokens, expected at least 4"),
     ],

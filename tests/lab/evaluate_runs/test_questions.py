@@ -327,7 +327,7 @@ def test_a_plot_that_cannot_be_drawn_is_a_sentence_before_anything_is_asked(
 ) -> None:
     options = qa_files | {"out": str(tmp_path)}
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
-    with pytest.raises(ConfigError, match="nowhere is no folder, expected one to write a.png to"):
+    with pytest.raises(ConfigError, match="nowhere is not a folder, expected one to write a.png"):
         evaluate(runtime, "calibrate", options | {"plot": "nowhere/a.png"})
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r'drawn by matplotlib, .*`pip install "drt-assistant'):
@@ -383,7 +383,7 @@ def test_signals_that_say_nothing_are_refused() -> None:
         ("qa", {"both": True, "reread": False}, "without reread = false"),
         ("qa", {"source": "C"}, "no case of source 'C' can be asked; the sources are A, B"),
         ("retrieval", {"limit": -1}, "limit is -1"),
-        ("calibrate", {"out": "nowhere"}, "nowhere is no folder"),
+        ("calibrate", {"out": "nowhere"}, "nowhere is not a folder"),
     ],
 )
 def test_wrong_options_end_in_a_sentence(

@@ -201,7 +201,7 @@ def test_summaries_by_source_and_mode(runtime: Runtime, write_lines: WriteLines)
 @pytest.mark.parametrize(
     ("task", "options", "message"),
     [
-        ("needle", {"lengths": "4x"}, "'4x' is no number of tokens"),
+        ("needle", {"lengths": "4x"}, "'4x' is not a number of tokens"),
         ("needle", {"lengths": [100]}, "one or more of 128 or above"),
         ("needle", {"hops": 3}, "hops is 3, expected 1 or 2"),
         ("needle", {"needles": 0}, "needles is 0"),

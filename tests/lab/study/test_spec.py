@@ -61,7 +61,7 @@ def test_a_run_starts_from_the_model_of_another_with_the_same_seed(tmp_path: Pat
         (('"model.architecture" = "base"', '"optim.stepz" = 1'), "run 'Base LM': unknown key"),
         (('task = "passkey"', 'task = "pasky"'), "did you mean 'passkey'"),
         (("cases = 4", "case = 4"), "unknown key passkey.case; did you mean 'cases'"),
-        (('"64,128"', '"64,x"'), "'x' is no number of tokens"),
+        (('"64,128"', '"64,x"'), "'x' is not a number of tokens"),
         (('"model.architecture" = "base"', '"model.architecture" = "bass"'), "did you mean 'base'"),
         (('"model.architecture" = "base"', '"model.width" = 33'), "run 'Base LM': width 33"),
     ],

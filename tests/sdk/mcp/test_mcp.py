@@ -69,7 +69,7 @@ def test_mistakes_are_sentences(server: Any) -> None:
     for name, arguments, words in (
         ("ask", {"question": "?!"}, "no words"),
         ("ask", {"question": "x", "documents": ["zeppelin"]}, "zeppelin"),
-        ("read_passage", {"handle": "nonsense"}, "is no citation"),
+        ("read_passage", {"handle": "nonsense"}, "is not a citation"),
         ("summarize", {"documents": ["/etc/passwd"]}, "passwd"),
         ("ask", {}, "question"),
     ):

@@ -84,7 +84,7 @@ def with_decimal_point(text: str) -> str:
 
 
 def is_amount(text: str) -> bool:
-    """Return whether a cell can be added up: a number that is no date and no time."""
+    """Return whether a cell can be added up: a number, not a date or a time."""
     text = text.strip()
     is_time = _DATE.fullmatch(text) or _CLOCK.fullmatch(text) or _NAMED_DATE.fullmatch(text)
     return not is_time and not math.isnan(comparable(text))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from drt_engine.errors import CorruptStore
 from drt_engine.results import IndexInfo, ScanInfo
+from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.chunk_rows import missing_chunk
 from drt_engine.store.catalogue.search import last_chunk
 from drt_engine.store.types import SegmentRow
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from drt_engine.store.index.format import IndexRow
     from drt_engine.store.index.reader import InvertedFile
     from drt_engine.store.segments.reader import SegmentReader
-    from drt_engine.store.view import LibraryView
     from drt_kernels.scan import Landmarks
 
 NO_INDEX = "there is no approximate index: `drt library index --approximate` makes one"
@@ -42,17 +42,25 @@ class ProbedLandmarks:
 class LandmarkIndex:
     """The approximate index of a library as it is read; where there is none, all is scanned."""
 
-    def __init__(self, view: LibraryView, reader: Callable[[], SegmentReader]) -> None:
-        self._view = view
-        self._catalog = view.catalog
+    def __init__(
+        self,
+        catalog: Catalog,
+        fingerprint: str | None,
+        *,
+        reader: Callable[[], SegmentReader],
+        scan: Callable[[], Iterable[tuple[Sequence[int], Landmarks]]],
+    ) -> None:
+        self._catalog = catalog
+        self._fingerprint = fingerprint
         self._reader = reader
+        self._scan_all = scan  # of all landmarks, without the index
 
     def open(self) -> tuple[IndexRow, InvertedFile] | None:
         """Return the index, if there is one; CorruptStore."""
         row = self._catalog.index_row()
         if row is None:
             return None
-        return row, self._reader().index(row, self._view.fingerprint)
+        return row, self._reader().index(row, self._fingerprint)
 
     def info(self) -> IndexInfo | None:
         """Return what the index is, if there is one; CorruptStore."""
@@ -126,5 +134,4 @@ class LandmarkIndex:
         return not self._catalog.has_segment(row.name)
 
     def _everything(self, reason: str) -> ProbedLandmarks:
-        parts: Iterable[tuple[Sequence[int], Landmarks]] = self._view.scan_coded_landmarks()
-        return ProbedLandmarks(tuple(parts), ScanInfo(0, 0, (reason,)))
+        return ProbedLandmarks(tuple(self._scan_all()), ScanInfo(0, 0, (reason,)))

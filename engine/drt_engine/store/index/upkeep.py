@@ -16,16 +16,15 @@ from drt_engine.store.index.format import SETTING, IndexRow, new_name
 from drt_engine.store.types import RecordLayout
 
 if TYPE_CHECKING:
-    from drt_engine.store.index.writer import IndexPlan
-    from drt_engine.store.view import LibraryView
+    from drt_engine.store.index.writer import IndexPlan, Parts
 
 INDEX = "index"  # the kind of its findings
 
 
 def make_index(
-    catalog: Catalog, folder: Folder, view: LibraryView, plan: IndexPlan, *, probes: int
+    catalog: Catalog, folder: Folder, landmarks: Parts, plan: IndexPlan, *, probes: int
 ) -> IndexRow:
-    """Write the index of a snapshot, and name it in the catalogue.
+    """Write the index of a snapshot's ``landmarks``, and name it in the catalogue.
 
     Raises FingerprintMismatch where the library was rebuilt for another model meanwhile.
     """
@@ -33,7 +32,7 @@ def make_index(
 
     name = new_name()
     with file_errors(folder.path):
-        crc = write_inverted_file(folder.disk, folder.segments / name, view.scan_landmarks, plan)
+        crc = write_inverted_file(folder.disk, folder.segments / name, landmarks, plan)
     row = IndexRow(name, crc, probes)
     if catalog.get_setting("fingerprint") != plan.fingerprint:
         folder.delete([name])

@@ -93,7 +93,7 @@ def check_plot(file: Path) -> None:
             'install it with `pip install "drt-assistant[plot]"`'
         )
     if not file.parent.is_dir():
-        raise ConfigError(f"{file.parent} is no folder, expected one to write {file.name} to")
+        raise ConfigError(f"{file.parent} is not a folder, expected one to write {file.name} to")
     expect_outside(file)
 
 

@@ -57,7 +57,7 @@ class PasskeyEvaluation:
                 f"lengths are {list(self.lengths)} and cases {self.cases}, expected 1 or more"
             )
         if self.folder is not None and not self.folder.is_dir():
-            raise ConfigError(f"{self.folder} is no folder, expected one to keep chunk memory in")
+            raise ConfigError(f"{self.folder} is not a folder, expected one for chunk memory")
 
 
 def evaluate_passkey(runtime: LanguageRuntime, options: PasskeyEvaluation) -> EvalReport:
