@@ -365,7 +365,11 @@ def _read(
     if not library.reads_passages:
         return _Reading(memory, tokens_read=int(memory.mask.sum()))
     logits, tokens_read = read_passages(
-        model, library.question_ids, passages, _contexts(library, passages)
+        model,
+        library.question_ids,
+        passages,
+        _contexts(library, passages),
+        _header_ids(library, passages),
     )
     return _Reading(memory, logits=logits, tokens_read=tokens_read)
 
@@ -382,6 +386,14 @@ def _contexts(library: LibraryQuery, passages: Sequence[Passage]) -> list[list[i
     ids = [encoding.ids for encoding in library.runtime.tokenizer.encode_batch(texts)]
     count = len(passages)
     return [context_ids(reader, ids[n], ids[count + n]) for n in range(count)]
+
+
+def _header_ids(library: LibraryQuery, passages: Sequence[Passage]) -> dict[str, list[int]]:
+    """Return the token ids of the headers of all parts."""
+    headers = [header for p in passages for part in p.parts() for _, header in part.headers]
+    texts = list(dict.fromkeys(headers))
+    encodings = library.runtime.tokenizer.encode_batch(texts)
+    return {text: encoding.ids for text, encoding in zip(texts, encodings, strict=True)}
 
 
 def _records(
