@@ -125,8 +125,8 @@ def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
     Of several libraries, it names the one that the document is in.
     """
     parts = [_title(citation)]
-    if citation.page is not None:
-        parts.append(f"page {citation.page}")
+    if citation.page_name:
+        parts.append(citation.page_name)
     # A heading path mostly begins with the title, which stands there already.
     section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
     if section:

@@ -189,6 +189,8 @@ class Citation:
     ``start`` and ``end`` are 0. ``likely`` marks a place that probably holds the answer.
     ``library`` is the folder that the document is in, where several libraries were asked.
     ``more_items`` counts what a quote that is a long list leaves out of it, behind its last item.
+    ``page_label`` is what is printed on the page ("iv") where the file says so and it is not its
+    number.
     """
 
     document: str
@@ -210,6 +212,16 @@ class Citation:
     likely: bool = field(default=False, kw_only=True, repr=False)
     library: str | None = field(default=None, kw_only=True, repr=False)
     more_items: int = field(default=0, kw_only=True, repr=False)
+    page_label: str | None = field(default=None, kw_only=True, repr=False)
+
+    @property
+    def page_name(self) -> str:
+        """The page as people call it, with its number in the file; empty without pages."""
+        if self.page is None:
+            return ""
+        if self.page_label is None:
+            return f"page {self.page}"
+        return f"page {self.page_label} (page {self.page} of the file)"
 
     @property
     def handle(self) -> str:
@@ -281,6 +293,11 @@ class SearchHit:
     lexical: float = field(default=0.0, repr=False)
     late: float = field(default=0.0, repr=False)
     library: str | None = None
+
+    @property
+    def page_name(self) -> str:
+        """The page in words, empty in formats without pages."""
+        return "" if self.page is None else f"page {self.page}"
 
     @property
     def sentence(self) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from drt_engine.answer.sentences import sentence_around as sentence_around
     from drt_engine.answer.session import SessionState as SessionState
     from drt_engine.answer.support import supported_by as supported_by
+    from drt_engine.blocks.lookup import page_label as page_label
     from drt_engine.cluster.ingest import ingest_shards as ingest_shards
     from drt_engine.cluster.ingest import model_setting as model_setting
     from drt_engine.cluster.shard_reader import ModelSettings as ModelSettings
@@ -117,6 +118,7 @@ _FORWARDED = {
     "make_index": "retrieval.index",
     "model_setting": "cluster.ingest",
     "model_path": "preloaded",
+    "page_label": "blocks.lookup",
     "place_in_source": "documents.source_map",
     "folder_bytes": "store.filesystem.library_folder",
     "free_name": "store.salvage",

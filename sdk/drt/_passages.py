@@ -43,6 +43,7 @@ def passage(
         low = max(0, start - around)
         text = store.text(row.id, low, min(row.characters, end + around))
         page, section = store.place(row.id, start)
+        label = None if page is None else _engine.page_label(store, row.id, start)
         place = _engine.place_in_source(store, row, start, end)
         sentence = _engine.sentence_around(store, row, start, end)
     before, quote, after = text[: start - low], text[start - low : end - low], text[end - low :]
@@ -58,6 +59,7 @@ def passage(
         line=place.line,
         source_start=place.start,
         source_end=place.end,
+        page_label=label,
         probability=citation.probability if isinstance(citation, Citation) else 0.0,
         context=sentence,
     )

@@ -153,8 +153,8 @@ def _listed(items: list[tuple[str, str, str]]) -> str:
 def _place(citation: Citation) -> str:
     """Return title, page or section, and handle."""
     parts = [citation.title]
-    if citation.page is not None:
-        parts.append(f"page {citation.page}")
+    if citation.page_name:
+        parts.append(citation.page_name)
     # A heading path mostly begins with the title.
     section = (citation.section or "").removeprefix(citation.title).removeprefix(" > ")
     if section:

@@ -131,6 +131,10 @@ def _citation() -> Schema:
             "minimum": 0,
             "description": "items of a long list that are left out behind the quote",
         },
+        page_label={
+            "anyOf": [{"type": "string"}, {"type": "null"}],
+            "description": "what is printed on the page, where that is not its number",
+        },
         span_start={
             "anyOf": [{"type": "integer", "minimum": 0}, {"type": "null"}],
             "description": "first character of the words in a longer quote that answer",

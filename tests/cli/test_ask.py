@@ -106,6 +106,7 @@ def test_json_has_the_documented_shape_and_nothing_else(drt: Drt, handbook: Path
         "likely",
         "library",
         "more_items",
+        "page_label",
         "sentence",
         "handle",
     ]

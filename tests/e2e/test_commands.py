@@ -16,7 +16,7 @@ KEYS += ["origin", "verdict", "hint", "sentence", "passage", "second_passage", "
 KEYS += ["tokens_read", "seconds", "model", "unread_libraries", "scan"]
 CITATION = ["document", "title", "source", "start", "end", "quote", "page", "section", "line"]
 CITATION += ["source_start", "source_end", "span_start", "span_end", "probability", "metadata"]
-CITATION += ["likely", "library", "more_items", "sentence", "handle"]
+CITATION += ["likely", "library", "more_items", "page_label", "sentence", "handle"]
 ANY = ("--threshold", 0)
 
 

@@ -212,6 +212,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
                 "likely": False,
                 "library": None,
                 "more_items": 0,
+                "page_label": None,
                 "sentence": "The notice period is thirty days.",
                 "handle": citation.handle,
             }

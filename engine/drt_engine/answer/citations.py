@@ -9,6 +9,7 @@ import re
 
 from drt_engine.answer.quote import QuoteSpan
 from drt_engine.answer.sentences import sentence_around
+from drt_engine.blocks.lookup import page_label
 from drt_engine.documents.source_map import place_in_source
 from drt_engine.results import Citation
 from drt_engine.store import DocumentRow
@@ -58,6 +59,7 @@ def cite(
         line=place.line,
         source_start=place.start,
         source_end=place.end,
+        page_label=None if page is None else page_label(store, document.id, start),
     )
 
 

@@ -6,7 +6,8 @@ Shared by the formats whose source is a tree; knows none of them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from drt_engine.documents.base import (
     Block,
@@ -19,6 +20,8 @@ from drt_engine.documents.base import (
 )
 from drt_engine.documents.encodings import empty
 from drt_engine.documents.metadata import Metadata
+from drt_engine.documents.structure.column_names import ColumnNames
+from drt_engine.documents.structure.footnotes import note_nodes
 from drt_engine.documents.structure.struck import struck_nodes
 
 _TIGHT = frozenset(("item", "row"))  # follow each other without an empty line
@@ -40,6 +43,14 @@ class BlockWriter:
         self.page: int | None = None  # of the next piece, where the source names pages
         self._last_place: tuple[int | None, str | None] = (None, None)
         self._row = 0  # of the table that is written
+        self._columns = ColumnNames()  # of the same table
+
+    def write_notes(self, notes: Sequence[str], text: str) -> None:
+        """Add footnotes behind a paragraph, whose ``text`` refers to them."""
+        for note in notes:
+            self.write("note", note)
+            nodes = tuple(note_nodes(note, text)) or self.ready[-1].nodes
+            self.ready[-1] = replace(self.ready[-1], nodes=nodes)
 
     def write(self, kind: str, text: str, level: int | None = None) -> None:
         """Add a piece; ``kind`` "rest" continues the last one, ``level`` makes it a heading."""
@@ -59,9 +70,13 @@ class BlockWriter:
         if start >= end or kind == "rest":
             return ()
         self._row = self._row + 1 if kind == self.last_kind == "row" else int(kind == "row")
+        header = ""
         if kind == "item":
             level = start // 2 + 1
-        return (Node(kind, start, end, level, self._row), *struck_nodes(text))
+        elif kind == "row":
+            self._columns = ColumnNames() if self._row == 1 else self._columns
+            header = self._columns.see(text.split(" | "))
+        return (Node(kind, start, end, level, self._row, header), *struck_nodes(text))
 
     def end_table(self) -> None:
         """Let the next row begin another table."""

@@ -371,12 +371,13 @@ def _read(
     memory = memory_of_records(_records(library, candidates, choices), device)
     if not library.reads_passages:
         return _Reading(memory, tokens_read=int(memory.mask.sum()))
-    contexts = _contexts(library, passages)
+    contexts, headers = _contexts(library, passages), _header_ids(library, passages)
     enough = _enough(library, choices)
+    ids = library.question_ids
     if enough is None:
-        logits, tokens_read = read_passages(model, library.question_ids, passages, contexts)
+        logits, tokens_read = read_passages(model, ids, passages, contexts, headers)
     else:
-        logits, tokens_read = read_until(model, library.question_ids, passages, contexts, enough)
+        logits, tokens_read = read_until(model, ids, passages, contexts, enough, headers)
     return _Reading(memory, logits=logits, tokens_read=tokens_read)
 
 
@@ -411,6 +412,14 @@ def _contexts(library: LibraryQuery, passages: Sequence[Passage]) -> list[list[i
     ids = [encoding.ids for encoding in library.runtime.tokenizer.encode_batch(texts)]
     count = len(passages)
     return [context_ids(reader, ids[n], ids[count + n]) for n in range(count)]
+
+
+def _header_ids(library: LibraryQuery, passages: Sequence[Passage]) -> dict[str, list[int]]:
+    """Return the token ids of the headers of all parts."""
+    headers = [header for p in passages for part in p.parts() for _, header in part.headers]
+    texts = list(dict.fromkeys(headers))
+    encodings = library.runtime.tokenizer.encode_batch(texts)
+    return {text: encoding.ids for text, encoding in zip(texts, encodings, strict=True)}
 
 
 def _records(

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from drt_engine.blocks.lookup import STRUCK, UNITS, tree_between
+from drt_engine.blocks.lookup import STRUCK, UNITS, headers_of, tree_between
 from drt_engine.store import ChunkRow
 from drt_engine.store.types import TokenBatch
 from drt_engine.store.view import LibraryView
 from drt_engine.text.sentences import Span
+
+# What is read in front of parts of a unit, from which character on.
+Headers = tuple[tuple[int, str], ...]
+_LONGEST_UNIT = 4000  # characters of a unit whose headers are looked up
+
+
+class Part(NamedTuple):
+    """What the reader pass reads of a window at a time: its slots [U], and the headers in them."""
+
+    mask: Tensor
+    headers: Headers = ()
 
 
 @dataclass(frozen=True)
@@ -23,8 +34,9 @@ class TokenWindow:
     ``token_ids`` [U]; ``token_numbers`` [U] count the document's tokens, -1 where a slot
     holds none; ``starts``, ``ends`` [U] are characters of the document. ``text`` is that of the
     chunk and of the neighbours whose tokens it has; it begins at the character ``text_start``.
-    ``units`` [U] tells the records of the block tree apart: tokens of one number are read together,
-    and no quote has tokens of two; None where the window has no borders of records.
+    ``units`` [U] tells records, rows and notes of the block tree apart: tokens of one number are
+    read together, and no quote has tokens of two; None where the window has no such borders.
+    ``headers`` are those of the units: names of columns, or what a note is about.
     """
 
     row: ChunkRow
@@ -35,11 +47,19 @@ class TokenWindow:
     text: str
     text_start: int
     units: Tensor | None = field(default=None, kw_only=True)
+    headers: Mapping[int, Headers] = field(default_factory=dict, kw_only=True)
 
     @property
     def mask(self) -> Tensor:
         """Which slots hold a token, [U]."""
         return self.token_numbers >= 0
+
+    def parts(self) -> list[Part]:
+        """Return the parts that are read alone: all of the window, or each record or row."""
+        if self.units is None:
+            return [Part(self.mask, next(iter(self.headers.values()), ()))]
+        units = self.units[self.mask].unique().tolist()
+        return [Part(self.mask & (self.units == u), self.headers.get(u, ())) for u in units]
 
 
 @dataclass(frozen=True)
@@ -76,9 +96,9 @@ def read_windows(store: LibraryView, chunk_ids: Sequence[int], margin: int) -> l
 
 
 def with_units(store: LibraryView, window: TokenWindow) -> TokenWindow:
-    """Return a window with the numbers of its records, without those that the chunk only touches.
+    """Return a window with its units, without those that the chunk only touches.
 
-    A record that is wholly in the margin is its own chunk's to be read with. What is struck out is
+    A unit that is wholly in the margin is its own chunk's to be read with. What is struck out is
     left out.
     """
     row, mask = window.row, window.mask
@@ -95,18 +115,25 @@ def with_units(store: LibraryView, window: TokenWindow) -> TokenWindow:
     nodes = [node for node in tree if node.kind in UNITS]
     if not nodes:
         return window
-    # A token's unit is the record that its first character is in, else the gap before a record.
+    # A token's unit is the node that its first character is in, else the gap before a node.
     places = torch.where(mask, window.starts, torch.full_like(window.starts, -1))
     begins = torch.tensor([node.start for node in nodes])
     ends = torch.tensor([node.end for node in nodes])
-    number = torch.searchsorted(begins, places, right=True) - 1  # of the last record before it
+    number = torch.searchsorted(begins, places, right=True) - 1  # of the last node before it
     is_inside = (number >= 0) & (places < ends[number.clamp(min=0)])
     units = torch.where(is_inside, begins[number.clamp(min=0)], -1 - number)
-    if len(units[mask].unique()) < 2:
-        return window
+    headers = {
+        node.start: headers_of(store.text(row.document_id, node.start, node.end), node)
+        for node in nodes
+        if node.header and node.end - node.start <= _LONGEST_UNIT
+    }
+    numbers = units[mask].unique()
+    if len(numbers) < 2:
+        return replace(window, headers={n: headers[n] for n in numbers.tolist() if n in headers})
     is_own = mask & (window.starts >= row.start) & (window.starts < row.start + len(row.text))
     kept = mask & torch.isin(units, units[is_own])
-    return replace(window, units=units, token_numbers=window.token_numbers.masked_fill(~kept, -1))
+    kept_numbers = window.token_numbers.masked_fill(~kept, -1)
+    return replace(window, units=units, token_numbers=kept_numbers, headers=headers)
 
 
 def within(window: TokenWindow, spans: Mapping[str, Sequence[Span]]) -> TokenWindow:

@@ -7,8 +7,11 @@ again with the question in front, for its quote head and its memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from types import MappingProxyType
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -18,10 +21,11 @@ from drt_engine.model.drt import DRT
 from drt_engine.model.gca_layer import ChunkMemory
 from drt_engine.model.quote_head import QuoteLogits, Reread
 from drt_engine.model.reader import PairLogits, pack_pairs
-from drt_engine.retrieval.passages import Passage
+from drt_engine.retrieval.passages import Part, Passage
 
 _READ_AT_ONCE = (2, 2)  # passages; what is then not sure takes all the others
 _LONGEST_FRONT = 256  # question tokens in front of a passage that is encoded again
+_NO_HEADERS: Mapping[str, Sequence[int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,7 @@ def read_until(
     passages: Sequence[Passage],
     contexts: Sequence[list[int]],
     is_enough: Callable[[PassageLogits], bool],
+    headers: Mapping[str, Sequence[int]] = _NO_HEADERS,
 ) -> tuple[PassageLogits, int]:
     """Read passages, best first, until ``is_enough`` says so of the logits of those read so far.
 
@@ -88,7 +93,7 @@ def read_until(
     for count in (*_READ_AT_ONCE, len(passages)):
         last = min(first + count, len(passages))
         logits, tokens = read_passages(
-            model, question_ids, passages[first:last], contexts[first:last]
+            model, question_ids, passages[first:last], contexts[first:last], headers
         )
         read.append(logits)
         tokens_read += tokens
@@ -121,48 +126,68 @@ def read_passages(
     question_ids: Sequence[int],
     passages: Sequence[Passage],
     contexts: Sequence[list[int]] = (),
+    headers: Mapping[str, Sequence[int]] = _NO_HEADERS,
 ) -> tuple[PassageLogits, int]:
     """Read R passages with the cross-encoder; return the logits and how many tokens were read.
 
-    ``contexts`` are token ids in front of the passages; none named means none anywhere.
+    ``contexts`` are token ids in front of the passages; none named means none anywhere. ``headers``
+    are the token ids of the headers of all parts.
     """
     reader = model.span_reader
     assert reader is not None
     # Slots without a token are left out of the pairs, and come back below.
-    parts = [(row, mask) for row, passage in enumerate(passages) for mask in _masks(passage)]
-    token_ids = [passages[row].token_ids[mask].tolist() for row, mask in parts]
+    parts = [(row, part) for row, passage in enumerate(passages) for part in passage.parts()]
+    texts = [_with_headers(passages[row], part, headers) for row, part in parts]
     question = list(question_ids)[-reader.config.longest_question :]
     pairs, offsets = pack_pairs(
         reader.config,
         [question] * len(parts),
-        token_ids,
+        [text.ids for text in texts],
         contexts=[contexts[row] for row, _ in parts] if contexts else (),
         pad_id=model.config.pad_id,
     )
+    columns = [offset + text.places for offset, text in zip(offsets, texts, strict=True)]
+    for pair, places in enumerate(columns):  # an answer holds nothing that was put in between
+        pairs.passage[pair] = False
+        pairs.passage[pair, places] = True
     logits = reader(model.embedding, pairs.to(model.embedding.weight.device))
-    columns = [slice(o, o + len(ids)) for o, ids in zip(offsets, token_ids, strict=True)]
-    rows = [row for row, _ in parts]
 
     def by_slot(values: Tensor) -> Tensor:  # [P, T] over pairs -> [R, U] over slots
         out = torch.full((len(passages), len(passages[0].mask)), float("-inf"))
-        for pair, ((row, mask), part) in enumerate(zip(parts, columns, strict=True)):
-            out[row, mask] = values[pair, part].cpu()
+        for pair, ((row, part), places) in enumerate(zip(parts, columns, strict=True)):
+            out[row, part.mask] = values[pair, places].cpu()
         return out
 
     passage_logits = PassageLogits(
         by_slot(logits.start),
         by_slot(logits.end),
-        *_by_passage(rows, logits, len(passages)),
+        *_by_passage([row for row, _ in parts], logits, len(passages)),
     )
     return passage_logits, int(pairs.valid.sum())
 
 
-def _masks(passage: Passage) -> list[Tensor]:
-    """Return the slots of each part of a passage that is read alone: all, or each record."""
-    if passage.units is None:
-        return [passage.mask]
-    units = passage.units[passage.mask].unique().tolist()
-    return [passage.mask & (passage.units == unit) for unit in units]
+class _PartText(NamedTuple):
+    """Token ids of a part, and where the tokens of its slots are among them."""
+
+    ids: list[int]
+    places: Tensor
+
+
+def _with_headers(passage: Passage, part: Part, headers: Mapping[str, Sequence[int]]) -> _PartText:
+    """Return a part with each header where it belongs."""
+    ids = passage.token_ids[part.mask].tolist()
+    if not part.headers or not headers:
+        return _PartText(ids, torch.arange(len(ids)))
+    waiting = deque(part.headers)
+    text: list[int] = []
+    places: list[int] = []
+    for token_id, start in zip(ids, passage.starts[part.mask].tolist(), strict=True):
+        while waiting and waiting[0][0] <= start:
+            at, header = waiting.popleft()
+            text += headers[header] if at == start else ()  # none for what is cut off
+        places.append(len(text))
+        text.append(token_id)
+    return _PartText(text, torch.tensor(places, dtype=torch.long))
 
 
 def _by_passage(

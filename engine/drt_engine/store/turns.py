@@ -147,6 +147,7 @@ _LATER: dict[str, _Kind] = {  # unknown to older sessions
     "span_end": _or_none(_is_count),
     "library": _or_none(_is_text),
     "more_items": _is_count,
+    "page_label": _or_none(_is_text),
 }
 _WRITING: dict[str, _Kind] = {
     "state": lambda value: value in ("written", "partly", "unsupported", "no answer", "failed"),

@@ -102,8 +102,8 @@ def rendered(answer: Answer, base_url: str) -> tuple[str, list[dict[str, Any]]]:
 
 def _source(number: int, citation: Citation, *, kind: str) -> str:
     parts = [citation.title]
-    if citation.page is not None:
-        parts.append(f"page {citation.page}")
+    if citation.page_name:
+        parts.append(citation.page_name)
     if citation.section:
         parts.append(citation.section.removeprefix(f"{citation.title} > "))
     return f"[{number}] {kind}{', '.join(dict.fromkeys(parts))}: {citation.sentence}"

@@ -232,6 +232,15 @@ def test_a_number_at_every_fifth_line_is_no_text(tmp_path: Path) -> None:
     assert document.skipped == ("6 line numbers (printed beside the text)",)
 
 
+def test_small_numbers_beside_the_lines_are_no_text(tmp_path: Path) -> None:
+    lines = column(72, 720, [*[BODY[n % 3] for n in range(28)], "## 2016", "1990"])
+    numbers = [Text(540, text.y - 1, str(n + 11), 5) for n, text in enumerate(lines)]
+    del numbers[20]  # one that cannot be told from its line
+    document, blocks = read(tmp_path / "a.pdf", make_page_pdf([[*lines, *numbers]]))
+    assert document.skipped == ("29 line numbers (printed beside the text)",)
+    assert "2016" in joined(blocks) and "1990" in joined(blocks)
+
+
 def test_numbers_of_a_list_stay(tmp_path: Path) -> None:
     items = [f"{n}. Item of the list" for n in range(1, 13)]
     years = [f"In the year {1990 + n}" for n in range(12)]

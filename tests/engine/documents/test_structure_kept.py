@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from drt_engine.documents import Source
-from drt_engine.documents.readers.table import header_names
+from drt_engine.documents.base import Block
 from drt_engine.documents.registry import find_format
+from drt_engine.documents.structure.column_names import ColumnNames, header_names
+from drt_engine.documents.structure.footnotes import note_nodes
 from tests.engine.documents.helpers import joined, read
-from tests.engine.documents.makers import Text, make_page_pdf
+from tests.engine.documents.makers import Text, column, make_docx, make_page_pdf, table
 
 PAGE = """<html><head><style>
 /* .kept {display: none} */ .gone, #x {display:none} p.old { visibility : hidden }
@@ -159,3 +162,132 @@ def test_values_that_change_from_page_to_page_are_no_running_lines(tmp_path: Pat
     text = pdf_text(tmp_path, pages)
     assert [text.count(f"Permit no. {301 + n}") for n in range(7)] == [1] * 7
     assert text.count("Decision:") == 7
+
+
+def test_values_that_change_from_page_to_page_by_turns_do_not_run(tmp_path: Path) -> None:
+    pages = [
+        column(
+            72, 760, [f"Permit no. {301 + n}", f"Decision: {verdict}", "Fee: 25 crowns"], pitch=30
+        )
+        for n, verdict in enumerate(["approved", "refused", "approved", "refused", "approved"])
+    ]
+    text = pdf_text(tmp_path, pages)
+    assert text.count("Decision: approved") == 3 and text.count("Decision: refused") == 2
+
+
+def rows_of(blocks: Sequence[Block]) -> list[tuple[str, str]]:
+    return [
+        (block.text[node.start : node.end], node.header)
+        for block in blocks
+        for node in block.nodes
+        if node.kind == "row"
+    ]
+
+
+def test_rows_of_a_pdf_have_the_names_above_them(tmp_path: Path) -> None:
+    table = [["Item", "Small", "Large"], ["Jar", "4.10", "6.90"], ["Basket", "", "11.00"]]
+    page = [
+        Text(72 + 90 * at, 700 - 14 * number, cell)
+        for number, row in enumerate(table)
+        for at, cell in enumerate(row)
+        if cell
+    ]
+    _, blocks = read(tmp_path / "a.pdf", make_page_pdf([page]))
+    names = "Item | Small | Large"
+    assert rows_of(blocks) == [
+        (names, ""),
+        ("Jar | 4.10 | 6.90", names),
+        ("Basket | | 11.00", names),
+    ]
+
+
+def test_prose_beside_marks_or_numbers_is_no_table(tmp_path: Path) -> None:
+    prose = [
+        "Three years ago a group of us wrote a paper on practices",
+        "that are good for all who compute, and these took it far",
+        "further than we had thought at first. Since then we have",
+        "seen that many begin elsewhere.",
+    ]
+    for sign, texts in (("+", ["a <- 1", "b <- 2", "c <- 3", "d <- 4"]), ("7", prose)):
+        page = [
+            text
+            for n, line in enumerate(texts)
+            for text in (Text(72, 700 - 12 * n, sign), Text(100, 700 - 12 * n, line))
+        ]
+        _, blocks = read(tmp_path / "a.pdf", make_page_pdf([page]))
+        assert rows_of(blocks) == []
+
+
+def test_rows_of_word_and_html_tables_have_the_names_above_them(tmp_path: Path) -> None:
+    cells = [["Room", "Keeper"], ["Attic", "Wilma"], ["Cellar", "Ossian"]]
+    html = "".join(f"<tr><td>{'<td>'.join(row)}</tr>" for row in cells)
+    for name, content in (
+        ("a.html", f"<html><body><table>{html}</table></body></html>"),
+        ("a.docx", make_docx(table(cells))),
+    ):
+        _, blocks = read(tmp_path / name, content)
+        assert rows_of(blocks) == [
+            ("Room | Keeper", ""),
+            ("Attic | Wilma", "Room | Keeper"),
+            ("Cellar | Ossian", "Room | Keeper"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("rows", "headers"),
+    [
+        ([["Item", "2024", "2024"], ["Item", "Q1", "Q2"], ["Lamp", "1", "2"]], ["", "", ""]),
+        ([["A", "B"], ["1", "2", "3"]], ["", ""]),  # not below the names
+        ([["1990", "4"], ["1991", "5"]], ["", ""]),
+        ([["|", "-- a.md"], ["|", "-- b.md"]], ["", ""]),
+    ],
+)
+def test_rows_without_names_above_them(rows: list[list[str]], headers: list[str]) -> None:
+    columns = ColumnNames()
+    assert [columns.see(row) for row in rows] == headers
+
+
+def test_a_note_has_the_sentence_that_refers_to_it() -> None:
+    text = "It rang.[1] The bell cost 450[2] crowns, the clock 1200[10] crowns."
+    notes = "[2] Paid by the parish.\nIn May.\n[10] Paid by Melrose.\n[11] Nobody.\n"
+    found = [(notes[n.start : n.end], n.header) for n in note_nodes(notes, text)]
+    assert found == [
+        ("[2] Paid by the parish.\nIn May.", "The bell cost 450"),
+        ("[10] Paid by Melrose.", "The bell cost 450[2] crowns, the clock 1200"),
+    ]
+
+
+def test_what_is_printed_on_a_page_is_kept(tmp_path: Path) -> None:
+    pages = [[Text(72, 700, f"Words of page {n}.")] for n in range(3)]
+    labels = "/PageLabels << /Nums [0 << /S /r >> 2 << /S /D /St 3 >>] >>"
+    data = make_page_pdf(pages).replace(b"/Type /Catalog", f"/Type /Catalog {labels}".encode())
+    _, blocks = read(tmp_path / "a.pdf", data)
+    places = [[n.place for n in block.nodes if n.kind == "page"] for block in blocks]
+    assert places == [["i"], ["ii"], []]  # 3 is the third page's own number
+
+
+MARKDOWN_TABLE = """# Keepers
+
+| Room | Keeper
+|:-----|-------:|
+| Attic | Wilma |
+| Cellar \\| shed | Ossian |
+
+```
+| no | table |
+|----|-------|
+| in | code  |
+```
+
+Either a | b, or c.
+"""
+
+
+def test_rows_of_a_markdown_table(tmp_path: Path) -> None:
+    _, blocks = read(tmp_path / "a.md", MARKDOWN_TABLE)
+    assert rows_of(blocks) == [
+        ("| Room | Keeper", ""),
+        ("| Attic | Wilma |", "Room | Keeper"),
+        ("| Cellar \\| shed | Ossian |", ""),
+    ]
+    assert joined(blocks) == MARKDOWN_TABLE

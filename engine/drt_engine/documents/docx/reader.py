@@ -231,8 +231,7 @@ class _Body(Handler):
             cells[-1].texts.extend([text, *paragraph.notes] if text else paragraph.notes)
         elif text:
             self._write(paragraph, text)
-        for note in paragraph.notes if not cells else ():
-            self.writer.write("paragraph", note)
+        self.writer.write_notes(paragraph.notes if not cells else (), text)
 
     def _write(self, paragraph: _Paragraph, text: str) -> None:
         # What the paragraph says itself goes before what its style says.

@@ -97,12 +97,16 @@ def with_letters(text: str) -> str:
     return _CODE.sub(lambda match: _CODES.get(match[0], "\u2022"), text)
 
 
+_Box = tuple[float, float, float, float]
+
+
 class PageText:
     """PDFium's text of an open page; ``lines`` measures only the characters it needs."""
 
     def __init__(self, raw: Any, textpage: Any, rotation: int) -> None:
         self._raw, self._page, self._rotation = raw, textpage, rotation
         self._box = raw.FS_RECTF()
+        self._boxes: dict[int, _Box] = {}  # of characters that were measured
         self._same = False  # whether characters of the text and of the list count alike
         self._text, self._units = self._read()
 
@@ -156,7 +160,7 @@ class PageText:
         longest = max((end - start for start, end in spans), default=0)
         long = [span for span in spans if span[1] - span[0] > 0.7 * longest]
         sample = long[:: max(1, len(long) // _SAMPLED_LINES)]
-        if any(len(list(self._parts(*span))) > 1 for span in sample):
+        if any(self._has_gap(*span) for span in sample):
             return math.inf
         # Rows of a table between paragraphs are short, and mostly end in a number.
         rows = [span for span in spans if span[1] - span[0] <= 0.7 * longest]
@@ -166,20 +170,28 @@ class PageText:
             if _ROW_END.search(self._text[max(start, end - 24) : end])
         ]
         sample = rows[:: max(1, len(rows) // _SAMPLED_LINES)]
-        has_table = len(rows) > 1 and any(len(list(self._parts(*span))) > 1 for span in sample)
+        has_table = len(rows) > 1 and any(self._has_gap(*span) for span in sample)
         return 0.7 * longest if has_table else 0.0
 
-    def _parts(self, start: int, end: int) -> Iterator[Line]:
-        """Yield the parts of a line between wide gaps, measured at the ends of its words."""
-        words = [m.span() for m in _WORD.finditer(self._text, start, end)]
-        begin, previous = start, None
-        for word_start, word_end in words:
+    def _gaps(self, start: int, end: int) -> Iterator[int]:
+        """Yield where the words behind wide gaps of a line begin."""
+        previous = None
+        for match in _WORD.finditer(self._text, start, end):
+            word_start, word_end = match.span()
             left = self._measure(self._char_index(word_start))
             if previous is not None and left[0] - previous > _GAP * (left[3] - left[1]):
-                stop = begin + len(self._text[begin:word_start].rstrip())
-                yield self._line(begin, stop)
-                begin = word_start
+                yield word_start
             previous = self._measure(self._char_index(word_end - 1))[2]
+
+    def _has_gap(self, start: int, end: int) -> bool:
+        return next(self._gaps(start, end), None) is not None
+
+    def _parts(self, start: int, end: int) -> Iterator[Line]:
+        """Yield the parts of a line between wide gaps."""
+        begin = start
+        for word_start in self._gaps(start, end):
+            yield self._line(begin, begin + len(self._text[begin:word_start].rstrip()))
+            begin = word_start
         yield self._line(begin, end)
 
     def _line(self, start: int, end: int) -> Line:
@@ -281,8 +293,13 @@ class PageText:
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, unit)
         return max(0, index)
 
-    def _measure(self, index: int) -> tuple[float, float, float, float]:
+    def _measure(self, index: int) -> _Box:
         """Left, bottom, right and top of a character on the page as it is shown."""
+        if (known := self._boxes.get(index)) is None:  # to ask PDFium takes longer
+            known = self._boxes[index] = self._measured(index)
+        return known
+
+    def _measured(self, index: int) -> _Box:
         box = self._box
         if not self._raw.FPDFText_GetLooseCharBox(self._page, index, box):
             return 0.0, 0.0, 0.0, 0.0

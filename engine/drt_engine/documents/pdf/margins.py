@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from typing import Literal
 
 from drt_engine.documents.pdf.lines import Line
 
@@ -57,6 +58,7 @@ class Page:
     drawn: list[tuple[float, float, float, float]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # that were stuck on it
     running: list[Line] = field(default_factory=list)  # new ones, left out of ``lines``
+    label: str = ""  # printed on it, where that is not its number
 
     def __post_init__(self) -> None:
         if not self.usual:  # not what is left of a page, whose edges are known
@@ -119,32 +121,54 @@ def running_lines(page: Page, neighbours: Sequence[Page]) -> set[int]:
 
     A page of nothing else keeps them, but for its number: they are what it says.
     """
-    edges = [edge for edge in page.edges if _runs(edge, page, neighbours)]
+    found = [(edge, _runs(edge, page, neighbours)) for edge in page.edges]
+    steady = {id(line) for edge, runs in found if runs == "steady" for line in edge.parts}
+    edges = [
+        edge
+        for edge, runs in found
+        if runs and (runs == "steady" or not _is_inside(edge, page, steady))
+    ]
     ids = {id(line) for edge in edges for line in edge.parts}
     if len(ids) == len(page.lines):
         ids = {id(line) for edge in edges if edge.numbered for line in edge.parts}
     return ids
 
 
-def _runs(edge: Edge, page: Page, neighbours: Sequence[Page]) -> bool:
+def _is_inside(edge: Edge, page: Page, running_ids: set[int]) -> bool:
+    """Return whether a line that does not run is between this one and the edge of the page."""
+    at_top = edge.line.middle > (page.top + page.bottom) / 2
+    distances = (
+        (line.middle - edge.line.middle) * (1 if at_top else -1)
+        for line in page.lines
+        if line.upright and id(line) not in running_ids
+    )
+    return any(distance > _SAME_PLACE for distance in distances)
+
+
+def _runs(
+    edge: Edge, page: Page, neighbours: Sequence[Page]
+) -> Literal["steady", "alternating"] | None:
     """Return whether neighbours have a line in its place, and nearly all of them this one.
 
-    Values of a form are in one place, too, and change from page to page.
+    Values of a form are in one place, too, and change from page to page. Left and right pages may
+    have lines of their own.
     """
     first, last = edge.parts[0].text, edge.parts[-1].text
     if first[:1].islower() and last.endswith((".", "!", "?")) and not edge.numbered:
-        return False  # the end of a sentence
+        return None  # the end of a sentence
     places = [
         (neighbour.number, _match_at(edge, neighbour, neighbour.number - page.number))
         for neighbour in neighbours
     ]
     same = [(number, matches) for number, matches in places if matches is not None]
     if sum(matches for _, matches in same) < (1 if edge.numbered else _OTHERS):
-        return False
+        return None
     same = sorted([*same, (page.number, True)])
     sides = ([m for n, m in same if n % 2 == side] for side in (0, 1))
     alternates = len(same) >= _FEWEST_ALTERNATING and sum(map(_changes, sides)) == 0
-    return alternates or _changes([m for _, m in same]) <= 1
+    if _changes([m for _, m in same]) <= 1:
+        return "steady"
+    return "alternating" if alternates else None
 
 
 def _changes(matches: Sequence[bool]) -> int:

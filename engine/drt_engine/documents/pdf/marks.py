@@ -6,6 +6,7 @@ texts, not PDFium; what it looks for is looked for only on pages that hold a fir
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,6 +26,8 @@ _WRAPPED_ENTRY = 2  # rows of an entry before the one with its page number
 _FEWEST_NUMBERS = 8
 _FEWEST_FIFTHS = 5  # where every fifth line has one
 _NUMBERED_SHARE = 0.6
+_IN_STEP, _MOST_MISSING = 0.9, 3  # share of numbers that follow each other; the longest step
+_SAME_ROW = 0.5  # of a line's height, between middles
 _NUMBER_COLUMN = 12.0  # points
 _LONG_LINE, _LENGTHS = 40, 8  # characters
 _FIRST_NUMBER = re.compile(r"(\d{1,4})(?:\s+|\Z)")
@@ -134,12 +137,21 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
             for line in sorted(upright, key=lambda line: -line.middle)
             if (match := pattern.match(line.text) if at_start else pattern.search(line.text))
         ]
+        if matches:  # a line of text that ends in a number is shorter than those with a number
+            edge = median(_edge(line, at_start=at_start) for line, _ in matches)
+            matches = [
+                (line, match)
+                for line, match in matches
+                if abs(_edge(line, at_start=at_start) - edge) <= _NUMBER_COLUMN
+            ]
         numbers = [int(match[1]) for _, match in matches]
         steps = [following - number for number, following in pairwise(numbers)]
-        rows = len({round(line.middle) for line in upright})
+        rows = _count_rows(upright)
         if (
             len(numbers) < (_FEWEST_FIFTHS if steps[:1] == [5] else _FEWEST_NUMBERS)
-            or not all(step == steps[0] and step in (1, 5) for step in steps)
+            or steps[0] not in (1, 5)
+            or not all(steps[0] <= step <= _MOST_MISSING * steps[0] for step in steps)
+            or sum(step == steps[0] for step in steps) < _IN_STEP * len(steps)
             or len(numbers) * steps[0] < _NUMBERED_SHARE * rows
             or not _beside_text([line for line, _ in matches], at_start=at_start)
         ):
@@ -150,12 +162,25 @@ def without_line_numbers(lines: Sequence[Line]) -> tuple[list[Line], int]:
     return list(lines), 0
 
 
+def _edge(line: Line, *, at_start: bool) -> float:
+    return line.x0 if at_start else line.x1
+
+
+def _count_rows(lines: Sequence[Line]) -> int:
+    """Return how many lines are below each other; a smaller number beside one counts with it."""
+    rows, last = 0, math.inf
+    for line in sorted(lines, key=lambda line: -line.middle):
+        if last - line.middle > _SAME_ROW * line.height:
+            rows, last = rows + 1, line.middle
+    return rows
+
+
 def _beside_text(lines: Sequence[Line], *, at_start: bool) -> bool:
     """Return whether numbers are in a column beside a text, and not part of a list or table.
 
     They are lines of their own, or else part of lines that are long and of several lengths.
     """
-    edges = [line.x0 if at_start else line.x1 for line in lines]
+    edges = [_edge(line, at_start=at_start) for line in lines]
     if max(edges) - min(edges) > _NUMBER_COLUMN:
         return False
     lengths = [len(line.text) for line in lines if not line.text.isdigit()]

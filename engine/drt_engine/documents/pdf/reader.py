@@ -59,6 +59,7 @@ from drt_engine.documents.pdf.sections import (
 )
 from drt_engine.documents.pdf.text import PageText, Spellings, continues, ends_sentence, lay_out
 from drt_engine.documents.structure.contents import CONTENTS_LINE
+from drt_engine.documents.structure.footnotes import note_nodes
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 _WRITER_PREFIX = re.compile(r"Microsoft (?:Word|PowerPoint|Excel) - ")
@@ -67,6 +68,7 @@ _LIKE_A_FILE = re.compile(r"[^\s_]+(?:_[^\s_]+){2,}|[^\s-]+(?:-[^\s-]+){3,}")  #
 _NO_TITLES = frozenset(("untitled", "title", "(anonymous)", "unknown"))
 _BOOKMARKS = 20_000
 _DRAWN_KINDS = (2, 3, 4, 5)  # paths, images, shadings and forms
+_LONGEST_LABEL = 20
 _MOST_DRAWN = 1500  # objects of a page that are measured
 
 
@@ -127,6 +129,7 @@ class _Document:
                 left_edge, bottom, right_edge, top = _shown(page.get_bbox(), rotation)
                 width = right_edge - left_edge
                 shown_page = Page(index + 1, lines, bottom, top, width=width, notes=notes)
+                shown_page.label = self._label(index)
                 if has_caption(lines):
                     objects = islice(page.get_objects(_DRAWN_KINDS, max_depth=2), _MOST_DRAWN)
                     shown_page.drawn = [
@@ -138,6 +141,11 @@ class _Document:
                 f"{self._name} is damaged on page {index + 1} ({_reason(error)}); "
                 "get or export it again."
             ) from error
+
+    def _label(self, index: int) -> str:
+        """Return what is printed on a page, "" where that is its number or the file has none."""
+        label = one_line(self.pdf.get_page_label(index))
+        return "" if label == str(index + 1) or len(label) > _LONGEST_LABEL else label
 
     def pages(self) -> Iterator[Page]:
         for index in range(len(self.pdf)):
@@ -261,13 +269,14 @@ def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list
             if not page.usual:
                 notes.skip("page", "no text; a scanned page needs OCR")
             continue
-        blocks = _blocks_of(text, page, sections)
+        blocks = [_labelled(block, page) for block in _blocks_of(text, page, sections)]
         if waiting:
             blocks = _after_paragraph(blocks, waiting)
             waiting = []
         section = blocks[-1].section if blocks else None
-        beside = _note_blocks(foot, page.number, section) if foot is not None else []
+        beside = _note_blocks(foot, text.text, page.number, section) if foot is not None else []
         beside += (replace(block, section=section) for block in _further_blocks(page))
+        beside = [_labelled(block, page) for block in beside]
         if beside and blocks and not ends_sentence(text.text):
             waiting = beside
         else:
@@ -298,6 +307,14 @@ def _blocks_of(page: PageText, page_lines: Page, sections: Sections) -> list[Blo
     ]
 
 
+def _labelled(block: Block, page: Page) -> Block:
+    """Return a block with a node for its page, if another number or name is printed on that."""
+    if not page.label:
+        return block
+    node = Node("page", 0, len(block.text), place=page.label)
+    return replace(block, nodes=(node, *block.nodes))
+
+
 def _further_blocks(page: Page) -> Iterator[Block]:
     """Yield what is beside a page's text, a paragraph each: new running lines, and stuck notes."""
     for line in page.running:
@@ -310,14 +327,21 @@ def _further_blocks(page: Page) -> Iterator[Block]:
         yield Block(f"\n{note}\n\n", page.number, nodes=(Node("note", 1, len(note) + 1),))
 
 
-def _note_blocks(foot: PageText, number: int, section: str | None) -> list[Block]:
+def _note_blocks(foot: PageText, page_text: str, number: int, section: str | None) -> list[Block]:
     """Return footnotes as a paragraph of their own, if there are any."""
     if not foot.text.strip():
         return []
     text = f"\n{foot.text}\n\n"
     origin = [(at + 1, index) for at, index in foot.origin]
+    nodes = tuple(note_nodes(text, page_text))
     return [
-        Block(text[a:b], number, section, origin=runs_between(origin, a, b))
+        Block(
+            text[a:b],
+            number,
+            section,
+            origin=runs_between(origin, a, b),
+            nodes=nodes_between(nodes, a, b, by=-a),
+        )
         for a, b in _pieces(0, len(text))
     ]
 

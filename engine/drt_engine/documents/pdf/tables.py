@@ -20,6 +20,7 @@ _FARTHEST_ROW = 3.0  # in heights of a line, from one row to the next
 _LONGEST_CELL = 40  # characters on average; more is prose in columns
 _LONGEST_PAIR = 25  # of two columns, unless most values are numbers
 _CROSSING = 1.0  # points that boxes of two columns may share
+_FILLED = 0.8  # of a column's width, by the lines of prose in it
 
 _Row = list[int]  # numbers of a region's lines
 _Column = tuple[float, float]
@@ -97,10 +98,35 @@ def _table(region: Region, rows: Sequence[_Row]) -> Table | None:
         longest = _LONGEST_CELL if 2 * numbers >= len(rows) else _LONGEST_PAIR
     if any(row is None for row in placed) or _mean_cell(region, rows) > longest:
         return None
+    if any(
+        _is_no_column(region, _by_column(placed, n), column) for n, column in enumerate(columns)
+    ):
+        return None
     full = sum(len(row) >= len(columns) - 1 for row in rows)
     if 2 * full < len(rows):
         return None
     return Table(tuple(row for row in placed if row is not None))
+
+
+def _by_column(rows: Sequence[tuple[int | None, ...] | None], column: int) -> list[int]:
+    """Return the lines that are in a column."""
+    cells = [row[column] for row in rows if row is not None]
+    return [cell for cell in cells if cell is not None]
+
+
+def _is_no_column(region: Region, cells: Sequence[int], column: _Column) -> bool:
+    """Return whether the lines of a column are long and fill it, as those of a paragraph do.
+
+    So are those beside a column of marks alone: code at a prompt, a tree of files.
+    """
+    lines = [region[number] for number in cells]
+    if not any(character.isalnum() for line in lines for character in line.text):
+        return True
+    width = column[1] - column[0]
+    return (
+        fmean(len(line.text) for line in lines) > _LONGEST_CELL
+        and fmean(line.x1 - line.x0 for line in lines) >= _FILLED * width
+    )
 
 
 def _columns(cells: Sequence[Line]) -> list[_Column]:

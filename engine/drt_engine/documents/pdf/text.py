@@ -15,6 +15,7 @@ from drt_engine.documents.base import Node, words
 from drt_engine.documents.pdf.layout import Region, separators
 from drt_engine.documents.pdf.lines import HYPHENS, Line
 from drt_engine.documents.pdf.tables import Table, cell_separators, find_tables
+from drt_engine.documents.structure.column_names import ColumnNames
 
 _LIGATURES = {
     "\ufb00": "ff", "\ufb01": "fi", "\ufb02": "fl", "\ufb03": "ffi", "\ufb04": "ffl",
@@ -146,7 +147,7 @@ def lay_out(regions: Sequence[Region], spellings: Spellings | None = None) -> Pa
             page.add(line, lead if is_cell else separator + lead, behind)
             starts.append((page.starts[-1][0] if page.starts else 0, len(page.text)))
         for table in tables:
-            page.nodes += _row_nodes(table, starts)
+            page.nodes += _row_nodes(table, region, starts)
     page.end()
     return page
 
@@ -164,11 +165,27 @@ def _separate(between: list[str], tables: Sequence[Table]) -> None:
             between[table.last + 1] = "\n\n"
 
 
-def _row_nodes(table: Table, starts: Sequence[tuple[int, int]]) -> Iterator[Node]:
-    """Yield a node for each row, where its lines were written."""
-    for number, row in enumerate(table.rows):
+def _row_nodes(table: Table, region: Region, starts: Sequence[tuple[int, int]]) -> Iterator[Node]:
+    """Yield a node for each row, where its lines were written, with the names above its cells."""
+    columns = ColumnNames()
+    names_columns = _has_names(table, region)
+    for number, row in enumerate(table.rows, 1):
         cells = [cell for cell in row if cell is not None]
-        yield Node("row", starts[cells[0]][0], starts[cells[-1]][1], row=number + 1)
+        header = columns.see(["" if cell is None else region[cell].text for cell in row])
+        header = header if names_columns else ""
+        yield Node("row", starts[cells[0]][0], starts[cells[-1]][1], row=number, header=header)
+
+
+def _has_names(table: Table, region: Region) -> bool:
+    """Return whether numbers are below the first row, and none in it."""
+    first, *others = table.rows
+    for number, name in enumerate(first):
+        below = [region[cell].text for row in others if (cell := row[number]) is not None]
+        numbers = sum(any(map(str.isdigit, text)) for text in below)
+        is_name = name is None or not any(map(str.isdigit, region[name].text))
+        if is_name and below and 2 * numbers >= len(below):
+            return True
+    return False
 
 
 def ends_sentence(text: str) -> bool:

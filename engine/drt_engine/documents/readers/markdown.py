@@ -30,6 +30,7 @@ from drt_engine.documents.metadata import (
     names_section,
     yaml_fields,
 )
+from drt_engine.documents.structure.drawn_rows import with_drawn_rows
 from drt_engine.documents.structure.records import with_records
 from drt_engine.documents.structure.struck import with_struck
 
@@ -219,7 +220,7 @@ def _first_heading(source: Source, encoding: str, front_lines: int) -> str:
 def _blocks(source: Source, encoding: str, front_lines: int, notes: Notes) -> Iterator[Block]:
     lines = split_lines(characters(source, encoding))
     blocks = regroup(sections(lines, front_lines, notes), verbatim=True)
-    return with_struck(with_records(blocks))
+    return with_struck(with_records(with_drawn_rows(blocks)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from xml.etree.ElementTree import ParseError
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
 from drt_engine.documents.encodings import empty
-from drt_engine.documents.readers.table import header_names, is_number, row_blocks
+from drt_engine.documents.readers.table import row_blocks
+from drt_engine.documents.structure.column_names import header_names, is_number
 from drt_engine.documents.xml import Handler, parse
 from drt_engine.documents.zips import DAMAGE, SafeZip
 from drt_engine.errors import UnreadableDocument

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import csv
 import json
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from drt_engine.documents.base import (
     Block,
@@ -25,6 +23,7 @@ from drt_engine.documents.base import (
     regroup,
 )
 from drt_engine.documents.encodings import characters, find_encoding, split_lines
+from drt_engine.documents.structure.column_names import header_names, is_header
 from drt_engine.errors import UnreadableDocument
 
 _DELIMITERS = (",", ";", "\t", "|")
@@ -33,11 +32,8 @@ _COMMENT = "#"
 _MOST_COMMENTS = 200  # lines before a table
 _LONGEST_LINE = 1 << 20
 _LONGEST_ROW = 500  # characters that are still read at a glance
-_LONGEST_NAME = 80
 _LONGEST_KEY = 120
-_NAME_ROWS = 2  # of names, at most
 _FIELD_LIMIT = "a field is longer than 128 kB, perhaps for a quote that is never closed"
-_NUMBER = re.compile(r"[-+]?[\d.,]*\d[\d.,]*\s*%?")
 
 Fields = Sequence[tuple[str, str]]
 
@@ -125,57 +121,6 @@ def _delimiter(lines: Sequence[str], suffix: str) -> str:
         if width > 1 and rows > best_score:
             best, best_score = delimiter, rows
     return best
-
-
-def is_number(cell: str) -> bool:
-    """Return whether a cell holds a number and nothing else."""
-    return _NUMBER.fullmatch(cell.strip()) is not None
-
-
-def is_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row names columns: short, all different, no numbers, rows follow.
-
-    Columns at the end that are empty need no name.
-    """
-    if len(rows) < 2 or not rows[0]:
-        return False
-    width = max((n for row in rows for n, cell in enumerate(row, 1) if cell.strip()), default=0)
-    first = [cell.strip() for cell in rows[0][:width]]  # without columns that are empty
-    named = [cell for cell in first if cell]
-    return (
-        len(named) >= max(1, len(first) - 1)
-        and len(set(named)) == len(named)
-        and all(len(cell) <= _LONGEST_NAME and not is_number(cell) for cell in named)
-    )
-
-
-def header_names(rows: Sequence[Sequence[str]]) -> tuple[list[str], int]:
-    """Return the names of the columns, and how many of the first rows give them; 0 for none.
-
-    Of two rows, the first has names above several columns each: "2024" above "Q1" and "Q2" gives
-    "2024 Q1" and "2024 Q2". A column that goes on from one row to the other has its name once.
-    """
-    if len(rows) > _NAME_ROWS:
-        names = _names_of_two(*(list(map(one_line, row)) for row in rows[:_NAME_ROWS]))
-        if names and is_header([names, *rows[_NAME_ROWS:]]) and any(map(is_number, rows[2])):
-            return names, _NAME_ROWS
-    return ([one_line(cell) for cell in rows[0]], 1) if is_header(rows) else ([], 0)
-
-
-def _names_of_two(upper: Sequence[str], lower: Sequence[str]) -> list[str]:
-    """Return what two rows of names give together; nothing unless the upper one spans columns."""
-    width = max(len(upper), len(lower))
-    above = [*upper, *[""] * (width - len(upper))]
-    below = [*lower, *[""] * (width - len(lower))]
-    spans = any(not name or name == last for last, name in pairwise(above)) and bool(above[0])
-    if not spans or any(map(is_number, below)) or sum(map(bool, below)) < _NAME_ROWS:
-        return []
-    names: list[str] = []
-    last = ""
-    for high, low in zip(above, below, strict=True):
-        last = high or (last if low else "")
-        names.append(low if low == last or not last else f"{last} {low}".strip())
-    return names if len({name for name in names if name}) == len(names) else []
 
 
 @dataclass(frozen=True)

@@ -336,7 +336,10 @@ function citationNode(citation) {
 
 function place(item, withTitle = true) {
   const parts = withTitle ? [item.title] : [];
-  if (item.page !== null) parts.push(`page ${item.page}`);
+  if (item.page !== null) {
+    const label = item.page_label;
+    parts.push(label ? `page ${label} (page ${item.page} of the file)` : `page ${item.page}`);
+  }
   if (item.section) parts.push(item.section.replace(`${item.title} > `, ""));
   if (item.line !== null) parts.push(`line ${item.line}`);
   return parts.join(", ");
