@@ -372,7 +372,7 @@ def _read(
     if not library.reads_passages:
         return _Reading(memory, tokens_read=int(memory.mask.sum()))
     contexts, headers = _contexts(library, passages), _header_ids(library, passages)
-    enough = _enough(library, choices)
+    enough = _enough(library, choices, passages)
     ids = library.question_ids
     if enough is None:
         logits, tokens_read = read_passages(model, ids, passages, contexts, headers)
@@ -382,7 +382,7 @@ def _read(
 
 
 def _enough(
-    library: LibraryQuery, choices: Sequence[_Choice]
+    library: LibraryQuery, choices: Sequence[_Choice], passages: Sequence[Passage]
 ) -> Callable[[PassageLogits], bool] | None:
     """Return what says that the passages read so far are enough; ``None``: all are to be read."""
     calibration = library.runtime.calibration.get("reread")
@@ -394,8 +394,9 @@ def _enough(
     log_probability = torch.log_softmax(scores, dim=0)
 
     def is_enough(logits: PassageLogits) -> bool:
-        read = log_probability[: len(logits.null)]
-        return logits.best_span(read, reader.prior) >= limit
+        count = len(logits.null)
+        score = logits.best_span(passages[:count], log_probability[:count], reader.prior)
+        return score >= limit
 
     return is_enough
 

@@ -62,18 +62,21 @@ class PassageLogits:
         end = self.end.logsumexp(dim=1) - self.null[:, 1]
         return (start + end) / 2
 
-    def best_span(self, log_probability: Tensor, weight: float) -> float:
-        """Return the log-odds of the best span of all passages against none.
+    def best_span(
+        self, passages: Sequence[Passage], log_probability: Tensor, weight: float
+    ) -> float:
+        """Return the log-odds against none of the best span within a part of the R ``passages``.
 
         ``log_probability`` [R] of retrieval is added with ``weight``.
         """
         logits = self.quote_logits(log_probability, weight)
-        start, end = logits.start[0], logits.end[0]
-        end_from = end.flip(1).cummax(dim=1).values.flip(1)  # [R, U]: the best end from here on
-        null = float(logits.null) + float(
-            logits.null if logits.end_null is None else logits.end_null
-        )
-        return (float((start + end_from).amax()) - null) / 2
+        best = float("-inf")
+        for start, end, passage in zip(logits.start[0], logits.end[0], passages, strict=True):
+            for part in passage.parts():
+                last = end[part.mask].flip(0).cummax(dim=0).values.flip(0)  # from each token on
+                best = max(best, float((start[part.mask] + last).amax()))
+        end_null = logits.null if logits.end_null is None else logits.end_null
+        return (best - float(logits.null) - float(end_null)) / 2
 
 
 def read_until(

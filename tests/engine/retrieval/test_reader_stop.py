@@ -80,7 +80,7 @@ def test_the_best_span_is_that_of_the_quotes(store: Store) -> None:
             logits, _ = read_passages(reading_runtime().model, IDS, [passage])
         prior = torch.tensor([-0.7])
         quotes = best_quotes(logits.quote_logits(prior, 0.5), [passage], longest=10_000)
-        assert logits.best_span(prior, 0.5) == pytest.approx(quotes.score, abs=1e-4)
+        assert logits.best_span([passage], prior, 0.5) == pytest.approx(quotes.score, abs=1e-4)
 
 
 def test_a_sure_answer_reads_less(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
