@@ -115,7 +115,7 @@ class Forks:
         socket.send_fds(self._socket, [b"start"], theirs)
         for descriptor in theirs:
             os.close(descriptor)
-        pid = self._asked(request, 60.0)
+        pid = self._asked(request, 300.0)  # the first one waits for the imports, on a busy machine
         return Fork(pid, self, ours)
 
     def run(
