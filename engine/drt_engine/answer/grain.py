@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from drt_engine.answer.citations import with_whole_marks
 from drt_engine.answer.sentences import sentences_at
@@ -18,8 +18,6 @@ from drt_engine.documents.structure.block_kinds import NEVER_QUOTED, block_kind
 from drt_engine.store import DocumentRow
 from drt_engine.store.view import LibraryView
 from drt_engine.text.brackets import strip_lone_brackets
-
-Grain = Literal["words", "sentence", "list"]
 
 # Types that a clause, a sentence or several places answer; a short span of them is rarely right.
 OPEN_TYPES = ("definition", "why", "how", "yesno", "list", "compare")

@@ -7,7 +7,6 @@ one, so that a second answer, or the same one elsewhere, is as good as the first
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -137,7 +136,7 @@ def _grouped(
     groups: dict[object, list[tuple[float, Citation]]] = {}
     for place in sorted(places, key=lambda place: -place.confidence):
         citation = cite_span(view, documents.row(place.span.document), place.span)
-        if not re.search(r"\w", citation.quote) or _is_cited(citation, groups):
+        if not any(map(str.isalnum, citation.quote)) or _is_cited(citation, groups):
             continue
         own_words = tuple(words(citation.quote))
         key = tuple(word for word in own_words if word not in _ARTICLES) or own_words

@@ -165,7 +165,7 @@ def _quotes(question: ReadQuestion, view: LibraryView, spans: Sequence[QuoteSpan
         citation = cite_span(view, question.documents.row(span.document), span)
         # Grown to whole words, spans may share one; punctuation alone says nothing.
         apart = not any(_overlap(citation, better.citation) for better in quotes)
-        if apart and re.search(r"\w", citation.quote):
+        if apart and any(map(str.isalnum, citation.quote)):
             quotes.append(_Quote(span, citation))
     return quotes
 

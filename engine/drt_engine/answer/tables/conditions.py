@@ -27,7 +27,7 @@ _LEAST_DATE = 10_000_000  # the number that the digits of a date are
 _SHORT = 2  # letters; such a value has to be written as in the cell
 _WORD = re.compile(r"\d{4}-\d\d-\d\d|\d+(?:[.,:]\d+)*|[^\W_]+")
 _NUMBER = re.compile(r"\d[\d.,:]*|\d{4}-\d\d-\d\d")
-_YEAR = re.compile(r"(?:1[5-9]|20)\d\d")
+_YEARS = frozenset(map(str, range(1500, 2100)))
 _ABOVE = word_set("over above exceeding after since")
 _BELOW = word_set("under below before until")
 _DATED = word_set("before after since until")
@@ -168,7 +168,7 @@ def _is_value(
     """Return whether words are a value: a number has to be a row's name or beside its column's."""
     if not _NUMBER.fullmatch(value.strip()) or name == next(iter(table.columns)):
         return True
-    if _YEAR.fullmatch(value.strip()) and "year" in table_words(name):
+    if value.strip() in _YEARS and "year" in table_words(name):
         return True
     return _is_named(tokens, name, set(range(*span)))
 
