@@ -58,8 +58,9 @@ def _named_cells(text: str, row: Node) -> Iterator[tuple[int, str]]:
     """Yield where the cells of a row begin, each with the name of its column.
 
     ``text`` is the row's, as its reader wrote it: values between bars, with outer ones where the
-    first or last cell is blank in some formats. A blank cell is where the next bar is. Nothing is
-    yielded where the cells do not fit the names.
+    first or last cell is blank in some formats. Blank cells are passed over: with a name of their
+    own the reader takes the next value for theirs. Nothing is yielded where the cells do not fit
+    the names.
     """
     names = row.header.split(" | ")
     first, last = 0, len(text)
@@ -72,7 +73,6 @@ def _named_cells(text: str, row: Node) -> Iterator[tuple[int, str]]:
         return
     at = first
     for name, value in zip(names, text[first:last].split("|"), strict=False):
-        start = at + len(value) - len(value.lstrip())  # the bar's place where the value is blank
-        if name.strip() and start < len(text):
-            yield row.start + start, name.strip()
+        if name.strip() and value.strip():
+            yield row.start + at + len(value) - len(value.lstrip()), name.strip()
         at += len(value) + 1

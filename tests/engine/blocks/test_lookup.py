@@ -12,11 +12,11 @@ from drt_engine.blocks.nodes import Node
     ("text", "names", "headers"),
     [
         ("Jar | 4.10 | 6.90", "Item | Small | Large", {0: "Item:", 6: "Small:", 13: "Large:"}),
-        ("Jar | | 6.90", "Item | Small | Large", {0: "Item:", 6: "Small:", 8: "Large:"}),
-        ("| | 6.90", "Small | Large", {2: "Small:", 4: "Large:"}),  # as a PDF's rows are written
-        ("| b | c", "A | B | C", {0: "A:", 2: "B:", 6: "C:"}),  # as Word's are
+        ("Jar | | 6.90", "Item | Small | Large", {0: "Item:", 8: "Large:"}),
+        ("| | 6.90", "Small | Large", {4: "Large:"}),  # as a PDF's rows are written
+        ("| b | c", "A | B | C", {2: "B:", 6: "C:"}),  # as Word's are
         ("a | 3 |", "A | B | C", {0: "A:", 4: "B:"}),
-        ("a | | |", "A | B | C", {0: "A:", 4: "B:", 6: "C:"}),
+        ("a | | |", "A | B | C", {0: "A:"}),
         ("a | b", " | B", {4: "B:"}),
         ("a | b | c", "A | B", {}),
         ("a | b", "", {}),
