@@ -67,7 +67,7 @@ class Fork:
                 self.returncode = self._server.exit_code(self.pid, timeout)
             except TimeoutError:
                 os.kill(self.pid, signal.SIGKILL)
-                self.returncode = self._server.exit_code(self.pid, timeout)
+                self.returncode = self._server.reply(timeout)  # to the same request
                 raise
         return self.returncode
 
@@ -115,7 +115,7 @@ class Forks:
         socket.send_fds(self._socket, [b"start"], theirs)
         for descriptor in theirs:
             os.close(descriptor)
-        pid = self._asked(request, 300.0)  # the first one waits for the imports, on a busy machine
+        pid = self._asked(request, 300.0)  # the first waits for imports
         return Fork(pid, self, ours)
 
     def run(
@@ -135,6 +135,10 @@ class Forks:
     def _asked(self, request: dict[str, Any], timeout: float) -> int:
         data = json.dumps(request).encode()
         self._socket.sendall(f"{len(data):<12}".encode() + data)
+        return self.reply(timeout)
+
+    def reply(self, timeout: float) -> int:
+        """Receive the number that answers a request, or raise TimeoutError."""
         self._socket.settimeout(timeout)
         try:
             return int(exactly(self._socket, 12))

@@ -19,7 +19,6 @@ from drt_engine.files import can_lock_folders, flush_path, is_link, lock
 from drt_engine.results import Backup
 from drt_engine.store.catalogue import migrations
 from drt_engine.store.catalogue.backup import copy_database
-from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.database import Snapshot
 from drt_engine.store.filesystem import library_folder
 from drt_engine.store.filesystem.disk import DISK, FULL, Disk, not_plain
@@ -144,7 +143,8 @@ def _copy(
         with database.reading() as connection:
             migrations.is_current(connection, where=str(catalog))
             copy_database(connection, target / library_folder.CATALOG_NAME)
-        names = sorted(Catalog(database).file_names())
+        with Store.open(target, lock_timeout=lock_timeout) as copy:  # brings it up to date
+            names = sorted(copy.file_names())
         _expect_file_names(names, catalog)
         return _copy_segments(folder, target, names, earlier)
 
@@ -173,7 +173,6 @@ def _copy_segments(
     folder: library_folder.Folder, target: Path, names: list[str], earlier: Path | None
 ) -> tuple[int, int]:
     segments = target / library_folder.SEGMENTS_NAME
-    segments.mkdir(mode=0o700)
     copied, linked = 0, 0
     for name in names:
         place = segments / name
