@@ -135,6 +135,7 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(found.hits, f"search with filters: {found}")
     found = assistant.search(QUESTION, documents=document, top_k=3)
     expect(found.to_dict()["hits"][0] == found.hits[0].to_dict(), f"search: {found}")
+    expect(found.hits[0].page_name == "", "a Markdown file has no pages")
     expect(drt.passage(assistant.library, found.hits[0]).quote == found.hits[0].sentence, "passage")
     summary = assistant.summarize(document, since=agreement_draft(document))
     expect(summary.changes and summary.to_dict(), f"summarize: {summary}")
