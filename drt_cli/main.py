@@ -29,7 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "trace": ("trace", "Show what the model retrieves for a question."),
     "serve": ("serve", "Serve the library over HTTP: a page, an API, chat as OpenAI's."),
     "mcp": ("mcp", "Serve the library to assistants and editors (Model Context Protocol)."),
-    "library": ("library", "List, show, remove, check, export and import documents."),
+    "library": ("library", "List, show, remove, check, export, import and back up documents."),
     "log": ("log", "List the questions that were asked, the newest first."),
     "session": ("session", "List, search, show, rename, delete and export conversations."),
     "model": ("model", "List, describe, verify and convert models."),

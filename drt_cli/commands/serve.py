@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import click
 
@@ -13,9 +13,6 @@ from drt_cli._interrupt import leave
 from drt_cli._options import Settings, with_global_options
 from drt_cli._output import note
 from drt_cli._writing import chosen_writer, writer_options
-
-if TYPE_CHECKING:
-    from drt._server.options import AccessLog
 
 TOKEN = "DRT_SERVE_TOKEN"
 MIB = 1 << 20
@@ -133,7 +130,7 @@ def command(
     max_wait: float,
     client_header: str | None,
     max_library: int | None,
-    access_log: AccessLog,
+    access_log: Literal["off", "text", "json"],
     read_only: bool,
     ray: str | None,
     deadline: float | None,

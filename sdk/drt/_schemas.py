@@ -359,6 +359,7 @@ _SCHEMAS: dict[str, Callable[[], Schema]] = {
     "ingest": _report,
     "ingest-line": _result,
     "library-backup": lambda: _of(_types.Backup),
+    "library-restore": lambda: _of(_types.Backup),
     "library-check": lambda: _object({"findings": _array(_types.Finding)}),
     "library-index": lambda: _object({"index": _of(_types.IndexInfo | None)}),
     "library-index-recall": lambda: _object({"recall": _array(_types.IndexRecall)}),

@@ -58,7 +58,7 @@ def test_a_conversation_is_written_and_goes_on_where_the_writer_fails(
         assert len(script.requests) == 1  # a summary is drt's own
         for change, problem in (
             ({"status": 429}, "429"),
-            ({"status": 200, "raw": b"data: {not json\n\n"}, "no stream"),
+            ({"status": 200, "raw": b"data: {not json\n\n"}, "not send a stream"),
             ({"hangs": True}, "within 1 s"),
         ):
             vars(script).update(change)

@@ -46,8 +46,8 @@ def test_surroundings_are_cut_between_words(assistant: Assistant, handbook: Path
 @pytest.mark.parametrize(
     ("handle", "words"),
     [
-        ("handbook.txt", "no citation"),
-        ("handbook.txt:5-x", "no citation"),
+        ("handbook.txt", "not a citation"),
+        ("handbook.txt:5-x", "not a citation"),
         ("handbook.txt:9-9", "9-9"),
         ("handbook.txt:9-5", "9-5"),
         ("handbook.txt:0-99999", "77 characters"),

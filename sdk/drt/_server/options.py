@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from .._errors import ConfigError
 from .._writer.results import WriterOptions
 
 MIB = 1 << 20
 SHORTEST_TOKEN = 16
-AccessLog = Literal["off", "text", "json"]
+ACCESS_LOGS = ("off", "text", "json")
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class ServeOptions:
     max_wait: float = 10.0
     client_header: str | None = None
     max_library: int | None = None
-    access_log: AccessLog = "off"
+    access_log: str = "off"
     read_only: bool = False
     writer: WriterOptions | None = None
 
@@ -61,9 +60,9 @@ class ServeOptions:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} is {value}, expected more than 0.")
-        if self.access_log not in get_args(AccessLog):
+        if self.access_log not in ACCESS_LOGS:
             raise ConfigError(
-                f"access_log is {self.access_log!r}, expected {', '.join(get_args(AccessLog))}."
+                f"access_log is {self.access_log!r}, expected {', '.join(ACCESS_LOGS)}."
             )
 
 

@@ -62,7 +62,7 @@ def test_sentences_are_verified_and_a_follow_up_is_stored(writing: Client, scrip
     ("changes", "state", "problem", "timeout"),
     [
         ({"status": 429}, "failed", "429", 30.0),
-        ({"raw": b"data: {not json\n\n"}, "failed", "no stream", 30.0),
+        ({"raw": b"data: {not json\n\n"}, "failed", "not send a stream", 30.0),
         ({"hangs": True}, "failed", "within 0.5 s", 0.5),
         ({"drips": True}, "failed", "within 0.5 s", 0.5),
         ({"text": 'The rules say "ninety years" [1].'}, "unsupported", "", 30.0),
