@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from drt_engine.documents.base import Block, Node, one_line
 
-_RULE = re.compile(r"\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
+_RULE = re.compile(r"\|?(?: *:?-+:? *\|)+(?: *:?-+:?)?")
 _FENCE = re.compile(r" {0,3}(?:```|~~~)")
 _ESCAPED = "\\|"
 _LONGEST_ROW = 4000
@@ -38,7 +38,7 @@ def _rows(text: str) -> Iterator[Node]:
         elif names:
             number += 1
             yield _node(bare, start, number, names)
-        elif "|" in last and _RULE.match(bare) and (names := _names(last)):
+        elif "|" in last and _RULE.fullmatch(bare.strip()) and (names := _names(last)):
             number = 1
             yield _node(last, last_start, number, "")
         last, last_start = bare, start
