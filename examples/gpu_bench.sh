@@ -139,7 +139,7 @@ for name in $steps; do
             ;;
         table4-*) [ -z "$tokens" ] && table4 "${name#table4-}" 60 ;;
         decode) bench decode 40 --shape "$shape" ;;
-        train) bench train 60 --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"} ;;
+        train) bench train "$([ "$device" = cpu ] && echo 300 || echo 60)" --shape "$shape" --repetitions 3 ${tokens:+--tokens "$tokens"} ;;
         retrieve)
             model_for_asking
             bench retrieve 60 --model "$model" --tokens "${RETRIEVE_TOKENS:-${tokens:-16M}}"
