@@ -14,7 +14,7 @@
 #   join      makes the model folder FOLDER/decoder out of its pieces
 # FOLDER (gpu) gets the results: a log of each step, tables, metrics, pieces of the model. The same command goes on where an
 # earlier one was stopped, as long as runs/ is there. Each step is a process of its own with a limit of its own.
-# SECONDS_LIMIT (540) is the time of all; DEVICE cuda or cpu; WORKERS (8) processes that make batches; SET: settings of every
+# SECONDS_LIMIT (540) is the time of all; DEVICE cuda or cpu; SET: settings of every
 # run, as drt train takes them. A rehearsal: DEVICE=cpu, small configurations as DECODER and TABLE1, and MOST_STEPS, which the
 # decoder does not pass.
 set -u

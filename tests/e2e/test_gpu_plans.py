@@ -95,7 +95,6 @@ def test_all_plans_in_little_time(tmp_path: Path) -> None:
         "TABLE1": write_study(tmp_path),
         "SECONDS_LIMIT": 3000,  # of a busy machine; it takes one to two minutes
         "MOST_STEPS": 6,
-        "WORKERS": 0,
         "STEPS": "train",
         "SHAPE": "small",
         "TOKENS": 256,

@@ -16,11 +16,11 @@ from drt_engine.retrieval.library import SearchOptions
 class AskOptions:
     """How a question is asked; ``documents`` are ids (``None``: the whole library).
 
-    ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for).
-    ``reread`` reads them with the question. ``record`` makes the answer's trace a full one, which
-    changes nothing else. ``filters`` restrict the documents, and the parts of them.
-    ``approximate`` and ``until_sure`` are as in ``SearchOptions``; a ``top_k`` is read whole.
-    ``sources`` are those that may propose an answer; an evaluation switches some off.
+    ``top_k`` chunks are retrieved at a time (``None``: as many as the model is made for, of which
+    no more are read than it takes to be sure). ``reread`` reads them with the question. ``record``
+    makes the answer's trace a full one, which changes nothing else. ``filters`` restrict the
+    documents, and the parts of them. ``approximate`` is as in ``SearchOptions``. ``sources`` are
+    those that may propose an answer; an evaluation switches some off.
     """
 
     documents: tuple[str, ...] | None = None
@@ -33,7 +33,6 @@ class AskOptions:
     record: bool = False
     filters: Filters = NO_FILTERS
     approximate: bool = False
-    until_sure: bool = True
     sources: frozenset[Source] = frozenset(SOURCES)
 
     def __post_init__(self) -> None:
@@ -57,7 +56,7 @@ class AskOptions:
             self.top_k,
             self.retriever,
             self.reread,
-            until_sure=self.until_sure and self.top_k is None,
+            until_sure=self.top_k is None,
             filters=self.filters,
             approximate=self.approximate,
         )

@@ -11,7 +11,7 @@ from torch import Tensor
 from drt_engine.decoder.model import DeepMemory, Reading, RetrievalDecoder
 from drt_lab.train.decoder.batches import Batch, Batches, Example
 
-SHARPNESS = 5.0  # of weights: the logarithm of how much the best chunk by words outweighs others
+_SHARPNESS = 5.0  # of weights: the logarithm of how much the best chunk by words outweighs others
 _WARM_UP = 1  # chunks read before those of a batch, as for the passages of a question
 _IGNORED = -100
 
@@ -63,7 +63,7 @@ def batch_losses(
         [[(e.document == d and n in e.evidence) for d, n in batch.chunks] for e in chosen],
         device=model.device,
     )
-    scores = SHARPNESS * batch.relevance[list(examples)].to(model.device)
+    scores = _SHARPNESS * batch.relevance[list(examples)].to(model.device)
     if alone:
         scores = torch.zeros_like(scores).masked_fill(~is_evidence, -torch.inf)
         count = int(is_evidence.sum(dim=1).max())
