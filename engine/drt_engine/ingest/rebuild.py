@@ -5,8 +5,9 @@ The files that documents came from are not needed. Knows no format of theirs.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -14,7 +15,8 @@ from pathlib import Path
 import torch
 
 from drt_engine.documents import Block, OpenDocument
-from drt_engine.errors import CorruptStore, NotFound
+from drt_engine.errors import CorruptStore, LockTimeout, NotFound
+from drt_engine.files import can_lock_folders, lock
 from drt_engine.ingest import pipeline
 from drt_engine.ingest.identity import DocumentText
 from drt_engine.ingest.pipeline import Progress, ReadingHere, read_chunks, read_document
@@ -120,22 +122,44 @@ def rebuild(
 
     The library stays as it is until all are read; an interrupted rebuild goes on where it stopped.
     Others may write meanwhile: what they read is read again too, what they remove is left out.
-    Sessions stay, bound to the model they were held with. Returns the documents.
+    Sessions stay, bound to the model they were held with. Returns the documents. Raises LockTimeout
+    where another process rebuilds the same library.
     """
-    while True:
-        with (
-            Store.open(path, lock_timeout=lock_timeout) as store,
-            store.rebuilding(runtime.fingerprint, runtime.layout) as fresh,
-            store.snapshot() as view,
-        ):
-            fresh.set_setting("model", runtime.name)
-            fresh.remove_outdated(view)
-            for row in view.documents():
-                if fresh.document_by_id(row.id) is None:
-                    _read_kept(runtime, view, fresh, row=row, progress=progress)
-        with Store.open(path, lock_timeout=lock_timeout) as store:
-            if store.swap_in_rebuilt():
-                return store.documents()
+    with _alone(path):
+        while True:
+            with (
+                Store.open(path, lock_timeout=lock_timeout) as store,
+                store.rebuilding(runtime.fingerprint, runtime.layout) as fresh,
+                store.snapshot() as view,
+            ):
+                fresh.set_setting("model", runtime.name)
+                fresh.remove_outdated(view)
+                for row in view.documents():
+                    if fresh.document_by_id(row.id) is None:
+                        _read_kept(runtime, view, fresh, row=row, progress=progress)
+            with Store.open(path, lock_timeout=lock_timeout) as store:
+                if store.swap_in_rebuilt():
+                    return store.documents()
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep others from rebuilding the same library; raise LockTimeout where one does already.
+
+    The kernel frees the lock of a process that died.
+    """
+    if not can_lock_folders() or not path.is_dir():
+        yield
+        return
+    folder = os.open(path, os.O_RDONLY)
+    try:
+        if not lock(folder):
+            raise LockTimeout(
+                f"another process rebuilds the library at {path}: wait until it has ended"
+            )
+        yield
+    finally:
+        os.close(folder)
 
 
 def _read_kept(

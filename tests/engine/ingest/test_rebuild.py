@@ -126,6 +126,25 @@ def test_an_interrupted_rebuild_goes_on(tmp_path: Path) -> None:
         assert store.check() == []
 
 
+def test_a_second_rebuild_at_once_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    with library(path) as store:
+        row = read_text(store, tmp_path, name="manual.md", text=MANUAL)
+    other = runtime(chunk=8, width=24, heads=3, kv_heads=3)
+    refused: list[str] = []
+
+    def rebuild_too(_: pipeline.IngestProgress) -> None:
+        with pytest.raises(LockTimeout, match="another process rebuilds the library") as error:
+            rebuild(other, path, lock_timeout=0.1)
+        refused.append(str(error.value))
+
+    assert [r.id for r in rebuild(other, path, lock_timeout=1.0, progress=rebuild_too)] == [row.id]
+    assert refused
+    with library(path, other) as store:
+        assert store.check() == []
+    assert rebuild(other, path, lock_timeout=1.0)  # the lock is free again
+
+
 @pytest.mark.thorough
 def test_what_others_write_while_a_rebuild_reads_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "library"
