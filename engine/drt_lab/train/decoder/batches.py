@@ -20,12 +20,14 @@ from torch import Tensor
 from drt_engine.decoder.config import DecoderConfig
 from drt_engine.decoder.prompt import END, NOT_SAID, Task, control_id, encode, prompt_ids
 from drt_engine.text.lexical import LexicalIndex, normalised_bm25, with_neighbours
+from drt_engine.text.sentences import Span, sentence_spans
 from drt_lab.data.schema import QADocument, Question
 from drt_lab.train.decoder.config import DecoderTraining
 
 _NEIGHBOUR = 0.3  # share of a chunk's BM25 that the chunks beside it get, too
 _JOINED = ("list", "compare", "twohop")  # types whose spans are one answer together
 _OPEN_INDEXES = 256
+_AROUND = 600  # characters beside the evidence in which its sentence is looked for
 _SPARE = 4  # chunks of a batch beyond those that a question reads
 
 
@@ -98,11 +100,14 @@ def make_example(
     config: DecoderConfig,
     *,
     longest_answer: int,
+    written: bool = False,
 ) -> Example | None:
     """Return the example of a question; ``None`` where evidence is unknown or the answer too long.
 
-    The answer to an extractive question is the document's own tokens.
+    The answer to an extractive question is the document's own tokens; ``written``: the sentences
+    that hold them.
     """
+    written = written and question.kind == "extractive"
     chunks: tuple[int, ...] = ()
     if question.kind == "unanswerable":
         answer = encode(tokenizer, NOT_SAID)
@@ -112,7 +117,9 @@ def make_example(
         spans = [document.tokens_of(*span) for span in question.evidence]
         if any(stop <= first for first, stop in spans):
             return None
-        if question.kind == "extractive":
+        if written:
+            answer = encode(tokenizer, " " + _sentences_of(document.text, question.evidence))
+        elif question.kind == "extractive":
             if question.type in _JOINED and len(spans) > 1:
                 return None
             first, stop = spans[0]
@@ -127,10 +134,21 @@ def make_example(
             return None
     if len(answer) > longest_answer:
         return None
-    task = Task.WRITE if question.kind == "abstractive" else Task.QUOTE
+    task = Task.WRITE if written or question.kind == "abstractive" else Task.QUOTE
     prompt = prompt_ids(tokenizer, question.question, task)
     answer = [*answer, control_id(tokenizer, END)]
     return Example(question, question.doc_id, tuple(prompt), tuple(answer), chunks)
+
+
+def _sentences_of(text: str, evidence: Sequence[tuple[int, int]]) -> str:
+    """Return the sentences that hold the evidence, in the document's order, on one line."""
+    found: dict[Span, None] = {}
+    for start, end in sorted(evidence):
+        first = max(0, start - _AROUND)
+        for at, stop in sentence_spans(text[first : end + _AROUND]):
+            if first + at < end and start < first + stop:
+                found[first + at, first + stop] = None
+    return " ".join(" ".join(text[at:stop].split()) for at, stop in found)
 
 
 class Batches:
@@ -156,15 +174,25 @@ class Batches:
         }
         examples: dict[str, list[Example]] = defaultdict(list)
         for question in used:
+            document = self.documents[question.doc_id]
             example = make_example(
-                tokenizer,
-                question,
-                self.documents[question.doc_id],
-                config,
-                longest_answer=settings.longest_answer,
+                tokenizer, question, document, config, longest_answer=settings.longest_answer
             )
             if example is not None:
                 examples[question.doc_id].append(example)
+
+        def written(example: Example) -> Example:
+            """Return a share of the examples with their sentences as the answer."""
+            question = example.question
+            if random.Random(question.id).random() >= settings.written:
+                return example
+            document = self.documents[example.document]
+            limit = settings.longest_answer
+            made = make_example(
+                tokenizer, question, document, config, longest_answer=limit, written=True
+            )
+            return made or example
+
         order = random.Random(settings.seed)
         document_ids = sorted(examples)
         order.shuffle(document_ids)
@@ -177,7 +205,7 @@ class Batches:
         self._size, self._retrieved = settings.batch, config.retrieved
         self._indexes: dict[str, LexicalIndex] = {}
         self.groups = self._grouped(
-            [examples[d] for d in document_ids if d not in self.held_out_ids]
+            [[written(e) for e in examples[d]] for d in document_ids if d not in self.held_out_ids]
         )
 
     def _grouped(self, by_document: Sequence[list[Example]]) -> list[list[Example]]:

@@ -18,6 +18,7 @@ class DecoderTraining:
     later ones read as many chunks as the model retrieves, weighed by BM25. ``batch`` counts
     questions, ``longest_answer`` tokens, ``longest_document`` characters; ``held_out``
     documents are evaluated on. ``sources`` restricts the questions (empty: all are used).
+    ``written``: the share of extractive questions that are answered by their sentences.
     ``limit_minutes`` ends the run with a checkpoint. ``bits``: of each number of the finished
     model's matrices (``None``: bf16).
     """
@@ -40,6 +41,7 @@ class DecoderTraining:
     save_minutes: float = 5.0
     seed: int = 0
     sources: tuple[str, ...] = ()
+    written: float = 0.0
     threads: int = 1
     device: Literal["auto", "cpu", "cuda"] = "cpu"
     limit_minutes: float | None = None
@@ -52,6 +54,8 @@ class DecoderTraining:
             )
         if min(self.batch, self.longest_answer, self.evaluate_every) < 1:
             raise ConfigError("batch, longest_answer and evaluate_every must be 1 or more")
+        if not 0 <= self.written <= 1:
+            raise ConfigError(f"written is {self.written}, expected a share from 0 to 1")
 
 
 @dataclass(frozen=True)

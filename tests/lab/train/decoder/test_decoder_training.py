@@ -11,11 +11,11 @@ import torch
 from safetensors.torch import load_file
 
 from drt_engine.decoder.config import TINY
-from drt_engine.decoder.prompt import NOT_SAID
+from drt_engine.decoder.prompt import NOT_SAID, Task, prompt_ids
 from drt_engine.decoder.saved import save_decoder
 from drt_engine.errors import ConfigError
 from drt_lab.data.schema import Question, load_qa
-from drt_lab.train.decoder.batches import Batches, cut_document, make_example
+from drt_lab.train.decoder.batches import Batches, Example, cut_document, make_example
 from drt_lab.train.decoder.config import DecoderTraining
 from drt_lab.train.decoder.loop import train_decoder
 from drt_lab.train.metrics import read_metrics
@@ -85,6 +85,25 @@ def test_an_answer_is_the_tokens_of_its_evidence(settings: DecoderTraining) -> N
         held = document.ids[list(example.evidence)].flatten().tolist()
         answer = list(example.answer[:-1])
         assert any(held[at : at + len(answer)] == answer for at in range(len(held)))
+
+
+def test_a_share_of_answers_is_written_as_their_sentences(settings: DecoderTraining) -> None:
+    tokenizer = tiny_tokenizer()
+
+    def is_written(example: Example) -> bool:
+        asked = example.question.question
+        return list(example.prompt) == prompt_ids(tokenizer, asked, Task.WRITE)
+
+    batches = batches_of(replace(settings, written=0.5))
+    everything = [e for g in batches.groups for e in g]
+    written = [e for e in everything if is_written(e)]
+    assert 0 < len(written) < len(everything)
+    for example in written:
+        sentence = tokenizer.decode(list(example.answer[:-1])).strip()
+        text = batches.documents[example.document].text
+        assert example.question.answers[0] in sentence and sentence in " ".join(text.split())
+        assert len(sentence) > len(example.question.answers[0])
+    assert not any(is_written(e) for e in batches.held_out)
 
 
 def test_held_out_documents_are_not_trained_on(settings: DecoderTraining) -> None:
