@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import signal
 import sys
 from collections.abc import Iterator, Sequence
 
@@ -229,10 +228,9 @@ def _debug_lines() -> Iterator[None]:
 def main() -> None:
     """Run the command line of this process, and end it."""
     from ._interrupt import install
+    from ._pipe import end_with_reader
 
-    if hasattr(signal, "SIGPIPE"):
-        # `drt ... | head` ends like any other tool in a pipe; a library survives being killed.
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    end_with_reader()
     install()
     for output in (sys.stdout, sys.stderr):
         if hasattr(output, "reconfigure"):

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import drt_cli._warm
 from drt_cli import _state
 from drt_cli._errors import FAILED
+from drt_cli._pipe import Output
 
 from . import wire
 from .client import PATIENCE
@@ -121,12 +122,8 @@ class _Link:
                 signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
 
 
-class _Announcing(io.TextIOWrapper):
-    """A standard stream that tells before it is used.
-
-    Not a raw file: where Ctrl-C comes between its writing and its return, what is written would be
-    taken for unwritten, and be written again.
-    """
+class _Announcing(Output):
+    """A standard stream that tells before it is used."""
 
     link: _Link
 
