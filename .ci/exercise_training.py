@@ -209,10 +209,11 @@ def _questions() -> None:
 def _benchmarks(drt: CommandLine, examples: Path) -> None:
     """Every benchmark once, as small as it can be made."""
     once = "--repetitions 1"
+    Path("asked.jsonl").write_text('{"question": "Where is the market?"}\n')
     for line in (
         f"bench ingest {once} --file {examples / 'agreement.md'}",
         f"bench ingest {once} --workers 2 --files 4 --tokens 512",
-        f"bench ask {once} --tokens 512 --question 'Who keeps the harbour?'",
+        f"bench ask {once} --tokens 512 --question 'Who keeps it?' --questions asked.jsonl",
         f"bench retrieve {once} --tokens 512",
         f"bench library {once} --tokens 1k --files 4 --shards 2 --folder kept.libraries",
         f"bench decode {once} --shape small",

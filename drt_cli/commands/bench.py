@@ -39,6 +39,11 @@ Name = Literal[
 )
 @click.option("--question", metavar="TEXT", help="The question to ask.")
 @click.option(
+    "--questions",
+    type=click.Path(exists=True, dir_okay=False),
+    help="With ask: a .jsonl file of questions that are asked as well.",
+)
+@click.option(
     "--pages",
     type=click.IntRange(min=1),
     help="Pages of the PDF files of pdf; a file five times as long measures the memory."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 import tempfile
 import time
@@ -28,6 +29,7 @@ from drt_lab.bench.parts import (
     run_process,
     wait,
 )
+from drt_lab.data.json_lines import read_records
 from drt_lab.evaluate.qa import check_quoting
 from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 
@@ -38,9 +40,14 @@ _IMPORT = [sys.executable, "-c", "import torch; print()"]
 
 
 def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
-    """Ask one question again and again; raises ConfigError for a model that does not quote."""
+    """Ask one question again and again; raises ConfigError for a model that does not quote.
+
+    How much of what was retrieved is read differs by question, so others are asked, too, where the
+    options name a file of them.
+    """
     started = time.monotonic()
     check_quoting(runtime, reread=False)
+    questions = _questions(options.questions)
     matmul, copy = Matmul(runtime), MemoryCopy(1 << 26)
     modes = {ASK: True, STORED: False} if runtime.config.reads_passages else {STORED: False}
     warm: dict[str, list[float]] = {name: [] for name in modes}
@@ -67,10 +74,15 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
                 if helper is not None:
                     helped.append(helper.ask(options.question))
                 python.append(run_process(_IMPORT))
+            each = [
+                [_timed(runtime, store, question, reread=True) for question in questions]
+                for _ in range(options.repetitions)
+            ]
     return BenchReport(
         bench="ask",
         rows=[
             *_warm_rows(warm, matmul),
+            *_each_rows(each, matmul),
             *_helped_rows(helped, warm, python),
             *_cold_rows(cold, python),
         ],
@@ -84,6 +96,11 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
             "tokens": row.tokens,
         },
     )
+
+
+def _questions(path: Path | None) -> list[str]:
+    """Return the questions of a file, none without one; raises ``DataError``."""
+    return [] if path is None else [record.string("question") for record in read_records(path)]
 
 
 def _timed(runtime: Runtime, store: Store, question: str, *, reread: bool) -> float:
@@ -101,6 +118,24 @@ def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:
         against, reference = (STORED, milliseconds[STORED]) if name == ASK else (MATMUL, products)
         rows.append(bench_row(name, values, unit="ms", against=against, against_values=reference))
     return [*rows, bench_row(MATMUL, products, unit="ms")]
+
+
+def _each_rows(each: list[list[float]], matmul: Matmul) -> list[BenchRow]:
+    """Return what a question takes: the median over the questions of the median over repetitions.
+
+    ``each`` [repetitions, questions] are seconds.
+    """
+    medians = [1000 * statistics.median(times) for times in zip(*each, strict=True)]
+    if not medians:
+        return []
+    products = [1000 * s for s in matmul.seconds]
+    words = f"of {len(medians)} questions"
+    return [
+        bench_row(
+            f"ask, median {words}", medians, unit="ms", against=MATMUL, against_values=products
+        ),
+        bench_row(f"ask, mean {words}", [statistics.fmean(medians)], unit="ms"),
+    ]
 
 
 def _helped_rows(

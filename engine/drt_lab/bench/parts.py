@@ -43,6 +43,7 @@ class BenchOptions:
     """How a benchmark runs: repetitions of each part, and the text that is read.
 
     ``file`` is a document to read; without one, about ``tokens`` tokens of text are made up.
+    ``questions`` is a file with a ``question`` on each line, each of which is asked as well.
     ``shape`` is that of the tensors and models which need no text; ``compile`` adds a row that
     compiles first. ``pages`` are those of the PDF files that are made, ``files`` the small files
     that are read again. ``folder`` keeps the large libraries of made-up records, and ``shards`` is
@@ -60,6 +61,7 @@ class BenchOptions:
     tokens: int | None = None
     file: Path | None = None
     question: str = "Which words are said of the harbour at the market?"
+    questions: Path | None = None
     shape: Literal["small", "128m"] = "small"
     compile: bool = False
     pages: int | None = None
@@ -116,6 +118,8 @@ class BenchOptions:
             raise ConfigError(f"{self.folder} is a file, expected a folder for libraries")
         if self.file is not None and not self.file.is_file():
             raise ConfigError(f"{self.file} does not exist, expected a document to read")
+        if self.questions is not None and not self.questions.is_file():
+            raise ConfigError(f"{self.questions} does not exist, expected a file of questions")
 
     def text_file(self, folder: Path, *, tokens: int) -> Path:
         """Return the document to read, made in ``folder`` where none was given."""

@@ -60,10 +60,14 @@ def test_ingest(model_folder: Path, commands: list[list[str]]) -> None:
 def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> None:
     file = tmp_path / "note.txt"
     file.write_text("The bell hangs in the chapel. Goats graze over the shafts.")
-    result = bench("ask", _options(model_folder, file=str(file), question="Where is the bell?"))
+    questions = tmp_path / "questions.jsonl"
+    questions.write_text('{"question": "What do goats do?"}\n{"question": "Where is the bell?"}\n')
+    options = {"file": str(file), "question": "Where is the bell?", "questions": str(questions)}
+    result = bench("ask", _options(model_folder, **options))
     rows = {row["name"]: row for row in result["rows"]}
     assert rows["ask"]["against"] == "ask --no-reread" and rows["ask"]["ratio"] > 0
     assert rows["ask --no-reread"]["against"] == "matmul"
+    assert rows["ask, median of 2 questions"]["median"] > 0
     cold = rows["cold `drt ask`, first output"]
     assert (cold["median"], cold["ratio"]) == (1.5, 0.75)
     assert rows["peak memory of cold `drt ask`"]["median"] == 300
