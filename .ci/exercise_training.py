@@ -142,6 +142,7 @@ def _evaluate(drt: CommandLine) -> None:
     kept = ("scale", "shift", "threshold", "retrieval", "relevance", "null", "each")
     expect(all(fitted[name] == asked[name] for name in kept), "eval calibrate --quotes-only")
     _evaluate_files(drt)
+    drt.json(f"{calibrate} --quotes-only --files questions.jsonl reports")
 
 
 def _evaluate_files(drt: CommandLine) -> None:

@@ -58,10 +58,9 @@ def test_it_answers_with_an_exact_quote(assistant: Assistant, question: str, wan
 
 
 @pytest.mark.slow
-def test_words_of_a_heading_are_a_likely_passage(assistant: Assistant) -> None:
+def test_words_of_a_heading_may_answer(assistant: Assistant) -> None:
     answer = assistant.ask("Who wrote to the manager of the Lissom Biscuit Works?")
-    assert (answer.state, answer.found) == ("likely", False)
-    assert "Finch" in answer.citations[0].quote
+    assert answer.found and "Finch" in answer.text
 
 
 @pytest.mark.thorough

@@ -365,6 +365,13 @@ def summary_lm(settings: Settings, /, as_json: bool, **options: Any) -> None:
     help="More questions and their documents; may be repeated.",
 )
 @click.option(
+    "--files",
+    type=(FILE, click.Path(exists=True, file_okay=False)),
+    multiple=True,
+    metavar="QUESTIONS FOLDER",
+    help="Questions about files, as of drt eval files; may be repeated.",
+)
+@click.option(
     "--plot", type=click.Path(dir_okay=False), help="Write a reliability diagram to this file."
 )
 @click.option(

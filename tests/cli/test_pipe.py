@@ -54,6 +54,9 @@ def test_a_reader_of_the_output_that_leaves_ends_it_quietly(how: str) -> None:
     ours.close()
     with theirs:
         ended = subprocess.run(
-            [sys.executable, "-c", LEFT, how], stdout=theirs.fileno(), stderr=subprocess.PIPE, check=False
+            [sys.executable, "-c", LEFT, how],
+            stdout=theirs.fileno(),
+            stderr=subprocess.PIPE,
+            check=False,
         )
     assert (ended.returncode, ended.stderr) == (-signal.SIGPIPE, b"")

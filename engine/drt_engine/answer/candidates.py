@@ -37,7 +37,7 @@ class Candidate:
 
     Where nothing was ``found``, ``text`` is empty, and ``likely`` says that the citations probably
     hold the answer. ``quote_probability`` is ``None`` where nothing calibrates the answer;
-    ``quotes`` are what the reader chose among, for calibration.
+    ``quotes`` are what the reader chose among, in their forms, for calibration.
     """
 
     text: str
@@ -46,7 +46,7 @@ class Candidate:
     citations: tuple[Citation, ...]
     likely: bool = False
     quote_probability: float | None = None
-    quotes: tuple[QuoteCandidate, ...] = ()
+    quotes: tuple[tuple[QuoteCandidate, ...], ...] = ()
     verdict: str | None = None
     origin: Origin = "reader"
 

@@ -133,11 +133,6 @@ def _led_place(
     return stop + blank.end(), stop + blank.end() + 1
 
 
-def crosses_sentences(view: LibraryView, document: DocumentRow, span: tuple[int, int]) -> bool:
-    """Return whether a span has parts of several sentences, so that its words say nothing whole."""
-    return len(sentences_at(view, document, *span)) > 1
-
-
 def list_around(
     view: LibraryView,
     document: DocumentRow,

@@ -61,11 +61,6 @@ def quote_features(
     )
 
 
-def repeats(quote: str, question: str) -> bool:
-    """Return whether a quote has no content word that the question lacks."""
-    return _coverage(set(content_words(quote)), set(content_words(question))) == 1.0
-
-
 def _lead(share: float, runner_up: float) -> float:
     if not runner_up:
         return _LONGEST_LEAD

@@ -28,8 +28,8 @@ class AnswerResult:
     likely the first citation is right, ``None`` for what was looked up; ``passage`` is the text
     around it, ``second_passage`` that around the second place; ``verdict`` is "yes" or "no" where
     the question asks for it and the model is sure; ``hint`` is a sentence about why nothing was
-    found or what else to ask. For calibration: ``candidates`` are the quotes that
-    might have been shown, ``answer_type`` is what the reader took the question for, and
+    found or what else to ask. For calibration: ``candidates`` are the forms of each quote
+    that might have been shown, ``answer_type`` is what the reader took the question for, and
     ``verdict_score`` the log-odds of yes. ``scan`` is what was scanned, where it might have been
     approximate. ``origin`` is the source that proposed the answer.
     """
@@ -46,7 +46,7 @@ class AnswerResult:
     quote_probability: float | None = None
     passage: str = ""
     second_passage: str = ""
-    candidates: tuple[QuoteCandidate, ...] = ()
+    candidates: tuple[tuple[QuoteCandidate, ...], ...] = ()
     verdict: str | None = None
     hint: str = ""
     answer_type: str = ""

@@ -100,7 +100,7 @@ class QuoteCalibration:
         return logistic(self.shift + sum(w * values[name] for name, w in self.weights.items()))
 
     def choose(self, candidates: Sequence[QuoteFeatures]) -> tuple[int, float]:
-        """Return which of some quotes is shown, the shortest first, and how likely it is right.
+        """Return which form of a quote is shown, the shortest first, and how likely it is right.
 
         The first one, the words alone, has to be sure; otherwise the last one holds them anyway.
         """

@@ -16,7 +16,7 @@ import json
 import math
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,8 @@ from drt_engine.ingest.temporary import library_of
 from drt_engine.model.calibration import NO_EVIDENCE, Calibration, Signals, log_odds
 from drt_engine.retrieval.candidates import RetrieverName
 from drt_engine.runtime import Runtime
-from drt_lab.data.schema import Question, load_qa
+from drt_lab.data.schema import FileQuestion, Question, load_qa, read_file_questions
+from drt_lab.evaluate.files import FILES, judged_question, library_of_files
 from drt_lab.evaluate.library import by_document, file_names, progress, select_cases
 from drt_lab.evaluate.metrics.auroc import auroc, auroc_within
 from drt_lab.evaluate.metrics.logistic import fit_logistic
@@ -56,7 +57,9 @@ _CHANCE = 0.55  # what five weights fitted to noise may reach
 class CalibrateOptions:
     """Questions to fit on, at most ``limit`` of each source, and the model folder to write to.
 
-    ``also`` are further pairs of files with questions and documents; ``plot`` is a file to draw the
+    ``also`` are further pairs of files with questions and documents; ``files`` are pairs of a file
+    with questions and the folder of the files they are about, as ``drt eval files`` takes them;
+    ``plot`` is a file to draw the
     reliability to. ``keep`` is a folder for the libraries of the documents, which are not read
     again. ``quotes_only`` fits the quote probability alone and keeps the model's confidence.
     ``only`` fits one calibration (reread, stored or decoder) and keeps the model's others.
@@ -70,6 +73,7 @@ class CalibrateOptions:
     retriever: RetrieverName = "hybrid"
     plot: Path | None = None
     also: tuple[tuple[Path, ...], ...] = ()
+    files: tuple[tuple[Path, ...], ...] = ()
     keep: Path | None = None
     quotes_only: bool = False
     only: str | None = None
@@ -83,6 +87,8 @@ class CalibrateOptions:
             raise ConfigError(f"limit is {self.limit}, expected 1 or more")
         if any(len(pair) != 2 for pair in self.also):
             raise ConfigError("also must name pairs of files, questions and their documents")
+        if any(len(pair) != 2 or not pair[1].is_dir() for pair in self.files):
+            raise ConfigError("files must name pairs of a file of questions and a folder")
 
 
 def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalReport:
@@ -117,10 +123,13 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
                 judged[name] += [
                     answer_to(runtime, store, question, how) for question in document_questions
                 ]
+    for asked, folder in options.files:
+        for name, answers in _judged_files(runtime, asked, folder, modes, options).items():
+            judged[name] += answers
     fitted: dict[str, Calibration] = {}
     metrics: dict[str, Metrics] = {}
     tables: dict[str, list[Bin]] = {}
-    sources = _sources_with_both(selected_questions)
+    sources = _sources_with_both(selected_questions) | ({FILES} if options.files else set())
     for name, all_answers in judged.items():
         if options.quotes_only:
             fitted[name] = runtime.calibration.get(name, Calibration())
@@ -147,11 +156,31 @@ def evaluate_calibrate(runtime: Runtime, options: CalibrateOptions) -> EvalRepor
     return EvalReport(
         task="calibrate",
         data=file_names(options.qa),
-        n=len(selected_questions),
+        n=len(next(iter(judged.values()))),
         metrics=metrics,
         seconds=time.monotonic() - started,
         model=runtime.name,
     )
+
+
+def _judged_files(
+    runtime: Runtime,
+    asked: Path,
+    folder: Path,
+    modes: Mapping[str, bool],
+    options: CalibrateOptions,
+) -> dict[str, list[Judged]]:
+    """Return the judged answers to questions about files in their own formats, by mode."""
+    judged: dict[str, list[Judged]] = {name: [] for name in modes}
+    by_file: dict[str, list[FileQuestion]] = {}
+    for question in read_file_questions(asked):
+        by_file.setdefault(question.file, []).append(question)
+    for file, questions in progress(list(by_file.items()), "files"):
+        with library_of_files(runtime, [folder / file], keep=options.keep) as (store, _):
+            for name, reread in modes.items():
+                how = AskOptions(retriever=options.retriever, reread=reread)
+                judged[name] += [judged_question(runtime, store, q, how) for q in questions]
+    return judged
 
 
 def _sources_with_both(questions: Sequence[Question]) -> set[str]:
@@ -213,8 +242,8 @@ def _judged_questions(answers: Sequence[Judged], fit: Calibration) -> list[Judge
             continue
         answerable = log_odds(fit.confidence(answer.signals))
         candidates = tuple(
-            (features._replace(answerable=answerable), right)
-            for features, right in answer.candidates
+            tuple((features._replace(answerable=answerable), right) for features, right in forms)
+            for forms in answer.candidates
         )
         questions.append(
             JudgedQuestion(

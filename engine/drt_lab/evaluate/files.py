@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
@@ -30,10 +31,12 @@ from drt_engine.text.lexical import LexicalIndex
 from drt_lab.data.schema import FileQuestion, read_file_questions
 from drt_lab.evaluate.library import ALL, mean, progress, sample
 from drt_lab.evaluate.metrics.auroc import auroc
+from drt_lab.evaluate.metrics.qa_f1 import AnswerScore
 from drt_lab.evaluate.metrics.reliability import reliability
-from drt_lab.evaluate.qa import check_quoting
+from drt_lab.evaluate.qa import Judged, best_quote, check_quoting, judged_forms
 from drt_lab.evaluate.report import EvalReport, Groups, Metrics
 
+FILES = "files"  # their source
 NEARBY = 300  # characters on each side of the first citation that a reader sees at a glance
 PARAGRAPH = "bm25 paragraph"
 _ENDLESS_PARAGRAPH = 1200  # characters; longer ones are cut, as in a table without blank lines
@@ -124,11 +127,7 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
     libraries = [list(by_file)] if options.joint else [[name] for name in by_file]
     for names in libraries if options.joint else progress(libraries, "files"):
         paths = [options.folder / name for name in names]
-        with (
-            kept_folder(options.keep, runtime, [c for p in paths for c in _content(p)]) as folder,
-            open_library(runtime, folder / "library") as store,
-        ):
-            documents = [row for path in paths for row in _read(runtime, store, path)]
+        with library_of_files(runtime, paths, keep=options.keep) as (store, documents):
             paragraphs = _ParagraphIndex(store, documents)
             asked = [question for name in names for question in by_file[name]]
             for question in progress(asked, "questions") if options.joint else asked:
@@ -159,6 +158,37 @@ def evaluate_files(runtime: Runtime, options: FilesOptions) -> EvalReport:
         seconds=time.monotonic() - started,
         model=runtime.name,
         sources=[name for name in SOURCES if name in sources],
+    )
+
+
+@contextmanager
+def library_of_files(
+    runtime: Runtime, paths: Sequence[Path], *, keep: Path | None
+) -> Iterator[tuple[Store, list[DocumentRow]]]:
+    """Yield a library of files, kept in the folder ``keep``; ConfigError for an unreadable one."""
+    with (
+        kept_folder(keep, runtime, [c for path in paths for c in _content(path)]) as folder,
+        open_library(runtime, folder / "library") as store,
+    ):
+        yield store, [row for path in paths for row in _read(runtime, store, path)]
+
+
+def judged_question(
+    runtime: Runtime, store: Store, question: FileQuestion, how: AskOptions
+) -> Judged:
+    """Ask a question of a library, and judge every quote that might be shown by its pattern."""
+    result = ask(runtime, store, question.question, how)
+    right = _matches(question.pattern, best_quote(result))
+    return Judged(
+        FILES,
+        "unanswerable" if question.pattern is None else "extractive",
+        AnswerScore(float(right), float(right)),
+        result.found,
+        result.confidence,
+        signals=result.signals,
+        document=question.file,
+        type=question.type,
+        candidates=judged_forms(result, lambda quote: _matches(question.pattern, quote)),
     )
 
 

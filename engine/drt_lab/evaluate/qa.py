@@ -8,7 +8,7 @@ have said "not found"; ``f1_found`` counts what it would not have shown as empty
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -39,6 +39,8 @@ from drt_lab.evaluate.metrics.qa_f1 import AnswerScore, is_right, score_answer
 from drt_lab.evaluate.metrics.summary_baselines import SentenceIndex
 from drt_lab.evaluate.report import EvalReport, Groups, Metrics
 
+# The forms of one quote, its words and what is around them, and whether each is right.
+JudgedForms = tuple[tuple[QuoteFeatures, bool], ...]
 STORED, GIVEN, SENTENCE = "stored", "given chunk", "bm25 sentence"
 
 
@@ -86,7 +88,7 @@ class Judged:
     signals: Signals = NO_EVIDENCE
     document: str = ""
     type: str = ""
-    candidates: tuple[tuple[QuoteFeatures, bool], ...] = ()
+    candidates: tuple[JudgedForms, ...] = ()
     yes_no: str = ""
     verdict: float = 0.0
 
@@ -146,16 +148,25 @@ def answer_to(runtime: Runtime, store: Store, question: Question, how: AskOption
     result = ask(runtime, store, question.question, how)
     judged = _judged(question, best_quote(result), result.found, result.confidence)
     answerable = question.kind != "unanswerable"
-    candidates = (
-        (candidate.features, answerable and is_right(candidate.quote, question.answers))
-        for candidate in result.candidates
+    candidates = judged_forms(
+        result, lambda quote: answerable and is_right(quote, question.answers)
     )
     return replace(
         judged,
         signals=result.signals,
-        candidates=tuple(candidates),
+        candidates=candidates,
         yes_no=question.yes_no if result.answer_type == "yesno" else "",
         verdict=result.verdict_score,
+    )
+
+
+def judged_forms(
+    result: AnswerResult, is_right_quote: Callable[[str], bool]
+) -> tuple[JudgedForms, ...]:
+    """Return the forms of each quote that might have been shown, and which of them are right."""
+    return tuple(
+        tuple((form.features, is_right_quote(form.quote)) for form in forms)
+        for forms in result.candidates
     )
 
 

@@ -11,11 +11,9 @@ import pytest
 from drt_engine.answer.grain import (
     LONGEST_LIST,
     answer_type,
-    crosses_sentences,
     expected_type,
     grown_span,
 )
-from drt_engine.answer.quote_features import repeats
 from drt_engine.answer.sentences import passage_around, sentence_around
 
 TEXT = """The harbour is old. Boats wait outside the wall, since the quay is narrow.
@@ -172,9 +170,8 @@ def test_what_is_endless_stays_as_it_is() -> None:
     assert grown("end", "why", "word " * 400 + "end " + "word " * 400) == "end"
 
 
-def test_the_likeliest_type_and_what_repeats_a_question() -> None:
+def test_the_likeliest_type() -> None:
     assert answer_type({"who": 0.2, "list": 0.7}) == "list" and answer_type({}) == ""
-    assert repeats("The rope", "What is the rope?") and not repeats("a lamp", "What is the rope?")
 
 
 def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
@@ -184,13 +181,6 @@ def test_a_sentence_that_ends_in_a_colon_goes_on_with_its_list() -> None:
     assert grown("not often", "when", text) == whole
     assert grown("Wood", "when", text) == "Wood is dear."
     assert grown("this holds:\n\n* It is cold", "what", text) == whole  # and some of the list
-
-
-def test_words_of_two_sentences_are_no_answer_by_themselves() -> None:
-    document: Any = TextOnly(TEXT)
-    end = TEXT.index("since")
-    assert crosses_sentences(document, document, (4, end))
-    assert not crosses_sentences(document, document, (4, 11))
 
 
 @pytest.mark.parametrize(

@@ -28,13 +28,13 @@ def invented(count: int) -> list[JudgedQuestion]:
         lead = rng.gauss(0, 2)
         words = QuoteFeatures(float("-inf"), lead=lead, length=rng.gauss(0, 1))
         luck = rng.random()
-        candidates = tuple(
+        forms = tuple(
             (features, luck < logistic(2 * lead + features.whole))
             for features in (words, words._replace(whole=1.0))
         )
         verdict = rng.uniform(-4, 4)
         yes_no = "yes" if (verdict > 0) == (abs(verdict) > 2) else "no"
-        questions.append(JudgedQuestion(f"document {number % 40}", candidates, yes_no, verdict))
+        questions.append(JudgedQuestion(f"document {number % 40}", (forms,), yes_no, verdict))
     return questions
 
 
@@ -51,9 +51,26 @@ def test_what_tells_right_quotes_is_weighed_and_the_promised_precision_is_kept()
     assert metrics["right_auroc"] > 0.85 and metrics["quote_error"] < 0.1  # type: ignore[operator]
     assert 0 < metrics["right_shown"] < metrics["right"] < 1  # type: ignore[operator]
     assert fit.verdict == pytest.approx(2.0, abs=0.4)
-    assert fit.calibration.span_threshold == quote_fit.PRECISION
-    all_right = [replace(q, candidates=((q.candidates[0][0], True),)) for q in questions]
+    assert fit.calibration.span_threshold == quote_fit.SPAN_THRESHOLD
+    all_right = [replace(q, candidates=(((q.candidates[0][0][0], True),),)) for q in questions]
     assert fit_quotes(all_right) is None and fit_quotes([]) is None
+
+
+def test_the_most_probable_of_several_quotes_is_shown() -> None:
+    rng = random.Random(4)
+    questions = []
+    for number in range(600):
+        # The reader's first quote is often worse than its second one, which the lead tells.
+        quotes = []
+        for _ in range(2):
+            lead = rng.gauss(0, 2)
+            right = rng.random() < logistic(2 * lead)
+            quotes.append(((QuoteFeatures(0.0, lead=lead), right),))
+        questions.append(JudgedQuestion(f"document {number % 40}", tuple(quotes)))
+    fit = fit_quotes(questions)
+    assert fit is not None
+    first = sum(question.candidates[0][0][1] for question in questions) / len(questions)
+    assert sum(fit.right) / len(fit.right) > first + 0.15
 
 
 @pytest.mark.thorough
@@ -61,7 +78,8 @@ def test_questions_that_state_their_type_alone_count_where_there_are_enough() ->
     typed = [replace(question, typed=True) for question in invented(400)]
     wrong = [
         replace(
-            question, candidates=tuple((features, False) for features, _ in question.candidates)
+            question,
+            candidates=(tuple((features, False) for features, _ in question.candidates[0]),),
         )
         for question in invented(300)
     ]

@@ -160,6 +160,41 @@ def test_calibration_takes_further_questions(
         evaluate(runtime, "calibrate", options | {"also": (pair[:1],)})
 
 
+def test_questions_about_files_are_fitted_on_too(
+    runtime: Runtime,
+    qa_files: dict[str, object],
+    tmp_path: Path,
+    write_lines: WriteLines,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    (folder / "lake.txt").write_text(LAKE)
+    asked = {"file": "lake.txt", "type": "who", "question": "Who is the captain of the ferry?"}
+    lines = [{**asked, "answer": "Ida"}, {**asked, "question": "Who?", "answer": None}]
+    seen: list[calibrate.Judged] = []
+    judged = calibrate.judged_question
+
+    def judged_question(*arguments: Any) -> calibrate.Judged:
+        seen.append(judged(*arguments))
+        return seen[-1]
+
+    monkeypatch.setattr(calibrate, "judged_question", judged_question)
+    pair = (str(write_lines("files.jsonl", lines)), str(folder))
+    options = qa_files | {"out": str(tmp_path), "quotes_only": True}
+    result = evaluate(runtime, "calibrate", options | {"files": (pair,)})
+    assert result["n"] == evaluate(runtime, "calibrate", options)["n"] + 2
+    assert [(j.kind, j.document, j.type) for j in seen[:2]] == [
+        ("extractive", "lake.txt", "who"),
+        ("unanswerable", "lake.txt", "who"),
+    ]
+    assert seen[0].candidates and not any(
+        right for forms in seen[1].candidates for _, right in forms
+    )
+    with pytest.raises(ConfigError, match="files must name pairs"):
+        evaluate(runtime, "calibrate", options | {"files": ((pair[0], pair[0]),)})
+
+
 def test_retrieval_of_one_retriever_source_and_limit(
     runtime: Runtime, qa_files: dict[str, object]
 ) -> None:
