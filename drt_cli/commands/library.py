@@ -148,6 +148,8 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool, yes:
     --forget reaches the library, your log of questions and what drt show remembers. Archives that
     were exported, other copies, and the history of your shell keep what they hold.
     """
+    from drt import NotFoundError
+
     library = settings.open_library()
     if not yes and _is_asked():
         titles = "\n".join(f"  {one_line(library.show(name).title)}" for name in documents)
@@ -157,9 +159,12 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool, yes:
         )
     with _noting_a_lost_index(settings, library):
         for document in documents:
-            removed = library.remove(document, forget=forget)
             if forget:
-                _state.forget(removed.id)
+                # First, since a command that was killed is repeated when the document is gone.
+                library.expect_one()
+                with contextlib.suppress(NotFoundError):
+                    _state.forget(library.show(document).id)
+            removed = library.remove(document, forget=forget)
             done = "forgotten" if forget else "removed"
             say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
 

@@ -223,9 +223,12 @@ class Library:
 
         With ``forget`` no byte of its text or memory stays in the folder, and stored sessions that
         cite it go with it, and entries of the log; ``LibraryBusyError`` where others keep reading,
-        and the rest is deleted when the library is next written to.
+        and the rest is deleted when the library is next written to. A call that was interrupted
+        can be repeated: the rest is deleted, whether or not the document is still there.
         """
         with self._open() as store:
+            if forget:
+                store.finish_forgetting()
             row = store.document(document_name(document))
             if forget:
                 if self._log is not None:

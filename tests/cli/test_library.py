@@ -152,6 +152,31 @@ def test_forgetting_reaches_what_show_remembers_and_the_log(
     assert "no answer is remembered" in read("show", "1").err
 
 
+def test_forgetting_that_was_killed_is_finished_by_the_same_command(
+    read: Drt, handbook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read("ask", "Which period applies?")
+    with monkeypatch.context() as patch:  # the document is gone, its bytes are not
+        patch.setattr("drt_engine.store.upkeep.compaction.forget", lambda *_: None)
+        assert read("library", "remove", "--forget", handbook).code == 0
+    assert "deletes its last bytes" in read("library", "check").out
+    again = read("library", "remove", "--forget", handbook)
+    assert again.code == 1 and "no document" in again.err
+    assert read("library", "check", "--json").json == {"findings": []}
+
+    def end(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    read("ingest", handbook)
+    read("ask", "Which period applies?")
+    with monkeypatch.context() as patch:
+        patch.setattr("drt_engine.store.Store.forget_document", end)
+        assert read("library", "remove", "--forget", handbook).code == 130
+    state = "".join(path.read_text("latin-1") for path in (tmp_path / "state").rglob("*.*"))
+    assert "Which period applies?" not in state
+    assert read("library", "remove", "--forget", handbook).code == 0
+
+
 def test_conversations_are_searched(read: Drt) -> None:
     read("ask", "--session", "review", "Which period?")
     assert read("session", "search", "period", "which").out.startswith("review, turn 1\n")

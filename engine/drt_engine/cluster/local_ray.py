@@ -1,6 +1,7 @@
 """A Ray of one node for this process: its folder, and that only this machine can reach it.
 
-Whoever can connect to a Ray can run programs on it, so that all its sockets are on the loopback.
+Whoever can connect to a Ray can run programs on it, so that all its sockets are on the loopback,
+and it has a token of its own, which other users of the machine cannot read.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import contextlib
 import importlib
 import ipaddress
 import os
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +25,8 @@ _LOOPBACK = "127.0.0.1"
 # that it has one node; a variable for the processes that it starts, a constant for this one.
 _SINGLE_NODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _SINGLE_NODE_CONSTANT = "ENABLE_RAY_CLUSTER"
+# Ray would keep a token in a file of the home folder that every user of the machine may read.
+_TOKEN_VARIABLES = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
 
 
 class LocalRay:
@@ -44,7 +48,7 @@ class LocalRay:
         _remove_leftovers(place)
         self._folder = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place)
         try:
-            with _single_node():
+            with _single_node(), _own_token():
                 self._ray.init(
                     address="local",
                     num_cpus=self._cpus,
@@ -60,8 +64,9 @@ class LocalRay:
             raise
 
     def remove_folder(self) -> None:
-        """Remove its files, once it has ended."""
+        """Remove its files, once it has ended, and forget its token."""
         shutil.rmtree(self._folder, ignore_errors=True)
+        _forget_token()
 
     def _expect_loopback(self) -> None:
         """Raise ConfigError, and end it, where its processes listen at another address."""
@@ -91,6 +96,33 @@ def _single_node() -> Iterator[None]:
             del os.environ[_SINGLE_NODE]
         else:
             os.environ[_SINGLE_NODE] = variable
+
+
+@contextlib.contextmanager
+def _own_token() -> Iterator[None]:
+    """Let a Ray that is started meanwhile want a new token, which its processes inherit.
+
+    Versions of Ray that know no tokens take no notice.
+    """
+    before = {name: os.environ.pop(name, None) for name in _TOKEN_VARIABLES}
+    os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+    _forget_token()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+
+
+def _forget_token() -> None:
+    """Let Ray read the variables of tokens again, which it keeps for the whole process."""
+    with contextlib.suppress(ImportError, AttributeError):
+        raylet = importlib.import_module("ray._raylet")
+        # In this order: a thread that still ends must find no mode of tokens without a token.
+        raylet.Config.initialize("")
+        raylet.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _short_folder() -> str:

@@ -220,6 +220,12 @@ class Store(LibraryView):
             self._forget()
         return forgotten
 
+    def finish_forgetting(self) -> None:
+        """Delete the last bytes of what a process that was ended was to forget; LockTimeout."""
+        with self._writing():
+            if self.get_setting(compaction.FORGETTING) is not None:
+                self._forget()
+
     def _forget(self) -> None:
         """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
         if rebuild_swap.is_there(self._folder):

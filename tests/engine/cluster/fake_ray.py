@@ -112,6 +112,7 @@ class FakeRay:
         self.node_address = "127.0.0.1"
         self.constants = SimpleNamespace(ENABLE_RAY_CLUSTER=True)  # those of this process
         self.opened_as_single_node: list[tuple[str | None, bool]] = []
+        self.opened_with: list[tuple[str | None, ...]] = []  # mode, token and its file
         self.guard, self.room = threading.Lock(), 1000
         self.kills: Callable[[str, tuple[Any, ...]], bool] = lambda name, arguments: False
         self.refusal: Exception | None = None
@@ -126,6 +127,8 @@ class FakeRay:
         self.opened.append(options)
         variable = os.environ.get("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER")
         self.opened_as_single_node.append((variable, self.constants.ENABLE_RAY_CLUSTER))
+        names = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH")
+        self.opened_with.append(tuple(os.environ.get(name) for name in names))
 
     def nodes(self) -> list[dict[str, Any]]:
         return [{"NodeManagerAddress": self.node_address}]

@@ -32,6 +32,18 @@ def other_addresses(pid: int) -> list[str]:
     return lines
 
 
+def listening_ports(pid: int, name: str) -> set[int]:
+    """Return the ports where descendants of a process with a name listen."""
+    sockets = _listening_sockets()
+    return {
+        sockets[inode][1]
+        for process in _with_descendants(pid)
+        if Path(f"/proc/{process}/comm").read_text().strip() == name
+        for inode in _sockets_of(process)
+        if inode in sockets
+    }
+
+
 def _is_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback

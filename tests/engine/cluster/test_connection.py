@@ -133,6 +133,22 @@ def test_a_local_ray_is_for_this_machine_alone(
     connect("local").close()
 
 
+def test_a_local_ray_has_a_token_that_nobody_else_knows(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_AUTH_TOKEN_PATH", "/home/anna/.ray/auth_token")
+    monkeypatch.delenv("RAY_AUTH_TOKEN", raising=False)
+    for _ in range(2):
+        connect("local").close()
+        # that of a cluster, which is joined later
+        assert os.environ["RAY_AUTH_MODE"] == "disabled" and "RAY_AUTH_TOKEN" not in os.environ
+        assert os.environ["RAY_AUTH_TOKEN_PATH"] == "/home/anna/.ray/auth_token"
+    (mode, token, path), (_, other, _) = ray.opened_with
+    assert (mode, path) == ("token", None)
+    assert token and other and len(token) == 64 and token != other
+
+
 def test_a_process_has_one_connection(ray: FakeRay) -> None:
     first, second = connect("local", cpus=2), connect("local", cpus=2)
     folder = ray.opened[0]["_temp_dir"]
