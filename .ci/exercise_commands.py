@@ -211,6 +211,11 @@ def _keep(drt: CommandLine, document: str) -> None:
     copy = drt.json("library restore sunday", DRT_LIBRARY="restored-again.library")
     expect(copy["documents"] == 7, f"library restore: {copy}")
     drt("library remove --yes notes.txt")
+    removed = drt.json("library list --removed")["documents"]
+    expect(len(removed) == 1, f"library list --removed: {removed}")
+    drt("library undo-remove notes.txt")
+    expect(drt.json("library list --removed")["documents"] == [], "library undo-remove")
+    drt("library remove --yes notes.txt")
     drt("library remove --forget crew.csv")
     drt("library compact")
     expect(len(drt.json("library list")["documents"]) == 5, "library remove")
