@@ -76,6 +76,7 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
         exact = text[citation["start"] : citation["end"]] == citation["quote"]
         expect(exact, f"a quote that is not exact: {citation}")
     expect(ANSWER in drt("show 1"), "show 1")
+    drt("show 1 --png page.png", code=1)
     shown = drt.json("show 1 --around 10")
     expect(ANSWER in shown["quote"], f"show --json: {shown}")
     handle = f"{shown['document'][:8]}:{shown['start']}-{shown['end']}"

@@ -113,6 +113,12 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     text = assistant.library.text(document)
     expect(text[citation.start : citation.end] == citation.quote, "an exact quote")
     expect(drt.passage(assistant.library, citation.handle).to_dict(), "passage")
+    try:
+        drt.page_image(assistant.library, citation)
+    except drt.NotFoundError as error:
+        expect("no pages" in str(error) or "not a PDF" in str(error), f"page_image: {error}")
+    image = drt.PageImage(citation, 1, 1, 10, 10, (), b"")
+    expect(image.to_dict()["handle"] == citation.handle, "a page as plain values")
     expect(ANSWER in citation.sentence, f"the sentence around a quote: {citation}")
     expect(ANSWER in citation.span and ANSWER in answer.as_markdown(), "the words that answer")
     (many,) = assistant.ask_many([QUESTION], documents=document)

@@ -32,7 +32,7 @@ from ._formats import formats
 from ._library import Library
 from ._log import LogEntry, QuestionLog
 from ._models import convert_model, model_info, models, verify_model
-from ._passages import passage
+from ._passages import page_image, passage
 from ._paths import default_library
 from ._reading import watch_reading
 from ._session import Session
@@ -60,6 +60,7 @@ from ._types import (
     IngestReport,
     IngestResult,
     ModelInfo,
+    PageImage,
     PartOptions,
     Passage,
     ReadingStep,
@@ -136,6 +137,7 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "NotFoundError",
+    "PageImage",
     "PartOptions",
     "Passage",
     "PluginInfo",
@@ -183,6 +185,7 @@ __all__ = [
     "mcp_server",
     "model_info",
     "models",
+    "page_image",
     "passage",
     "plugins",
     "report_table",

@@ -25,7 +25,7 @@ from ._errors import (
 )
 from ._filters import filters_of, listed
 from ._log import QuestionLog
-from ._paths import default_library, named_libraries
+from ._paths import default_library, delete_upload, named_libraries
 from ._salvage import saved_beside
 from ._types import (
     Backup,
@@ -238,6 +238,8 @@ class Library:
                 store.forget_document(row.id)
             else:
                 store.remove_document(row.id, undoable=undoable)
+            if not undoable:
+                delete_upload(self.path, row.source)
             return _convert.document(row)
 
     def removed(self) -> list[DocumentInfo]:

@@ -16,6 +16,8 @@ from typing import Any
 
 from drt_engine import errors
 from drt_engine.documents import Source, open_document
+from drt_engine.documents.source_map import SourceMap
+from drt_engine.ingest.identity import file_digest
 from drt_engine.progress import report
 from drt_engine.results import (
     AnswerGroup,
@@ -160,8 +162,13 @@ class FakeEngine:
         skipped: Any,
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
+        origins, places, text = SourceMap(), [(0, 3, "Part > Terms")], ""
         with open_document(source) as opened:
-            text = "".join(block.text for block in opened.blocks)
+            for block in opened.blocks:
+                if opened.media_type == "application/pdf":
+                    origins.see(block)
+                    places = [*(places if text else []), (len(text), block.page, block.section)]
+                text += block.text
             title, media_type = opened.title, opened.media_type
         skipped(opened.skipped)
         id = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -182,7 +189,10 @@ class FakeEngine:
             if progress is not None:
                 tokens, half = int(batch.lengths.sum()), len(text) // 2
                 progress(IngestProgress(source.name, half, half * 2, tokens, tokens / 4))
-            return writer.finish(places=[(0, 3, "Part > Terms")]), True
+            row = writer.finish(places=places, origins=origins.groups)
+        if (digest := file_digest(source)) is not None:
+            store.note_source(row.source, digest, row.id)
+        return row, True
 
     def ask(
         self,

@@ -104,6 +104,12 @@ def operations(*, with_search: bool) -> list[Operation]:
             response="show",
             query={"around": "characters before and after"},
         ),
+        Operation(
+            "GET",
+            "/v1/pages/{handle}",
+            documents.show_page,
+            query={"width": "pixels, 200 to 2400", "page": "another page of the same file"},
+        ),
         Operation("GET", "/v1/formats", documents.list_formats),
         Operation(
             "GET",
