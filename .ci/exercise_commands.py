@@ -85,6 +85,8 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     expect("retrieved with" in plain, f"ask --explain: {plain}")
     noted = drt(f"ask '{QUESTION}' --doc {agreement} --markdown")
     expect(ANSWER in noted and "[^1]: " in noted, f"ask --markdown: {noted}")
+    page = drt(f"ask '{QUESTION}' --doc {agreement} --export html")
+    expect("<mark>" in page and ANSWER in page, f"ask --export: {page}")
     streamed = drt(f"ask '{QUESTION}' --doc {agreement} --stream --retriever lexical --reread")
     expect(ANSWER in streamed, f"ask --stream: {streamed}")
     lines = drt("ask - --jsonl --retriever landmark", stdin=f"{QUESTION}\nWho is the cook?\n")

@@ -121,6 +121,8 @@ def _python_asking(drt: Any, assistant: Any, document: Any) -> None:
     expect(image.to_dict()["handle"] == citation.handle, "a page as plain values")
     expect(ANSWER in citation.sentence, f"the sentence around a quote: {citation}")
     expect(ANSWER in citation.span and ANSWER in answer.as_markdown(), "the words that answer")
+    page = drt.export_answer(answer, "html", library=assistant.library)
+    expect("<mark>" in page and "<script" not in page, f"export_answer: {page}")
     (many,) = assistant.ask_many([QUESTION], documents=document)
     expect(many.text == answer.text and citation.to_dict(), "ask_many")
     stream = assistant.stream(QUESTION, documents=document)

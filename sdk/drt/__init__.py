@@ -28,6 +28,7 @@ from ._errors import (
     UnsupportedFormatError,
 )
 from ._evaluation import bench, evaluate, report_table, stream_view, trace_stream
+from ._export import export_answer
 from ._formats import formats
 from ._library import Library
 from ._log import LogEntry, QuestionLog
@@ -181,6 +182,7 @@ __all__ = [
     "default_library",
     "doctor",
     "evaluate",
+    "export_answer",
     "formats",
     "mcp_server",
     "model_info",

@@ -76,19 +76,22 @@ def page_image(
     *,
     page: int | None = None,
     width: int = 1200,
+    marked: bool = True,
 ) -> PageImage:
     """Draw the page of a PDF that a citation is on, ``width`` pixels wide, its quote in yellow.
 
-    ``page`` draws another one. The file is opened in a confined process, and must be the one that
-    was read, byte for byte. Raises ``NotFoundError`` for what is not in a PDF,
-    ``UnreadableDocumentError`` where the file is gone or has changed, ``MissingExtraError``.
+    ``page`` draws another one, and without ``marked`` nothing is yellow. The file is opened in a
+    confined process, and must be the one that was read, byte for byte. Raises ``NotFoundError`` for
+    what is not in a PDF, ``UnreadableDocumentError`` where the file is gone or has changed,
+    ``MissingExtraError``.
     """
     cited = passage(library, citation, around=0).citation
     if cited.page is None:
         raise NotFoundError(f"{cited.title!r} has no pages to draw; `drt show` prints the passage.")
     number = cited.page if page is None else page
     characters = None
-    if number == cited.page and cited.source_start is not None and cited.source_end is not None:
+    marked = marked and number == cited.page
+    if marked and cited.source_start is not None and cited.source_end is not None:
         characters = (cited.source_start, cited.source_end)
     with library._reading() as store:  # noqa: SLF001  only the SDK opens stores
         row = store.document(cited.document)

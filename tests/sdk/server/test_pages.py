@@ -48,6 +48,8 @@ def test_an_uploaded_pdf_shows_its_page(serve: Serve) -> None:
     assert 0 < left < right < 0.5 and 0 < top < bottom < 0.2
     other = client.get(f"/v1/pages/{handle_of(client)}", params={"page": 1, "width": 400}).json()
     assert other["page"] == 1 and other["boxes"] == []
+    plain = client.get(f"/v1/pages/{handle_of(client)}", params={"plain": 1, "width": 400}).json()
+    assert plain["page"] == 2 and plain["boxes"] == []
 
 
 def test_what_cannot_be_shown_is_a_sentence(serve: Serve, assistant: Assistant) -> None:
