@@ -160,6 +160,8 @@ def _python_talking(drt: Any, assistant: Any) -> None:
     session = assistant.session()
     answer = session.ask(QUESTION)
     expect(ANSWER in answer.text and session.name is None, f"session: {answer}")
+    undone = session.ask("Who signs?")
+    expect(session.undo().question == undone.question and len(session.turns) == 1, "undo")
     session.rename("talk")
     expect("".join(session.stream("And in what form?")) is not None, "a session's stream")
     session.save()
@@ -256,6 +258,8 @@ async def _python_async(drt: Any, agreement: Path) -> None:
         except drt.ConfigError as error:
             expect("drt-assistant[writer]" in str(error), f"without its extra: {error}")
         expect(writing.result is None, "nothing written")
+        await session.ask("Who signs?")
+        expect((await session.undo()).question == "Who signs?", "undo")
         await session.save()
         await session.rename("renamed")
         expect(session.name == "renamed" and len(session.turns) == 2, "session")

@@ -94,6 +94,6 @@ def _print(cited: Passage) -> None:
     begin, end = marks()
     # Once the text is made harmless the marks may be put in: only they can style it.
     parts = [printable(part) for part in (cited.before, cited.quote, cited.after)]
-    say(place(cited.citation, share=False))
+    say(place(cited.citation))
     say(printable(cited.citation.source) + _characters(cited.citation))
     say(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

@@ -29,7 +29,7 @@ def test_the_number_of_the_last_answers_citation(drt: Drt, handbook: Path) -> No
 
 def test_the_handle_that_ask_prints(drt: Drt, handbook: Path) -> None:
     out = drt("ask", "Which period?", handbook).out
-    handle = out.split("Terms, ")[1].split(",")[0]
+    handle = out.split("Terms, ")[1].split()[0]
     assert drt("show", handle).out == drt("show", "1").out
     assert drt("show", "handbook.txt:11-17", "--around", "0").out.endswith("\n«period»\n")
 

@@ -104,6 +104,11 @@ class FakeSession:
         turn = {"question": request, "answer": text, "found": True, "state": "answer"}
         self.turns.append(turn | {"confidence": 1.0, "mode": "summary", "citations": cited})
 
+    def undo(self) -> dict[str, Any]:
+        if not self.turns:
+            raise errors.SessionError("no question can be taken back.")
+        return self.turns.pop()
+
     def record_writing(self, number: int, writing: dict[str, Any]) -> None:
         self.turns[number - 1]["writing"] = writing
 
@@ -190,7 +195,8 @@ class FakeEngine:
                 tokens, half = int(batch.lengths.sum()), len(text) // 2
                 progress(IngestProgress(source.name, half, half * 2, tokens, tokens / 4))
             row = writer.finish(places=places, origins=origins.groups)
-        if (digest := file_digest(source)) is not None:
+        digest = file_digest(source) if media_type == "application/pdf" else None
+        if digest is not None:  # so that its pages can be drawn
             store.note_source(row.source, digest, row.id)
         return row, True
 

@@ -96,8 +96,10 @@ async def show_page(request: Request) -> Response:
     service, handle = service_of(request), str(request.path_params["handle"])
     page = number(request, "page", 0, maximum=10**6)
     width = number(request, "width", 1200, maximum=MAX_WIDTH)
-    options = {"page": page or None, "width": width, "marked": not flag(request, "plain")}
-    draw = partial(page_image, service.library, handle, **options)
+    marked = not flag(request, "plain")
+    draw = partial(
+        page_image, service.library, handle, page=page or None, width=width, marked=marked
+    )
     image = await asyncio.get_running_loop().run_in_executor(service.drawing, draw)
     return reply(service, image.to_dict())
 
