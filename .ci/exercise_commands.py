@@ -76,6 +76,7 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
         exact = text[citation["start"] : citation["end"]] == citation["quote"]
         expect(exact, f"a quote that is not exact: {citation}")
     expect(ANSWER in drt("show 1"), "show 1")
+    drt("show 1 --png page.png", code=1)
     shown = drt.json("show 1 --around 10")
     expect(ANSWER in shown["quote"], f"show --json: {shown}")
     handle = f"{shown['document'][:8]}:{shown['start']}-{shown['end']}"
@@ -84,6 +85,8 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     expect("retrieved with" in plain, f"ask --explain: {plain}")
     noted = drt(f"ask '{QUESTION}' --doc {agreement} --markdown")
     expect(ANSWER in noted and "[^1]: " in noted, f"ask --markdown: {noted}")
+    page = drt(f"ask '{QUESTION}' --doc {agreement} --export html")
+    expect("<mark>" in page and ANSWER in page, f"ask --export: {page}")
     streamed = drt(f"ask '{QUESTION}' --doc {agreement} --stream --retriever lexical --reread")
     expect(ANSWER in streamed, f"ask --stream: {streamed}")
     lines = drt("ask - --jsonl --retriever landmark", stdin=f"{QUESTION}\nWho is the cook?\n")
@@ -210,6 +213,11 @@ def _keep(drt: CommandLine, document: str) -> None:
     drt("library restore monday --no-check", DRT_LIBRARY="restored.library")
     copy = drt.json("library restore sunday", DRT_LIBRARY="restored-again.library")
     expect(copy["documents"] == 7, f"library restore: {copy}")
+    drt("library remove --yes notes.txt")
+    removed = drt.json("library list --removed")["documents"]
+    expect(len(removed) == 1, f"library list --removed: {removed}")
+    drt("library undo-remove notes.txt")
+    expect(drt.json("library list --removed")["documents"] == [], "library undo-remove")
     drt("library remove --yes notes.txt")
     drt("library remove --forget crew.csv")
     drt("library compact")

@@ -29,7 +29,17 @@ from ._text import one_line, printable
 from ._writing import FILTERS, print_writing
 
 if TYPE_CHECKING:
-    from drt import AllAnswers, Answer, AnswerStream, Assistant, Session, Trace, WriterOptions
+    from drt import (
+        AllAnswers,
+        Answer,
+        AnswerStream,
+        Assistant,
+        Library,
+        Session,
+        Trace,
+        WriterOptions,
+    )
+    from drt._export import ExportFormat
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class AnswerForm:
     every_place: bool
     explain: bool
     as_markdown: bool
+    export: ExportFormat | None
     as_json: bool
     as_lines: bool
 
@@ -96,7 +107,7 @@ class Asking:
         with waiting(self.settings):
             answer = asker.ask(question, **self.options)
         if self.writer is None:
-            _print_whole(answer, self.form)
+            _print_whole(answer, self.form, self.assistant.library)
         else:
             self._write(answer, self.writer)
         return answer
@@ -115,11 +126,15 @@ class Asking:
             self.writer_failed = True
 
 
-def _print_whole(answer: Answer, form: AnswerForm) -> None:
+def _print_whole(answer: Answer, form: AnswerForm, library: Library) -> None:
     if form.as_json:
         print_json(answer.to_dict())
     elif form.as_markdown:
         click.echo(answer.as_markdown())
+    elif form.export is not None:
+        from drt import export_answer
+
+        click.echo(export_answer(answer, form.export, library=library), nl=False)
     elif form.as_lines:
         print_line({"type": "answer", **answer.to_dict()})
     else:

@@ -9,7 +9,7 @@ from pathlib import Path
 _PRIVATE, _SHARED = 0o600, 0o666  # before the umask
 
 
-def write_file(path: Path, text: str, *, private: bool) -> None:
+def write_file(path: Path, content: str | bytes, *, private: bool) -> None:
     """Write a file, one that only its owner may read if it is private.
 
     A file that exists keeps the rights that its owner gave it. One with other names is replaced,
@@ -25,18 +25,19 @@ def write_file(path: Path, text: str, *, private: bool) -> None:
             os.unlink(os.path.realpath(path))
             mode = stat.S_IMODE(status.st_mode)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    # A question or a path from the command line may hold what is not UTF-8.
-    with open(descriptor, "w", encoding="utf-8", errors="backslashreplace", newline="") as file:
-        file.write(text)
+    if isinstance(content, str):  # whose question or path may hold what is not UTF-8
+        content = content.encode("utf-8", errors="backslashreplace")
+    with open(descriptor, "wb") as file:
+        file.write(content)
 
 
-def write_from_library(path: Path, text: str, library: Path) -> None:
-    """Write text of a library's documents, for its owner alone if the library is.
+def write_from_library(path: Path, content: str | bytes, library: Path) -> None:
+    """Write a part of a library's documents, for its owner alone if the library is.
 
     Raises ``LibraryError`` for a path inside a library.
     """
     expect_outside(path)
-    write_file(path, text, private=_is_private(library))
+    write_file(path, content, private=_is_private(library))
 
 
 def write_shared(path: Path, text: str) -> None:

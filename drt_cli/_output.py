@@ -119,8 +119,8 @@ def _shown(value: Any) -> str:
     return one_line(str(value))
 
 
-def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
-    """Return title, page, section or line, handle and probability, on one line.
+def place(citation: Citation | SearchHit) -> str:
+    """Return title, page, section or line, and handle, on one line; of a hit its score, too.
 
     Of several libraries, it names the one that the document is in.
     """
@@ -136,8 +136,6 @@ def place(citation: Citation | SearchHit, *, share: bool = True) -> str:
     parts.append(one_line(citation.handle))
     if hasattr(citation, "score"):
         parts.append(f"score {citation.score:.2f}")
-    elif share and citation.probability > 0:  # looked up, not retrieved
-        parts.append(f"retrieved with {citation.probability:.0%}")
     return ", ".join(parts)
 
 
@@ -268,7 +266,7 @@ def _print_summary(answer: Answer) -> None:
         say(printable(answer.text))
     click.echo()
     for number, citation in cited:
-        say(f"[{number}] {place(citation, share=False)}")
+        say(f"[{number}] {place(citation)}")
 
 
 def _is_computed(answer: Answer) -> bool:
@@ -331,22 +329,36 @@ def collect(
     from drt import IngestReport
 
     results: list[IngestResult] = []
+    failures: dict[str, list[str]] = {}  # sources of unread files by what is wrong with them
     try:
         for result in reading:
             results.append(result)
             if progress is not None:
                 progress.clear()
             if result.error is not None:
-                report(str(result.error))
+                sources = failures.setdefault(_kind(result), [])
+                sources.append(result.source)
+                if len(sources) == 1:  # the others of its kind are one line in the end
+                    report(str(result.error))
             elif result.document is not None and show is not None:
                 show(result)
     except KeyboardInterrupt:
         read = sum(result.document is not None for result in results)
         note_interrupted(settings, read)
         raise Interrupted(IngestReport.of(results)) from None
+    for first, *others in failures.values():
+        if others:
+            name, *names = (printable(PurePath(source).name) for source in (first, *others))
+            note(settings, f"drt: the same as {name}: {_first_names(names, len(names))}")
     total = IngestReport.of(results)
     note_skipped(settings, total.documents, total.notes, unknown_files=total.skipped)
     return total
+
+
+def _kind(result: IngestResult) -> str:
+    """Return what is wrong with a file, without its name."""
+    name = PurePath(result.source).name
+    return str(result.error).replace(result.source, "").replace(name, "")
 
 
 def note_interrupted(settings: Settings, read: int) -> None:

@@ -139,7 +139,7 @@ def written_markdown(writing: WrittenText | None) -> list[str]:
     if writing.sentences:
         lines += [markdown(marked_sentences(writing)), ""]
     for number, citation in sorted(writing.sources.items()):
-        source = f"{place(citation, share=False)}: {citation.quote}"
+        source = f"{place(citation)}: {citation.quote}"
         lines.append(f"- [{number}] {markdown(source)}")
     lines += [""] if writing.sources else []
     return [*lines, "Quotes:", ""]
@@ -147,7 +147,7 @@ def written_markdown(writing: WrittenText | None) -> list[str]:
 
 def _print_numbered(sources: Mapping[int, Citation]) -> None:
     for number, citation in sorted(sources.items()):
-        say(f"[{number}] {place(citation, share=False)}")
+        say(f"[{number}] {place(citation)}")
         say(f"  {one_line(citation.quote)}", hanging=2)
 
 

@@ -27,6 +27,9 @@ from drt_cli._writing import chosen_writer, writer_options
 
 if TYPE_CHECKING:
     from drt import DocumentInfo
+    from drt._export import ExportFormat
+
+EXPORTS = ("markdown", "html", "obsidian", "bibtex", "csl-json")  # drt's ExportFormat
 
 
 @with_global_options()
@@ -51,6 +54,12 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Print Markdown, each place as a footnote.",
 )
+@click.option(
+    "--export",
+    type=click.Choice(EXPORTS),
+    help="Print the answer for another program: a page without scripts, a note of Obsidian, or"
+    " entries of the cited documents for a reference manager.",
+)
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -65,6 +74,7 @@ def command(
     explain: bool,
     stream: bool,
     as_markdown: bool,
+    export: ExportFormat | None,
     as_json: bool,
     as_lines: bool,
     documents: tuple[str, ...],
@@ -87,6 +97,7 @@ def command(
 
     \b
     Example: drt ask "How long is the notice period?" contract.pdf
+    Example: drt ask "Who signs?" contract.pdf --export html > answer.html
     """
     from_stdin = question == "-"
     form = AnswerForm(
@@ -94,6 +105,7 @@ def command(
         every_place=every_place,
         explain=explain,
         as_markdown=as_markdown,
+        export=export,
         as_json=as_json,
         as_lines=as_lines,
     )
@@ -144,11 +156,12 @@ def _check(
         raise click.UsageError(
             "--all has no --session, --explain, --stream, --writer or --mode free."
         )
-    if form.as_markdown and (
-        form.stream or form.as_json or form.as_lines or form.every_place or writer
-    ):
+    if form.as_markdown and form.export:
+        raise click.UsageError("--markdown and --export are two forms of an answer; use one.")
+    whole = "--markdown" if form.as_markdown else "--export" if form.export else None
+    if whole and (form.stream or form.as_json or form.as_lines or form.every_place or writer):
         raise click.UsageError(
-            "--markdown prints whole answers as text; use it without --stream, --json, --jsonl,"
+            f"{whole} prints whole answers as text; use it without --stream, --json, --jsonl,"
             " --all and --writer."
         )
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import contextlib
 import csv
-import importlib
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,6 @@ from drt_cli._changed import note_changed
 from drt_cli._conversation import save_conversation
 from drt_cli._errors import DONE, PARTLY, CliError, report
 from drt_cli._files import write_from_library
-from drt_cli._input import read_line
 from drt_cli._interrupt import forgive
 from drt_cli._options import (
     Settings,
@@ -41,9 +40,10 @@ from drt_cli._output import (
     say,
     stored_text,
 )
-from drt_cli._state import remember, state_folder
+from drt_cli._prompt import Read, line_reader
+from drt_cli._state import remember
 from drt_cli._status import waiting
-from drt_cli._text import csv_cell, markdown, printable
+from drt_cli._text import csv_cell, markdown, one_line, printable
 from drt_cli._warm import with_helper
 from drt_cli._writing import (
     FILTERS,
@@ -54,16 +54,16 @@ from drt_cli._writing import (
 )
 
 if TYPE_CHECKING:
-    from drt import Answer, Assistant, Session, WriterOptions, WrittenText
+    from drt import Answer, Assistant, Library, Session, WriterOptions, WrittenText
 
 _Turn = tuple[str, "Answer", "WrittenText | None"]  # a question, and what answers it
-HISTORY = 1000  # lines
 BLOCK = '"""'
 COMMANDS = (
     ("/sources", "where the last answer comes from"),
     ("/show [N]", "the passage around its citation N, or around each (also /quote)"),
     ("/doc [DOC]", "ask only this document; without DOC, all of them again"),
     ("/mode [MODE]", "quote or free; without MODE, which it is"),
+    ("/undo", "take the last question back, as if it had not been asked"),
     ("/new", "begin another conversation, which is not stored"),
     ("/copy", "copy the last answer with its places, where the terminal can"),
     ("/save FILE", "write the conversation, as .md, .csv or .json"),
@@ -109,7 +109,7 @@ def command(
     Example: drt chat --session review
     """
     written_by = chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict)
-    with settings.assistant() as assistant, _history():
+    with settings.assistant() as assistant:
         assistant.library.expect_documents()
         with waiting(settings, question=False):
             conversation = assistant.session(session, autosave=False)
@@ -118,10 +118,11 @@ def command(
         note(settings, "Ask a question, or /help.")
         options["documents"] = documents or None
         chat = _Chat(assistant, conversation, options, as_lines, settings, written_by)
-        for text in _inputs():
-            if text == "/quit" or text.lower() in _GOODBYES:
-                break
-            chat.take(text)
+        with line_reader(partial(_completions, assistant.library)) as read:
+            for text in _inputs(read):
+                if text == "/quit" or text.lower() in _GOODBYES:
+                    break
+                chat.take(text)
     return PARTLY if chat.unsaved else DONE
 
 
@@ -182,6 +183,10 @@ class _Chat:
             print_line(self.last.to_dict())
         else:
             print_answer(self.last)
+        self._store()
+
+    def _store(self) -> None:
+        """Store the conversation if it has a name; say why it is not stored."""
         self.unsaved = self.session.name is not None  # until it is saved, which may be interrupted
         problem = save_conversation(self.session)
         self.unsaved = problem is not None
@@ -197,6 +202,7 @@ class _Chat:
             "/quote": self._show,
             "/doc": self._document,
             "/mode": self._mode,
+            "/undo": self._undo,
             "/new": self._new,
             "/copy": self._copy,
             "/save": self._save,
@@ -249,6 +255,13 @@ class _Chat:
             raise CliError(f"there is no mode {argument!r}; the modes are quote and free.")
         self.options["mode"] = argument or self.options["mode"]
         click.echo(f"Answering in {self.options['mode']} mode.")
+
+    def _undo(self, _: str) -> None:
+        turn = self.session.undo()
+        del self.turns[-1:]
+        self.last = self.turns[-1][1] if self.turns else None
+        say(f"Taken back: {one_line(turn.question)}")
+        self._store()
 
     def _new(self, _: str) -> None:
         self.session = self.assistant.session(autosave=False)
@@ -312,53 +325,36 @@ def _as_json(turns: list[_Turn]) -> str:
 # input
 
 
-def _inputs() -> Iterator[str]:
+def _inputs(read: Read) -> Iterator[str]:
     """Yield what is typed, without white space around it; continued lines are one text."""
-    while (line := _read_line("> ")) is not None:
+    while (line := read("> ")) is not None:
         text = line.strip()
         if text == BLOCK:
-            text = "\n".join(_until_block()).strip()
+            text = "\n".join(_until_block(read)).strip()
         while text.endswith("\\"):
-            text = f"{text[:-1]}\n{(_read_line('… ') or '').strip()}"
+            text = f"{text[:-1]}\n{(read('… ') or '').strip()}"
         if text:
             yield text
 
 
-def _until_block() -> Iterator[str]:
-    while (line := _read_line("… ")) is not None and line.strip() != BLOCK:
+def _until_block(read: Read) -> Iterator[str]:
+    while (line := read("… ")) is not None and line.strip() != BLOCK:
         yield line.rstrip("\n")
 
 
-def _read_line(prompt: str) -> str | None:
-    """Return the next line, or None at the end of input."""
-    if sys.stdin.isatty():
-        try:
-            return input(prompt)
-        except EOFError:
-            click.echo()
-            return None
-    return read_line()
+def _completions(library: Library, text: str) -> list[str]:
+    """Return the lines that a command may become: its name, then its argument."""
+    name, space, begun = text.partition(" ")
+    if not space:
+        names = [words.partition(" ")[0] for words, _ in COMMANDS]
+        return [one for one in names if text.startswith("/") and one.startswith(text)]
+    arguments: Sequence[str] = ()
+    if name == "/doc":
+        from drt import DrtError
 
-
-@contextlib.contextmanager
-def _history() -> Iterator[None]:
-    """Let arrow keys bring back earlier lines, of earlier conversations too, at a terminal."""
-    if not sys.stdin.isatty():
-        yield
-        return
-    try:
-        readline: Any = importlib.import_module("readline")
-    except ImportError:  # a Python without it still reads lines
-        yield
-        return
-    file = state_folder() / "chat-history"
-    with contextlib.suppress(OSError):
-        readline.read_history_file(file)
-    readline.set_history_length(HISTORY)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file.touch(mode=0o600)
-            readline.write_history_file(file)
+        with contextlib.suppress(DrtError):
+            arguments = [one_line(document.title) for document in library.documents()]
+    elif name == "/mode":
+        arguments = ("quote", "free")
+    begun = begun.lower()
+    return [f"{name} {one}" for one in arguments if one.lower().startswith(begun)]

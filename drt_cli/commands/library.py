@@ -43,18 +43,23 @@ def command() -> None:
 @with_global_options()
 @command.command("list")
 @document_options
+@click.option("--removed", is_flag=True, help="Those that undo-remove can bring back, last first.")
 @json_option
 @click.pass_obj
-def list_documents(settings: Settings, /, as_json: bool, **filters: Any) -> None:
+def list_documents(settings: Settings, /, removed: bool, as_json: bool, **filters: Any) -> None:
     """List the documents."""
     library = settings.open_library()
-    documents = library.documents(**filters)
+    if removed and any(filters.values()):
+        raise click.UsageError("--removed takes no other option than --json.")
+    documents = library.removed() if removed else library.documents(**filters)
     note_unread_libraries(library)
     if as_json:
         rows = [document.to_dict() for document in documents]
         print_json({"library": str(library.path), "documents": rows})
         return
-    if not documents:
+    if removed and not documents:
+        note(settings, f"No removed document of {library.path} can be brought back.")
+    elif not documents:
         note(settings, f"The library at {library.path} holds no documents; drt ingest reads some.")
     print_table(
         [
@@ -138,25 +143,28 @@ def _is_asked() -> bool:
 @click.option(
     "--forget",
     is_flag=True,
-    help="Leave no byte of them in the library, and no conversation that cites them.",
+    help="Leave no byte of them in the library, and no conversation that cites them; cannot be"
+    " undone.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask, as a terminal does.")
 @click.pass_obj
 def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool, yes: bool) -> None:
     """Remove documents, by id, title or source; a terminal asks first.
 
-    --forget reaches the library, your log of questions and what drt show remembers. Archives that
+    drt library undo-remove brings them back until drt library compact frees their room on the disk.
+    --forget leaves nothing to bring back; it takes documents that were removed before, too. It
+    reaches the library, your log of questions and what drt show remembers. Archives that
     were exported, other copies, and the history of your shell keep what they hold.
     """
     from drt import NotFoundError
 
     library = settings.open_library()
     if not yes and _is_asked():
-        titles = "\n".join(f"  {one_line(library.show(name).title)}" for name in documents)
-        verb = "Forget" if forget else "Remove"
-        click.confirm(
-            f"{titles}\n{verb} {counted(len(documents), 'document')}?", abort=True, err=True
-        )
+        titles = "\n".join(f"  {one_line(_title(library, name, forget))}" for name in documents)
+        verb, end = ("Forget", " for good") if forget else ("Remove", "")
+        question = f"{titles}\n{verb} {counted(len(documents), 'document')}{end}?"
+        click.confirm(question, abort=True, err=True)
+    removed_ids: set[str] = set()
     with _noting_a_lost_index(settings, library):
         for document in documents:
             if forget:
@@ -164,9 +172,51 @@ def remove(settings: Settings, /, documents: tuple[str, ...], forget: bool, yes:
                 library.expect_one()
                 with contextlib.suppress(NotFoundError):
                     _state.forget(library.show(document).id)
-            removed = library.remove(document, forget=forget)
+            removed = library.remove(document, forget=forget, undoable=not forget)
+            removed_ids.add(removed.id)
+            if forget:
+                _state.forget(removed.id)  # one that was removed before
             done = "forgotten" if forget else "removed"
             say(f"{done}  {removed.id}  {one_line(removed.title)}", hanging=2)
+    if forget:
+        return
+    lost = removed_ids - {document.id for document in library.removed()}
+    if lost:
+        names = ", ".join(sorted(lost))
+        note(settings, f"The disk is full or they are damaged, so undo-remove has no copy: {names}")
+    else:
+        note(settings, f"To undo: drt library undo-remove {' '.join(sorted(removed_ids))}")
+
+
+def _title(library: Library, name: str, forget: bool) -> str:
+    """Return the title of a document to remove; ``forget`` takes removed ones, too."""
+    from drt import NotFoundError
+
+    try:
+        return library.show(name).title
+    except NotFoundError:
+        if forget and library.removed():
+            return name
+        raise
+
+
+@with_global_options()
+@command.command("undo-remove")
+@click.argument("documents", nargs=-1, required=True, metavar="DOC...")
+@click.pass_obj
+def undo_remove(settings: Settings, /, documents: tuple[str, ...]) -> None:
+    """Bring back documents that remove has removed, by id, title or source.
+
+    They come back as they were, tags included, without being read again. drt library list --removed
+    lists them; compact, rebuild and remove --forget delete them for good.
+
+    \b
+    Example: drt library undo-remove notes.txt
+    """
+    library = settings.open_library()
+    for document in documents:
+        info = library.undo_remove(document)
+        say(f"back  {info.id}  {one_line(info.title)}", hanging=2)
 
 
 @with_global_options()
@@ -217,7 +267,7 @@ def stats(settings: Settings, /, as_json: bool) -> None:
 @command.command("compact")
 @click.pass_obj
 def compact(settings: Settings, /) -> None:
-    """Free the space of removed documents.
+    """Free the space of removed documents, which cannot be brought back then.
 
     \b
     Example: drt library compact

@@ -94,6 +94,14 @@ MIB = 1 << 20
     help="Size of the library above which uploads are refused.",
 )
 @click.option(
+    "--keep-pdfs",
+    type=click.IntRange(min=0),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="Uploaded PDFs to keep beside the library, to show their pages; 0 keeps none.",
+)
+@click.option(
     "--access-log",
     type=click.Choice(["off", "text", "json"]),
     default="off",
@@ -130,6 +138,7 @@ def command(
     max_wait: float,
     client_header: str | None,
     max_library: int | None,
+    keep_pdfs: int,
     access_log: Literal["off", "text", "json"],
     read_only: bool,
     ray: str | None,
@@ -162,6 +171,7 @@ def command(
         max_wait=max_wait,
         client_header=client_header,
         max_library=None if max_library is None else max_library * MIB,
+        keep_pdfs=keep_pdfs * MIB,
         access_log=access_log,
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),

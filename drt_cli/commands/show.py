@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from drt_cli._changed import note_changed
+from drt_cli._files import write_from_library
 from drt_cli._options import Settings, json_option, with_global_options
 from drt_cli._output import marks, note, place, print_json, say
 from drt_cli._text import printable
@@ -27,9 +29,23 @@ if TYPE_CHECKING:
     help="Characters to show before and after the quote.",
 )
 @click.option("--open", "opened", is_flag=True, help="Open the document too, a PDF at its page.")
+@click.option(
+    "--png",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the page of a PDF as a picture, with the quote in yellow.",
+)
 @json_option
 @click.pass_obj
-def command(settings: Settings, /, citation: str, around: int, opened: bool, as_json: bool) -> None:
+def command(
+    settings: Settings,
+    /,
+    citation: str,
+    around: int,
+    opened: bool,
+    png: Path | None,
+    as_json: bool,
+) -> None:
     """Show a cited passage and the text around it.
 
     CITATION is a handle, DOCUMENT:START-END, as ask, trace and summarize print it; DOCUMENT is an
@@ -40,7 +56,7 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
     \b
     Example: drt show 1
     """
-    from drt import Library, passage
+    from drt import Library, page_image, passage
 
     library = settings.open_library()
     if citation.isdecimal():
@@ -58,6 +74,8 @@ def command(settings: Settings, /, citation: str, around: int, opened: bool, as_
     else:
         _print(result)
     note_changed(settings, library, [result.citation.document])
+    if png is not None:
+        write_from_library(png, page_image(library, result.citation).png, library.path)
     if opened:
         from drt_cli._open import open_source
 
@@ -76,6 +94,6 @@ def _print(cited: Passage) -> None:
     begin, end = marks()
     # Once the text is made harmless the marks may be put in: only they can style it.
     parts = [printable(part) for part in (cited.before, cited.quote, cited.after)]
-    say(place(cited.citation, share=False))
+    say(place(cited.citation))
     say(printable(cited.citation.source) + _characters(cited.citation))
     say(f"\n{parts[0].lstrip()}{begin}{parts[1]}{end}{parts[2].rstrip()}")

@@ -162,7 +162,7 @@ def _print(summary: Summary, *, cite: bool) -> None:
     if cite and summary.sentences:
         click.echo()
         for number, sentence in enumerate(summary.sentences, start=1):
-            say(f"[{number}] {place(sentence, share=False)}")
+            say(f"[{number}] {place(sentence)}")
 
 
 def _remark(summary: Summary) -> str:
@@ -201,7 +201,7 @@ def _as_markdown(summary: Summary, *, cite: bool) -> str:
         lines.append("")
         for number, sentence in enumerate(summary.sentences, start=1):
             label = f"[^{number}]:" if has_notes else "-"
-            lines.append(f"{label} {markdown(place(sentence, share=False))}")
+            lines.append(f"{label} {markdown(place(sentence))}")
     return "\n".join(lines)
 
 

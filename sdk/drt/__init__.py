@@ -28,11 +28,12 @@ from ._errors import (
     UnsupportedFormatError,
 )
 from ._evaluation import bench, evaluate, report_table, stream_view, trace_stream
+from ._export import export_answer
 from ._formats import formats
 from ._library import Library
 from ._log import LogEntry, QuestionLog
 from ._models import convert_model, model_info, models, verify_model
-from ._passages import passage
+from ._passages import page_image, passage
 from ._paths import default_library
 from ._reading import watch_reading
 from ._session import Session
@@ -60,6 +61,7 @@ from ._types import (
     IngestReport,
     IngestResult,
     ModelInfo,
+    PageImage,
     PartOptions,
     Passage,
     ReadingStep,
@@ -136,6 +138,7 @@ __all__ = [
     "ModelError",
     "ModelInfo",
     "NotFoundError",
+    "PageImage",
     "PartOptions",
     "Passage",
     "PluginInfo",
@@ -179,10 +182,12 @@ __all__ = [
     "default_library",
     "doctor",
     "evaluate",
+    "export_answer",
     "formats",
     "mcp_server",
     "model_info",
     "models",
+    "page_image",
     "passage",
     "plugins",
     "report_table",

@@ -189,6 +189,10 @@ class AsyncSession:
         """Do as ``Session.write``; iterate with ``async for``."""
         return AsyncWriting(self._worker, partial(self._session.write, answer, writer, **filters))
 
+    async def undo(self) -> Turn:
+        """Do as ``Session.undo``."""
+        return await self._worker.run(self._session.undo)
+
     async def save(self) -> None:
         """Do as ``Session.save``."""
         await self._worker.run(self._session.save)

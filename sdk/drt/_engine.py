@@ -34,11 +34,13 @@ if TYPE_CHECKING:
     from drt_engine.documents import expand_paths as expand_paths
     from drt_engine.documents import holds_library as holds_library
     from drt_engine.documents.formats import BrokenPlugin
+    from drt_engine.documents.sandbox.picture import page_picture as page_picture
     from drt_engine.documents.source_map import place_in_source as place_in_source
     from drt_engine.files import descriptor_limit as descriptor_limit
     from drt_engine.ingest.identity import has_changed as has_changed
     from drt_engine.ingest.identity import is_gone as is_gone
     from drt_engine.ingest.identity import look_up as look_up
+    from drt_engine.ingest.identity import original_file as original_file
     from drt_engine.ingest.identity import other_files as other_files
     from drt_engine.ingest.parallel import Workers as Workers
     from drt_engine.ingest.pipeline import ingest_source as ingest_source
@@ -118,7 +120,9 @@ _FORWARDED = {
     "make_index": "retrieval.index",
     "model_setting": "cluster.ingest",
     "model_path": "preloaded",
+    "original_file": "ingest.identity",
     "page_label": "blocks.lookup",
+    "page_picture": "documents.sandbox.picture",
     "place_in_source": "documents.source_map",
     "folder_bytes": "store.filesystem.library_folder",
     "free_name": "store.salvage",

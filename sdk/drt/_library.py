@@ -25,7 +25,7 @@ from ._errors import (
 )
 from ._filters import filters_of, listed
 from ._log import QuestionLog
-from ._paths import default_library, named_libraries
+from ._paths import default_library, delete_upload, named_libraries
 from ._salvage import saved_beside
 from ._types import (
     Backup,
@@ -218,25 +218,49 @@ class Library:
             store.change_tags(row.id, add=added, remove=removed)
             return _convert.document(store.document(row.id))
 
-    def remove(self, document: str | DocumentInfo, *, forget: bool = False) -> DocumentInfo:
+    def remove(
+        self, document: str | DocumentInfo, *, forget: bool = False, undoable: bool = False
+    ) -> DocumentInfo:
         """Remove a document and what was stored for it; return what was removed.
 
+        With ``undoable`` it takes its room on the disk until ``compact`` or ``rebuild``, and
+        ``undo_remove`` brings it back, unless it is damaged or the disk was too full to keep it.
         With ``forget`` no byte of its text or memory stays in the folder, and stored sessions that
         cite it go with it, and entries of the log; ``LibraryBusyError`` where others keep reading,
         and the rest is deleted when the library is next written to. A call that was interrupted
         can be repeated: the rest is deleted, whether or not the document is still there.
         """
         with self._open() as store:
+            name = document_name(document)
             if forget:
                 store.finish_forgetting()
-            row = store.document(document_name(document))
+            row = store.document_to_forget(name) if forget else store.document(name)
             if forget:
                 if self._log is not None:
                     self._log.forget(row.id)
                 store.forget_document(row.id)
             else:
-                store.remove_document(row.id)
+                store.remove_document(row.id, undoable=undoable)
+            if not undoable:
+                delete_upload(self.path, row.source)
             return _convert.document(row)
+
+    def removed(self) -> list[DocumentInfo]:
+        """Return the removed documents that ``undo_remove`` can bring back, the last one first."""
+        if self.several or not self.exists():
+            return []
+        with self._open() as store:
+            return [_convert.document(row) for row in store.removed_documents()]
+
+    def undo_remove(self, document: str | DocumentInfo) -> DocumentInfo:
+        """Bring a removed document back, with its chunk memory and tags, and return it.
+
+        Raises ``NotFoundError`` where it was not kept, or not any more, and ``LibraryError`` where
+        its file was read again meanwhile.
+        """
+        with self._open() as store:
+            row = store.removed_document(document_name(document))
+            return _convert.document(store.undo_remove(row.id))
 
     def check(self) -> list[Finding]:
         """Verify every checksum and compare catalogue and files; empty when all is well."""
@@ -536,7 +560,7 @@ def _expect_name(name: str) -> None:
 
 
 def _size(stats: dict[str, Any]) -> int:
-    return int(stats["catalog_bytes"]) + int(stats["segment_bytes"])
+    return sum(int(stats[f"{part}_bytes"]) for part in ("catalog", "segment", "removed"))
 
 
 def document_name(document: str | DocumentInfo) -> str:

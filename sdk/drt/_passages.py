@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from . import _engine
-from ._errors import NotFoundError
+from ._errors import NotFoundError, engine_errors
 from ._library import Library
-from ._types import Citation, Passage, SearchHit, TraceCandidate, TraceEntry
+from ._types import Citation, PageImage, Passage, SearchHit, TraceCandidate, TraceEntry
 
 AROUND = 400
 _HANDLE = re.compile(r"(?P<document>.+):(?P<start>\d{1,12})-(?P<end>\d{1,12})\Z", flags=re.S)
@@ -68,6 +68,53 @@ def passage(
     if end + len(after) < row.characters:
         after = _from_word(after[::-1])[::-1]
     return Passage(cited, before, quote, after)
+
+
+def page_image(
+    library: Library,
+    citation: str | Citation | SearchHit | TraceEntry | TraceCandidate,
+    *,
+    page: int | None = None,
+    width: int = 1200,
+    marked: bool = True,
+) -> PageImage:
+    """Draw the page of a PDF that a citation is on, ``width`` pixels wide, its quote in yellow.
+
+    ``page`` draws another one, and without ``marked`` nothing is yellow. The file is opened in a
+    confined process, and must be the one that was read, byte for byte. Raises ``NotFoundError`` for
+    what is not in a PDF, ``UnreadableDocumentError`` where the file is gone or has changed,
+    ``MissingExtraError``.
+    """
+    cited = passage(library, citation, around=0).citation
+    if cited.page is None:
+        raise NotFoundError(f"{cited.title!r} has no pages to draw; `drt show` prints the passage.")
+    number = cited.page if page is None else page
+    characters = None
+    marked = marked and number == cited.page
+    if marked and cited.source_start is not None and cited.source_end is not None:
+        characters = (cited.source_start, cited.source_end)
+    with library._reading() as store:  # noqa: SLF001  only the SDK opens stores
+        row = store.document(cited.document)
+        if not row.media_type.startswith("application/pdf"):
+            raise NotFoundError(
+                f"{cited.title!r} is not a PDF, and only pages of PDFs can be drawn; `drt show`"
+                " prints the passage."
+            )
+        source = _engine.original_file(store, row)
+    try:
+        with engine_errors():
+            drawn = _engine.page_picture(source, page=number, characters=characters, width=width)
+    finally:
+        source.close()
+    return PageImage(
+        citation=cited,
+        page=number,
+        pages=drawn.pages,
+        width=drawn.width,
+        height=drawn.height,
+        boxes=drawn.boxes,
+        png=drawn.png,
+    )
 
 
 def _parsed(handle: str) -> tuple[str, int, int]:

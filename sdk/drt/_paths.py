@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -29,3 +30,16 @@ def default_library() -> Path:
 def listed_paths(paths: StrPath | Iterable[StrPath]) -> list[StrPath]:
     """Return several paths, or one, as a list."""
     return [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+
+
+def uploads_folder(library: Path) -> Path:
+    """Return the folder of the files that a server of a library receives, and of PDFs it keeps."""
+    path = library.absolute()
+    return path.with_name(f"{path.name}.uploads")
+
+
+def delete_upload(library: Path, source: str) -> None:
+    """Delete the file of a document that a server received and kept; other files are not ours."""
+    if Path(source).parent == uploads_folder(library):
+        with contextlib.suppress(OSError):
+            Path(source).unlink()

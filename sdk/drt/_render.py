@@ -12,7 +12,7 @@ from ._items import find_words, item_spans, mark_of
 if TYPE_CHECKING:
     from ._types import Answer, Citation
 
-_HEADS = {
+HEADS = {
     "likely": "The document probably says it here:",
     "none": "The document does not say.",
 }
@@ -26,9 +26,9 @@ _MARKDOWN = re.compile(r"([\\`*_{}\[\]()<>#|~&])")
 
 def as_markdown(answer: Answer) -> str:
     """Return a paragraph of the answer, or of the likely passage, and its places as footnotes."""
-    lines = _lines(answer, escape=_markdown, bold=lambda text: f"**{text}**", join=_listed)
+    lines = _lines(answer, escape=markdown, bold=lambda text: f"**{text}**", join=_listed)
     places = [
-        f"[^{number}]: {_markdown(_place(citation))}"
+        f"[^{number}]: {markdown(place(citation))}"
         for number, citation in enumerate(answer.citations, start=1)
     ]
     return "\n".join([*lines, "", *places] if places else lines)
@@ -38,16 +38,16 @@ def as_text(answer: Answer) -> str:
     """Return the same as plain text, as a terminal has it, with the words that answer in «»."""
     lines = _lines(
         answer,
-        escape=_plain,
+        escape=plain,
         bold=lambda text: f"«{text}»",
         join=lambda items: "\n".join(mark + text for _, mark, text in items),
         note="",
     )
     places = [
-        f"[{number}] {_plain(_place(citation))}"
+        f"[{number}] {plain(place(citation))}"
         for number, citation in enumerate(answer.citations, start=1)
     ]
-    ends = [part for part in ("\n".join(places), sureness(answer), _plain(answer.hint)) if part]
+    ends = [part for part in ("\n".join(places), sureness(answer), plain(answer.hint)) if part]
     return "\n\n".join(["\n".join(lines), *ends])
 
 
@@ -72,7 +72,7 @@ def as_html(answer: Answer) -> str:
         join=lambda items: "<br>".join(escaped + text for _, escaped, text in items),
         note="<sup>{}</sup>",
     )
-    places = [f"<li>{_html(_place(citation))}</li>" for citation in answer.citations]
+    places = [f"<li>{_html(place(citation))}</li>" for citation in answer.citations]
     body = "".join(f"<p>{line}</p>" for line in lines if line)
     return f"<div>{body}<ol>{''.join(places)}</ol></div>" if places else f"<div>{body}</div>"
 
@@ -88,7 +88,7 @@ def _lines(
     """Return the state in words, then each quote in its sentence, with the number of its place."""
     lines: list[str] = []
     if answer.state != "answer":
-        lines = [escape(_HEADS[answer.state]), ""]
+        lines = [escape(HEADS[answer.state]), ""]
     elif answer.mode == "summary":
         sentences = (
             escape(citation.quote) + note.format(number)
@@ -150,7 +150,7 @@ def _listed(items: list[tuple[str, str, str]]) -> str:
     return text
 
 
-def _place(citation: Citation) -> str:
+def place(citation: Citation) -> str:
     """Return title, page or section, and handle."""
     parts = [citation.title]
     if citation.page_name:
@@ -162,14 +162,15 @@ def _place(citation: Citation) -> str:
     return ", ".join([*parts, citation.handle])
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return text on one line without control characters; spaces at its ends stay."""
     return re.sub(r"\s+", " ", _UNSAFE.sub(" ", text))
 
 
-def _markdown(text: str) -> str:
-    return _MARKDOWN.sub(r"\\\1", _plain(text))
+def markdown(text: str) -> str:
+    """Return text on one line, in which nothing is Markdown."""
+    return _MARKDOWN.sub(r"\\\1", plain(text))
 
 
 def _html(text: str) -> str:
-    return html.escape(_plain(text))
+    return html.escape(plain(text))

@@ -235,6 +235,7 @@ def _library_stats() -> Schema:
     """Return the schema of counts and sizes; without a model where nothing was read."""
     text, integer = _of(str | None), {"type": "integer", "minimum": 0}
     counts = ("documents", "partial", "characters", "tokens", "chunks", "segments", "sessions")
+    sizes = ("catalog_bytes", "segment_bytes", "removed_bytes")
     layout = {
         **dict.fromkeys(("chunk_tokens", "kv_heads", "head_size", "landmark_size"), integer),
         "encoding": _of(str),
@@ -242,7 +243,7 @@ def _library_stats() -> Schema:
     return _object(
         {
             "path": _of(str),
-            **dict.fromkeys((*counts, "catalog_bytes", "segment_bytes"), integer),
+            **dict.fromkeys((*counts, *sizes), integer),
             "bytes_per_token": _of(float | None),
             **dict.fromkeys(("fingerprint", "model", "created"), text),
             "layout": {"anyOf": [_object(layout), {"type": "null"}]},

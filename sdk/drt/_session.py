@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Unpack
 
 from . import _convert, _engine
-from ._errors import SessionError, SessionNotSavedError
+from ._errors import SessionError, SessionNotSavedError, engine_errors
 from ._session_summary import requested_summary
 from ._stream import AnswerStream
 from ._types import Answer, AskOptions, FilterOptions, Turn
@@ -115,6 +115,18 @@ class Session:
         """Keep what was written in turn ``number`` from sentences of ``documents``."""
         self._state.record_writing(number, _convert.stored_writing(result.writing, documents))
         self._autosave(result.answer)
+
+    def undo(self) -> Turn:
+        """Take the last question and its answer back, and return them; stored at once, as ``ask``.
+
+        The conversation goes on as if it had not been asked. Raises ``SessionError`` for a question
+        that was asked before the conversation was opened here, or 5 questions ago.
+        """
+        with engine_errors():
+            (turn,) = _convert.turns([self._state.undo()])
+        if self._name is not None and self._autosaves:
+            self.save()
+        return turn
 
     def save(self) -> None:
         """Store the conversation in the library; raises ``SessionError`` if it has no name."""

@@ -15,7 +15,7 @@ from drt_engine.store import Store
 from tests.cli.conftest import Drt
 from tests.sdk.fakes import FakeEngine
 
-PLACE = r"\[1\] handbook.txt, page 3, Part > Terms, [0-9a-f]{8}:11-17, retrieved with 50%"
+PLACE = r"\[1\] handbook.txt, page 3, Part > Terms, [0-9a-f]{8}:11-17"
 
 
 def test_a_quote_with_its_place_and_its_sentence(drt: Drt, handbook: Path) -> None:

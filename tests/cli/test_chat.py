@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
+import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drt import Library
+from drt_cli._prompt import line_reader
+from drt_cli.commands.chat import _completions
 from drt_engine import errors
 from drt_engine.store import Store
 from tests.cli.conftest import Drt
@@ -139,3 +145,57 @@ def test_a_new_conversation_knows_nothing_of_the_last(chat: Drt) -> None:
 
 def test_copying_needs_a_terminal(chat: Drt) -> None:
     assert "/copy needs a terminal" in chat("Which period?", "/copy").err
+
+
+def test_the_last_question_is_taken_back(chat: Drt, drt: Drt, engine: FakeEngine) -> None:
+    stored = ("--session", "review")
+    result = chat("Which period?", "Which keeper?", "/undo", "/sources", options=stored)
+    assert "Taken back: Which keeper?" in result.out and result.code == 0
+    turns = drt("session", "show", "review", "--json").json["turns"]
+    assert [turn["question"] for turn in turns] == ["Which period?"]
+    nothing = chat("/undo")
+    assert nothing.code == 0 and "no question can be taken back" in nothing.err
+    emptied = chat("Which period?", "/undo", "/sources")
+    assert "nothing was asked yet" in emptied.err
+
+
+def test_commands_and_their_arguments_are_completed(chat: Drt, tmp_path: Path) -> None:
+    completions = partial(_completions, Library(tmp_path / "library"))
+    assert completions("/s") == ["/sources", "/show", "/save"]
+    assert completions("/doc HAND") == ["/doc handbook.txt"]
+    assert completions("/mode f") == ["/mode free"]
+    assert completions("Which per") == completions("") == completions("/save x") == []
+    assert partial(_completions, Library(tmp_path / "nowhere"))("/doc x") == []
+
+
+def typed(keys: str, tmp_path: Path, *, later: str = "") -> list[str | None]:
+    """The lines that prompt_toolkit reads from keys, and from some that come later."""
+    toolkit_input = pytest.importorskip("prompt_toolkit.input")
+    output = pytest.importorskip("prompt_toolkit.output")
+    completions = partial(_completions, Library(tmp_path / "library"))
+    lines: list[str | None] = []
+    with toolkit_input.create_pipe_input() as pipe:
+        pipe.send_text(keys)
+        timer = threading.Timer(1.0, pipe.send_text, [later])  # once it has completed
+        timer.start()
+        with line_reader(completions, input=pipe, output=output.DummyOutput()) as read:
+            for _ in range((keys + later).count("\r") + (keys + later).count("\x04")):
+                lines.append(read("> "))
+        timer.cancel()
+        timer.join()
+    return lines
+
+
+@pytest.mark.thorough
+def test_a_terminal_completes_and_remembers(chat: Drt, tmp_path: Path) -> None:
+    up, tab, end = "\x1b[A", "\t", "\x04"
+    assert typed(f"/so{tab}", tmp_path, later=f"\r{end}") == ["/sources", None]
+    assert typed("Which period?\r", tmp_path) == ["Which period?"]
+    assert typed("", tmp_path, later=f"{up}\r") == ["Which period?"]  # of the one before
+    history = tmp_path / "state" / "chat-lines"
+    assert history.stat().st_mode & 0o077 == 0
+
+
+def test_no_terminal_needs_no_toolkit(chat: Drt, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prompt_toolkit", None)
+    assert "period" in chat("Which period?").out

@@ -456,3 +456,17 @@ def test_an_address_is_no_file(drt: Drt, engine: FakeEngine) -> None:
     result = drt("ingest", "https://example.com/report?x=1")
     assert result.code == 1 and engine.loads == []
     assert "is an address, and drt reads files only; save the page first" in result.err
+
+
+def test_files_with_the_same_fault_are_one_line(drt: Drt, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    for name in ("a.pdf", "b.pdf", "c.pdf"):
+        (folder / name).write_bytes(b"%PDF-1.4\n")
+    (folder / "d.docx").write_bytes(b"no zip file")
+    result = drt("ingest", folder)
+    assert result.code == 1 and result.err.count("not a whole PDF") == 1
+    (line,) = [line for line in result.err.splitlines() if "the same as" in line]
+    assert "a.pdf: " in line and "b.pdf" in line and "c.pdf" in line and "docx" not in line
+    assert "d.docx" in result.err

@@ -215,3 +215,28 @@ def test_a_day_in_words_is_wrong_usage(drt: Drt, handbook: Path) -> None:
     for words in (("library", "list"), ("ask", "Which period?"), ("search", "period")):
         result = drt(*words, "--since", "yesterday")
         assert result.code == 2 and "'yesterday' is not a date, expected YYYY" in result.err
+
+
+def test_what_was_removed_comes_back_until_it_is_compacted(read: Drt) -> None:
+    read("library", "tag", "handbook.txt", "+work")
+    (document,) = read("library", "list", "--json").json["documents"]
+    removed = read("library", "remove", "handbook.txt")
+    assert f"To undo: drt library undo-remove {document['id']}" in removed.err
+    assert read("library", "list", "--json").json["documents"] == []
+    assert read("library", "list", "--removed", "--json").json["documents"] == [document]
+    assert read("library", "list", "--removed", "--tag", "work").code == 2
+    back = read("library", "undo-remove", "handbook.txt")
+    assert back.out == f"back  {document['id']}  handbook.txt\n"
+    assert read("library", "list", "--json").json["documents"] == [document]
+    read("library", "remove", "handbook.txt")
+    assert read("library", "compact").code == 0
+    assert "can be brought back" in read("library", "list", "--removed").err
+    gone = read("library", "undo-remove", "handbook.txt")
+    assert gone.code == 1 and "compact" in gone.err
+
+
+def test_a_removed_document_can_be_forgotten(read: Drt) -> None:
+    read("library", "remove", "handbook.txt")
+    assert "undo-remove" not in read("library", "remove", "--forget", "handbook.txt").err
+    assert read("library", "list", "--removed", "--json").json["documents"] == []
+    assert read("library", "undo-remove", "handbook.txt").code == 1

@@ -29,7 +29,7 @@ def test_the_number_of_the_last_answers_citation(drt: Drt, handbook: Path) -> No
 
 def test_the_handle_that_ask_prints(drt: Drt, handbook: Path) -> None:
     out = drt("ask", "Which period?", handbook).out
-    handle = out.split("Terms, ")[1].split(",")[0]
+    handle = out.split("Terms, ")[1].split()[0]
     assert drt("show", handle).out == drt("show", "1").out
     assert drt("show", "handbook.txt:11-17", "--around", "0").out.endswith("\n«period»\n")
 
@@ -191,3 +191,20 @@ def test_a_file_that_has_changed_since_is_named(
     handbook.unlink()
     gone = "handbook.txt is not there any more; the answer is from what was read of it.\n"
     assert drt("show", "1").err == gone
+
+
+def test_a_page_of_a_pdf_is_written_as_a_picture(drt: Drt, handbook: Path, tmp_path: Path) -> None:
+    pytest.importorskip("pypdfium2")
+    from tests.engine.documents.helpers import make_pdf
+
+    file = tmp_path / "a.pdf"
+    file.write_bytes(make_pdf([["The keeper signs every log."]]))
+    drt("ask", "Which keeper?", file)
+    picture = tmp_path / "page.png"
+    result = drt("show", "1", "--png", picture)
+    assert (result.code, result.err) == (0, "")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    inside = drt("show", "1", "--png", tmp_path / "library" / "page.png")
+    assert inside.code == 1 and "inside the library" in inside.err
+    drt("ask", "Which period?", handbook)
+    assert "not a PDF" in drt("show", "1", "--png", picture).err

@@ -16,6 +16,8 @@ from typing import Any
 
 from drt_engine import errors
 from drt_engine.documents import Source, open_document
+from drt_engine.documents.source_map import SourceMap
+from drt_engine.ingest.identity import file_digest
 from drt_engine.progress import report
 from drt_engine.results import (
     AnswerGroup,
@@ -102,6 +104,11 @@ class FakeSession:
         turn = {"question": request, "answer": text, "found": True, "state": "answer"}
         self.turns.append(turn | {"confidence": 1.0, "mode": "summary", "citations": cited})
 
+    def undo(self) -> dict[str, Any]:
+        if not self.turns:
+            raise errors.SessionError("no question can be taken back.")
+        return self.turns.pop()
+
     def record_writing(self, number: int, writing: dict[str, Any]) -> None:
         self.turns[number - 1]["writing"] = writing
 
@@ -160,8 +167,13 @@ class FakeEngine:
         skipped: Any,
     ) -> tuple[DocumentRow, bool]:
         self._enter("ingest")
+        origins, places, text = SourceMap(), [(0, 3, "Part > Terms")], ""
         with open_document(source) as opened:
-            text = "".join(block.text for block in opened.blocks)
+            for block in opened.blocks:
+                if opened.media_type == "application/pdf":
+                    origins.see(block)
+                    places = [*(places if text else []), (len(text), block.page, block.section)]
+                text += block.text
             title, media_type = opened.title, opened.media_type
         skipped(opened.skipped)
         id = hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -182,7 +194,11 @@ class FakeEngine:
             if progress is not None:
                 tokens, half = int(batch.lengths.sum()), len(text) // 2
                 progress(IngestProgress(source.name, half, half * 2, tokens, tokens / 4))
-            return writer.finish(places=[(0, 3, "Part > Terms")]), True
+            row = writer.finish(places=places, origins=origins.groups)
+        digest = file_digest(source) if media_type == "application/pdf" else None
+        if digest is not None:  # so that its pages can be drawn
+            store.note_source(row.source, digest, row.id)
+        return row, True
 
     def ask(
         self,

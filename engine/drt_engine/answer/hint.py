@@ -11,7 +11,7 @@ import re
 from drt_engine.answer.candidates import Candidate
 from drt_engine.retrieval.library import SearchOptions
 from drt_engine.store.view import LibraryView
-from drt_engine.text.words import content_words, word_set, words
+from drt_engine.text.words import STOP_WORDS, content_words, word_set, words
 
 _THIS = r"(?:it|this|that|(?:this|the|that) (?:document|text|file|paper|book|report|article|page))"
 _SUMMARY = re.compile(
@@ -40,6 +40,9 @@ SELF_HINT = (
     "drt answers questions about your documents with quotes from them; ask what a document says."
 )
 LANGUAGE_HINT = "The question seems to be in another language; drt understands English alone."
+DOCUMENT_LANGUAGE_HINT = (
+    "The document seems to be in another language here; drt understands English alone."
+)
 COUNT_HINT = (
     "The rows of this table could not be counted, or listed, for this question; name a column and"
     " one of its values as the table has them."
@@ -80,6 +83,8 @@ def hint(
         return ""
     if _is_foreign(question):
         return LANGUAGE_HINT
+    if candidate.citations and _is_foreign_text(candidate.citations[0].context):
+        return DOCUMENT_LANGUAGE_HINT
     if _OF_ROWS.match(question) and any(" | " in c.sentence for c in candidate.citations):
         return COUNT_HINT
     if candidate.likely:
@@ -108,12 +113,23 @@ def requested_summary(question: str) -> str | None:
 
 
 def _is_foreign(question: str) -> bool:
-    question_words = words(question)
-    letters = [character for character in question if character.isalpha()]
+    foreign = sum(word in _FOREIGN for word in words(question))
+    return _has_other_letters(question) or foreign >= _LEAST_FOREIGN
+
+
+def _is_foreign_text(text: str) -> bool:
+    """Return whether a sentence of a document has more foreign function words than English ones."""
+    text_words = words(text)
+    foreign = sum(word in _FOREIGN for word in text_words)
+    english = sum(word in STOP_WORDS for word in text_words)
+    return _has_other_letters(text) or foreign >= max(_LEAST_FOREIGN, english + 1)
+
+
+def _has_other_letters(text: str) -> bool:
+    """Return whether most letters of a text are not Latin."""
+    letters = [character for character in text if character.isalpha()]
     latin = sum(character < "\u0250" for character in letters)
-    if letters and latin < len(letters) / 2:
-        return True
-    return sum(word in _FOREIGN for word in question_words) >= _LEAST_FOREIGN
+    return bool(letters) and latin < len(letters) / 2
 
 
 def _absence(view: LibraryView, question: str, search: SearchOptions) -> str:

@@ -29,6 +29,7 @@ from drt_engine.store.turns import expect_turns
 
 _LONGEST_NAME = 200
 SUMMARY = "summary"  # the mode of a turn that is a summary, which no decoder wrote
+MOST_UNDONE = 5  # turns: each takes the decoder's window in memory
 VERSION = 3  # of what is stored; 1 had no version nor a writer's text, 2 not what the writer read
 
 
@@ -43,6 +44,7 @@ class SessionState:
     own_chunks: list[ChunkMemory] = field(default_factory=list)
     _state: dict[str, Tensor] | None = None
     _stored_turns: int = 0
+    _before: list[tuple[list[ChunkMemory], dict[str, Tensor] | None]] = field(default_factory=list)
 
     @classmethod
     def new(cls, runtime: Runtime, store: Store | FederatedStore, name: str) -> SessionState:
@@ -152,6 +154,7 @@ class SessionState:
         if ids:
             decoder.feed(ids)
         decoder.close(retrieve=False)
+        self._remember()
         self.own_chunks = list(own_chunks)
         self._state = {k: v.clone() for k, v in decoder.state().items()}
         self.turns.append(
@@ -169,6 +172,7 @@ class SessionState:
 
     def record_summary(self, request: str, text: str, sentences: Sequence[Citation]) -> None:
         """Add a turn that holds a summary; the decoder reads nothing of it."""
+        self._remember()
         self.turns.append(
             {
                 "question": request,
@@ -180,6 +184,23 @@ class SessionState:
                 "citations": [_plain(sentence) for sentence in sentences],
             }
         )
+
+    def _remember(self) -> None:
+        """Keep what the conversation is before its next turn, for ``undo``."""
+        self._before = [*self._before, (self.own_chunks, self._state)][-MOST_UNDONE:]
+
+    def undo(self) -> dict[str, Any]:
+        """Take the last turn back and return it; the conversation is bit by bit what it was before.
+
+        Raises ``SessionError`` for a turn that was not added since the conversation was opened.
+        """
+        if not self._before:
+            raise SessionError(
+                f"no question can be taken back: only the last {MOST_UNDONE} that were asked since"
+                " the conversation was opened can"
+            )
+        self.own_chunks, self._state = self._before.pop()
+        return self.turns.pop()
 
     def record_writing(self, number: int, writing: dict[str, Any]) -> None:
         """Add what a writer wrote to turn ``number``, from 1; the decoder reads nothing of it."""

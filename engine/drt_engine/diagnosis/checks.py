@@ -37,6 +37,7 @@ EXTRAS = {
     "serve": ("starlette", "drt serve: HTTP, a page, chat completions"),
     "mcp": ("mcp", "drt mcp: tools for assistants and editors"),
     "writer": ("openai", "ask --writer: a language model of yours"),
+    "chat": ("prompt_toolkit", "chat: completion at the prompt"),
     "faiss": ("faiss", "library index --approximate"),
     "cluster": ("ray", "ingest --ray: several machines"),
 }

@@ -102,11 +102,11 @@ def readable_format(source: Source) -> Format:
     document_format = find_format(source)
     if document_format is None:
         raise unsupported(source)
-    _check(document_format, source)
+    expect_readable(document_format, source)
     return document_format
 
 
-def _check(document_format: Format, source: Source) -> None:
+def expect_readable(document_format: Format, source: Source) -> None:
     """Refuse what only a package that is missing or another command can read."""
     if document_format.archive:
         raise UnsupportedFormat(

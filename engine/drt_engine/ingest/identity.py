@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import errno
 import hashlib
 import os
 import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +20,11 @@ from typing import BinaryIO
 from drt_engine.blocks.nodes import BlockTree
 from drt_engine.documents import Block, Source, open_document
 from drt_engine.documents.base import unreadable
+from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.registry import readable_format
 from drt_engine.documents.source_map import OLD_PARAMETER, SourceMap
-from drt_engine.errors import EmptyDocument, StoreError
+from drt_engine.errors import EmptyDocument, StoreError, UnreadableDocument
+from drt_engine.files import BINARY, expect_no_database
 from drt_engine.store import DocumentRow, Store
 from drt_engine.store.view import LibraryView
 from drt_engine.text.tokenizer import Tokenizer
@@ -161,6 +165,43 @@ def has_changed(store: LibraryView, row: DocumentRow) -> bool:
         return False
     digest = file_digest(Source.from_path(row.source))
     return digest is not None and digest.partition(":")[2] != noted[0].partition(":")[2]
+
+
+def original_file(store: LibraryView, row: DocumentRow) -> Source:
+    """Return the open file that a document was read from, for the caller to close.
+
+    Raises UnreadableDocument where it is gone, in an archive, or has other bytes than were read.
+    """
+    noted = store.source_digest(row.source)
+    if noted is None or noted[1] != row.id:
+        raise UnreadableDocument(
+            f"it is not known which file {row.title!r} was read from; read its file again."
+        )
+    try:
+        source = Source.from_file(UnnamedFile(_open_file(row.source)), row.title, Path(row.source))
+        with source.open() as file:
+            digest = _sha256(file)
+    except OSError as error:
+        raise UnreadableDocument(
+            f"the file of {row.title!r} cannot be opened ({error.strerror}); read it again from"
+            " where it is now."
+        ) from error
+    if digest != noted[0].partition(":")[2]:
+        source.close()
+        raise UnreadableDocument(
+            f"the file of {row.title!r} has changed since it was read; read it again."
+        )
+    return source
+
+
+def _open_file(path: str) -> int:
+    """Open a regular file; OSError for others, which might have no end."""
+    expect_no_database(Path(path))
+    descriptor = os.open(path, os.O_RDONLY | BINARY | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is no file")
+    return descriptor
 
 
 def is_gone(row: DocumentRow) -> bool:

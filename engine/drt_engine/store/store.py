@@ -195,28 +195,77 @@ class Store(LibraryView):
             self._lock.release()
             raise
 
-    def remove_document(self, document_id: str) -> None:
-        """Remove a document, partial ones too, and its files; NotFound, LockTimeout."""
+    def remove_document(self, document_id: str, *, undoable: bool = False) -> bool:
+        """Remove a document, partial ones too, and its files; NotFound, LockTimeout.
+
+        With ``undoable`` its archive is kept until the library is compacted or rebuilt, unless it
+        is damaged or the disk has no room; return whether it is.
+        """
+        # Imported late, as for exports.
+        from drt_engine.store.transfer import removed
+
         with self._writing() as session:
+            kept = undoable and removed.keep_removed(self, self._folder, document_id)
             try:
                 session.remove_document(document_id)
             except StorageFull:
                 self._memory.close()  # what is open has its room until it is closed
+                kept = kept and not removed.forget_removed(self._folder, document_id)
                 session.remove_document(document_id)
+        return kept
+
+    def removed_documents(self) -> list[DocumentRow]:
+        """Return the documents that can be brought back, those removed last first."""
+        from drt_engine.store.transfer import removed
+
+        return removed.removed_documents(self, self._folder)
+
+    def removed_document(self, name: str) -> DocumentRow:
+        """Return the removed document with this id, title or source; NotFound."""
+        from drt_engine.store.transfer import removed
+
+        return removed.removed_document(self, self._folder, name)
+
+    def document_to_forget(self, name: str) -> DocumentRow:
+        """Return the document that a name means, one that was removed where no other has it."""
+        try:
+            return self.document(name)
+        except NotFound:
+            with contextlib.suppress(NotFound):
+                return self.removed_document(name)
+            raise
+
+    def undo_remove(self, document_id: str) -> DocumentRow:
+        """Bring a removed document back; NotFound, CorruptStore.
+
+        Raises StoreError where its source was read again meanwhile.
+        """
+        from drt_engine.store.transfer import removed
+
+        with self._writing() as session:
+            return removed.bring_back(session, document_id)
 
     def forget_document(self, document_id: str) -> list[str]:
         """Remove a document so that no byte of its text or memory stays in the library's folder.
 
-        Sessions that cite it go with it; returns their names. Raises NotFound, and LockTimeout when
-        others keep reading: then it is removed, and the next writer deletes what is left.
+        One that was removed before can be forgotten, too. Sessions that cite it go with it; returns
+        their names. Raises NotFound, and LockTimeout when others keep reading: then it is removed,
+        and the next writer deletes what is left.
         """
+        from drt_engine.store.transfer import removed
+
         with self._writing() as session:
             forgotten: list[str] = []
             self._memory.close()
             remove_rows = partial(
-                compaction.remove_to_forget, self._catalog, self._sessions, forgotten=forgotten
+                compaction.remove_to_forget,
+                self._catalog,
+                self._sessions,
+                forgotten=forgotten,
+                was_removed=removed.is_kept(self._folder, document_id),
             )
             session.remove_document(document_id, remove_rows)
+            self._folder.leftovers = True  # until all of it is done
             self._forget()
         return forgotten
 
@@ -228,6 +277,11 @@ class Store(LibraryView):
 
     def _forget(self) -> None:
         """Delete the last bytes of removed documents, those of an unfinished rebuild included."""
+        from drt_engine.store.transfer import removed
+
+        document_id = self.get_setting(compaction.FORGETTING)
+        if document_id:
+            removed.forget_removed(self._folder, document_id)
         if rebuild_swap.is_there(self._folder):
             inner = self.path / library_folder.REBUILD_NAME
             try:
@@ -309,8 +363,14 @@ class Store(LibraryView):
     # the whole
 
     def compact(self) -> None:
-        """Join small segments, give freed space back and rewrite the catalogue; LockTimeout."""
+        """Join small segments, give freed space back and rewrite the catalogue; LockTimeout.
+
+        Documents that were removed cannot be brought back afterwards.
+        """
+        from drt_engine.store.transfer import removed
+
         with self._writing():
+            removed.clear_removed(self._folder)
             compaction.compact(self._catalog, self._folder, self.layout)
 
     def export_archive(self, target: Path) -> None:
@@ -426,10 +486,13 @@ class Store(LibraryView):
         False where documents came meanwhile that must be read first; nothing is changed then.
         Documents that were removed meanwhile stay removed.
         """
+        from drt_engine.store.transfer import removed
+
         with self._writing():
             self._memory.close()
             if not rebuild_swap.swap_in_rebuilt(self._catalog, self._folder):
                 return False
+            removed.clear_removed(self._folder)  # of the older model
             upkeep.drop_index(self._catalog, self._folder)
             landmark_files.consolidate_landmark_files(
                 self._catalog, self._folder, self._required_layout()

@@ -422,6 +422,7 @@ class LibraryView:
         with library_folder.file_errors(self.path):
             catalog_bytes = library_folder.folder_bytes(self.path)
             segment_bytes = library_folder.folder_bytes(self._folder.segments)
+            removed_bytes = library_folder.removed_bytes(self.path)
         total = catalog_bytes + segment_bytes
         layout = self.layout
         return {
@@ -429,6 +430,7 @@ class LibraryView:
             **totals,
             "catalog_bytes": catalog_bytes,
             "segment_bytes": segment_bytes,
+            "removed_bytes": removed_bytes,
             "bytes_per_token": total / totals["tokens"] if totals["tokens"] else None,
             "fingerprint": self.fingerprint,
             "model": self.get_setting("model"),

@@ -104,6 +104,16 @@ def operations(*, with_search: bool) -> list[Operation]:
             response="show",
             query={"around": "characters before and after"},
         ),
+        Operation(
+            "GET",
+            "/v1/pages/{handle}",
+            documents.show_page,
+            query={
+                "width": "pixels, 200 to 2400",
+                "page": "another page of the same file",
+                "plain": "1 marks no quote",
+            },
+        ),
         Operation("GET", "/v1/formats", documents.list_formats),
         Operation(
             "GET",
@@ -116,6 +126,17 @@ def operations(*, with_search: bool) -> list[Operation]:
         Operation("GET", session, sessions.show_session, response="session-show"),
         Operation("PATCH", session, sessions.rename_session, body="rename"),
         Operation("DELETE", session, sessions.delete_session),
+        Operation(
+            "GET",
+            "/v1/export",
+            sessions.export,
+            media_type="text/plain",
+            query={
+                "session": "the conversation",
+                "turn": "number of the answer in it, from 1",
+                "format": "markdown, html, obsidian, bibtex or csl-json",
+            },
+        ),
         Operation("POST", "/v1/chat/completions", chat_completions.complete, body="chat"),
         Operation("GET", "/v1/models", chat_completions.list_models),
         Operation("GET", "/v1/models/{model}", chat_completions.show_model),

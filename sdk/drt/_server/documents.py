@@ -1,8 +1,8 @@
 """Routes of documents: upload, list, show, tag, text, remove, and the passage of a citation.
 
-An upload is written to a file, read by the same readers as any other file, and deleted. It is
-acknowledged once the library holds it for good: a server that is killed before leaves what it had
-read, and sending the file again goes on there.
+An upload is written to a file, read by the same readers as any other file, and deleted; PDFs are
+kept within a limit, to show their pages. It is acknowledged once the library holds it for good: a
+server that is killed before leaves what it had read, and sending the file again goes on there.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from .._errors import lacks_descriptors
 from .._formats import formats
-from .._passages import passage
+from .._passages import page_image, passage
 from .._types import FormatInfo, IngestProgress, IngestReport, IngestResult
 from .._writer.reasons import strip_folders
 from .bodies import flag, number, read_body
@@ -35,6 +35,7 @@ FILES = 64  # of one upload
 NAME_BYTES = 200
 TEXT_CHARACTERS = 1_000_000  # of one response
 AROUND = 10_000
+MAX_WIDTH = 2_400  # pixels of a page
 
 
 async def list_documents(request: Request) -> Response:
@@ -88,6 +89,19 @@ async def show_passage(request: Request) -> Response:
     show = partial(passage, service.library, handle, around=around)
     cited = await run_in_threadpool(show)
     return reply(service, cited.to_dict())
+
+
+async def show_page(request: Request) -> Response:
+    """Return the page of a PDF that a citation is on as a picture, the quote in yellow."""
+    service, handle = service_of(request), str(request.path_params["handle"])
+    page = number(request, "page", 0, maximum=10**6)
+    width = number(request, "width", 1200, maximum=MAX_WIDTH)
+    marked = not flag(request, "plain")
+    draw = partial(
+        page_image, service.library, handle, page=page or None, width=width, marked=marked
+    )
+    image = await asyncio.get_running_loop().run_in_executor(service.drawing, draw)
+    return reply(service, image.to_dict())
 
 
 async def list_formats(request: Request) -> Response:
@@ -258,19 +272,24 @@ def _read(
 ) -> None:
     """Read files one after the other, each under its own name, and delete them."""
     results: list[IngestResult] = []
+    kept: set[Path] = set()
     try:
         for name, path in files:
             place = service.uploads / name
+            kept.discard(place)
             path.replace(place)
             for result in _ingested(service, place, tags=tags, emit=emit):
                 if result.error is not None and lacks_descriptors(result.error):
                     raise result.error
                 results.append(result)
                 emit(("document", described_values(result.to_dict(), service)))
-            _delete([place])
+            if service.keep_pdf(place):
+                kept.add(place)
+            else:
+                _delete([place])
     finally:
         _delete(path for _, path in files)
-        _delete(service.uploads / name for name, _ in files)
+        _delete({service.uploads / name for name, _ in files} - kept)
     emit(("report", described_values(IngestReport.of(results).to_dict(), service)))
 
 

@@ -19,15 +19,17 @@ class ServeOptions:
 
     host, port: where to listen; port 0 takes a free one. Other addresses than this machine's own
     need a token. token: what clients must send as ``Authorization: Bearer``. allowed_hosts: names
-    that clients may call the server by, besides localhost and addresses. allowed_origins: other
-    web pages that may use it, such as ``https://notes.example``. max_upload: bytes of an upload.
+    that clients may call the server by, besides localhost and addresses. allowed_origins: other web
+    pages that may use it, such as ``https://notes.example``. max_upload: bytes of an upload.
     timeout: seconds that a request may take, uploads excepted. queue: questions that may wait.
     max_wait: seconds that a question may wait for its turn; one that would wait longer is refused
     with the time to ask again. client_header: a request header by which clients are told apart,
     such as ``X-Forwarded-For`` where a proxy sets it; by default by their addresses. max_library:
-    bytes of the library above which uploads are refused. access_log: whether and how each request
-    is logged. read_only: whether uploads and removals are refused. writer: the language model that
-    writes where a request asks for it; it gets at most half of ``timeout``.
+    bytes of the library above which uploads are refused. keep_pdfs: bytes of uploaded PDFs that are
+    kept beside the library, to show their pages; the oldest are deleted first, 0 keeps none.
+    access_log: whether and how each request is logged. read_only: whether uploads and removals are
+    refused. writer: the language model that writes where a request asks for it; it gets at most
+    half of ``timeout``.
     """
 
     host: str = "127.0.0.1"
@@ -41,6 +43,7 @@ class ServeOptions:
     max_wait: float = 10.0
     client_header: str | None = None
     max_library: int | None = None
+    keep_pdfs: int = 1 << 30
     access_log: str = "off"
     read_only: bool = False
     writer: WriterOptions | None = None
@@ -60,6 +63,8 @@ class ServeOptions:
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} is {value}, expected more than 0.")
+        if self.keep_pdfs < 0:
+            raise ConfigError(f"keep_pdfs is {self.keep_pdfs}, expected 0 or more.")
         if self.access_log not in ACCESS_LOGS:
             raise ConfigError(
                 f"access_log is {self.access_log!r}, expected {', '.join(ACCESS_LOGS)}."

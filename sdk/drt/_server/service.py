@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from .. import _engine
 from .._errors import DrtError, StorageFullError
+from .._paths import uploads_folder
 from .metrics import Metrics
 from .overload import OverloadedError
 from .questions import Questions
@@ -47,6 +48,9 @@ class Service:
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="drt-write")
     )
     writer: Assistant | None = None
+    drawing: ThreadPoolExecutor = field(  # each picture takes a process
+        default_factory=lambda: ThreadPoolExecutor(2, thread_name_prefix="drt-draw")
+    )
     writers: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(8, thread_name_prefix="drt-writer")
     )
@@ -80,9 +84,8 @@ class Service:
 
     @property
     def uploads(self) -> Path:
-        """The folder of files that are being received; a document's source names it."""
-        path = self.library.path.absolute()
-        return path.with_name(f"{path.name}.uploads")
+        """The folder of files that are received, and of kept PDFs; a document's source names it."""
+        return uploads_folder(self.library.path)
 
     @cached_property
     def folder_names(self) -> dict[str, str]:
@@ -169,19 +172,48 @@ class Service:
         self.questions.close()
         self.writing.shutdown(cancel_futures=True)
         self.writers.shutdown(cancel_futures=True)
+        self.drawing.shutdown(cancel_futures=True)
         if self.writer is not None:
             self.writer.close()
         self._delete_uploads(older_than=0)
 
     def _delete_uploads(self, *, older_than: float) -> None:
-        """Delete files that a killed server left, and the folder if it is empty then."""
+        """Delete files that nobody needs any more, and the folder if it is empty then."""
         if not self.uploads.is_dir():
             return
+        kept = self._kept_pdfs()
         for path in self.uploads.iterdir():
-            if path.lstat().st_mtime < older_than:
+            if path not in kept and path.lstat().st_mtime < older_than:
                 path.unlink()
         with contextlib.suppress(OSError):
             self.uploads.rmdir()
+
+    def keep_pdf(self, place: Path) -> bool:
+        """Keep an upload to show its pages, if it is a document's PDF; return whether it is kept.
+
+        The oldest kept ones are deleted until all fit into ``keep_pdfs``.
+        """
+        kept = self._kept_pdfs()
+        if place not in kept:
+            return False
+        sizes = [(path.stat().st_mtime_ns, path.stat().st_size, path) for path in kept]
+        total = sum(size for _, size, _ in sizes)
+        for _, size, path in sorted(sizes):
+            if total > self.options.keep_pdfs:
+                path.unlink()
+                total -= size
+        return place.exists()
+
+    def _kept_pdfs(self) -> set[Path]:
+        """Return the uploads that are the PDFs of documents; none where this server keeps none."""
+        if not self.options.keep_pdfs or self.library.several:
+            return set()
+        try:
+            sources = {Path(document.source) for document in self.library.documents()}
+        except DrtError:  # as long as that cannot be told, nothing is deleted
+            sources = set(self.uploads.iterdir())
+        pdfs = (path for path in self.uploads.glob("*.[pP][dD][fF]") if path in sources)
+        return {path for path in pdfs if path.is_file() and not path.is_symlink()}
 
 
 def service_of(request: Request) -> Service:

@@ -1,16 +1,30 @@
-"""Routes of stored conversations: list, search, show, rename, delete."""
+"""Routes of stored conversations: list, search, show, rename, delete, export an answer."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING, cast
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from .bodies import read_body
+from .._export import FORMATS, ExportFormat, export_answer
+from .bodies import number, read_body
 from .responses import reply
 from .service import service_of
+
+if TYPE_CHECKING:
+    from .._library import Library
+
+_FILES = {
+    "markdown": ("md", "text/markdown"),
+    "html": ("html", "text/html"),
+    "obsidian": ("md", "text/markdown"),
+    "bibtex": ("bib", "application/x-bibtex"),
+    "csl-json": ("json", "application/vnd.citationstyles.csl+json"),
+}
 
 
 async def list_sessions(request: Request) -> Response:
@@ -46,6 +60,29 @@ async def delete_session(request: Request) -> Response:
     service, name = service_of(request), _named(request)
     await service.questions.run(partial(service.library.delete_session, name))
     return reply(service, {"session": name})
+
+
+async def export(request: Request) -> Response:
+    """Return an answer of a conversation for another program, as text to save."""
+    service = service_of(request)
+    file_format = request.query_params.get("format", "markdown")
+    if file_format not in _FILES:
+        raise HTTPException(400, f"format is {file_format[:40]!r}, expected {', '.join(FORMATS)}.")
+    place = number(request, "turn", 1, maximum=10**6)
+    text = await run_in_threadpool(
+        partial(_exported, service.library, request.query_params.get("session", ""), place),
+        cast(ExportFormat, file_format),
+    )
+    ending, media_type = _FILES[file_format]
+    headers = {"Content-Disposition": f'attachment; filename="answer.{ending}"'}
+    return Response(text, media_type=media_type, headers=headers)
+
+
+def _exported(library: Library, session: str, place: int, file_format: ExportFormat) -> str:
+    turns = library.session_turns(session)
+    if not 1 <= place <= len(turns):
+        raise HTTPException(404, f"{session[:100]!r} has {len(turns)} answers and no {place}.")
+    return export_answer(turns[place - 1], file_format, library=library)
 
 
 def _named(request: Request) -> str:

@@ -1,5 +1,6 @@
 """What questions, searches and summaries return, and where it is in the documents."""
 
+import base64
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -263,6 +264,35 @@ class Passage:
         values = self.citation.to_dict() | {"before": self.before, "after": self.after}
         del values["probability"]
         return values
+
+
+@dataclass(frozen=True)
+class PageImage:
+    """The page of a PDF that a quote is on, drawn as PNG with the quote in yellow.
+
+    ``boxes`` are (left, top, right, bottom) of the quote's lines, as fractions of the page; empty
+    where it is not known which characters of the page it is. ``pages`` is how many the file has.
+    """
+
+    citation: Citation
+    page: int
+    pages: int
+    width: int
+    height: int
+    boxes: tuple[tuple[float, float, float, float], ...]
+    png: bytes = field(repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the page as plain values, the PNG in base64."""
+        values = {name: value for name, value in vars(self).items() if name != "citation"}
+        return values | {
+            "boxes": [list(box) for box in self.boxes],
+            "document": self.citation.document,
+            "title": self.citation.title,
+            "handle": self.citation.handle,
+            "page_label": self.citation.page_label,
+            "png": base64.b64encode(self.png).decode("ascii"),
+        }
 
 
 @dataclass(frozen=True)

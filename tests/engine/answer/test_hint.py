@@ -15,6 +15,7 @@ from drt_engine.answer.hint import (
     LANGUAGE_HINT,
     SELF_HINT,
     SUMMARY_HINT,
+    _is_foreign_text,
     hint,
     is_about_drt,
     requested_summary,
@@ -124,3 +125,19 @@ def test_what_could_not_be_counted_in_a_table_is_told(
         candidate = Candidate("", False, 0.2, (place,), likely=likely)
         said = hint(store, question, candidate, SearchOptions(), threshold=None)
     assert (said == COUNT_HINT) is is_told
+
+
+@pytest.mark.parametrize(
+    ("text", "is_foreign"),
+    [
+        ("Die Kündigungsfrist beträgt für das Mitglied und den Leiter sechzig Tage.", True),
+        ("Le délai est de soixante jours pour une demande avec un préavis.", True),
+        ("Срок уведомления составляет шестьдесят дней.", True),
+        ("The notice period for a member of the party is sixty days.", False),
+        ("The El Niño of 1998 was, for the coast of Peru, the worst in a century.", False),
+        ("capacity | 48,000 | 51,000", False),
+        ("", False),
+    ],
+)
+def test_a_document_in_another_language_is_said_to_be(text: str, is_foreign: bool) -> None:
+    assert _is_foreign_text(text) is is_foreign

@@ -329,3 +329,24 @@ def test_a_summary_is_a_turn_that_no_decoder_reads(store: Store) -> None:
     restored = SessionState.restore(runtime(), store, "kept")
     assert torch.equal(logits(restored), logits(plain))
     assert turn(store, restored, TURNS[1], QUOTE) == turn(store, plain, TURNS[1], QUOTE)
+
+
+def test_what_is_undone_leaves_no_trace(store: Store) -> None:
+    kept, undone = (SessionState.new(runtime(), store, name) for name in ("kept", "undone"))
+    first, second, third = TURNS
+    for session in (kept, undone):
+        turn(store, session, first, QUOTE)
+    turn(store, undone, second, FREE)
+    undone.record_summary("Summarize it", "text", [])
+    assert undone.undo()["mode"] == "summary" and undone.undo()["question"] == second
+    assert undone.turns == kept.turns and torch.equal(logits(undone), logits(kept))
+    undone.save()
+    for session in (kept, undone):
+        turn(store, session, third, QUOTE)
+    assert undone.turns == kept.turns and torch.equal(logits(undone), logits(kept))
+    undone.undo()
+    undone.save()
+    restored = SessionState.restore(runtime(), store, "undone")
+    assert [entry["question"] for entry in restored.turns] == [first]
+    with pytest.raises(SessionError, match="since the conversation was opened"):
+        restored.undo()

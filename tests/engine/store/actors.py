@@ -53,7 +53,7 @@ def write(store: Store, actor: str, chance: random.Random) -> None:
         return
     say("begin", key, -1)
     if chance.random() < 0.5:
-        store.remove_document(row.id)
+        store.remove_document(row.id, undoable=chance.random() < 0.5)
     else:
         try:
             store.forget_document(row.id)

@@ -18,7 +18,7 @@ from tests.engine.store.helpers import (
     text_id,
 )
 
-OLD, OTHER, HALF, NEW = 1, 2, 3, 4
+OLD, OTHER, HALF, NEW, GONE = 1, 2, 3, 4, 5
 
 
 def pieces(number: int) -> list[str]:
@@ -41,11 +41,13 @@ TURN = {
 
 
 def make_base(folder: Path) -> Path:
-    """A closed library: two documents, one of which a session cites, and half a third."""
+    """A closed library: two documents, one cited, half a third, and one that was removed."""
     path = folder / "base.library"
     with open_store(path) as store:
         add_document(store, OLD, pieces(OLD), source="/a", per_segment=2)
         add_document(store, OTHER, pieces(OTHER), source="/b")
+        add_document(store, GONE, pieces(GONE), source="/g", per_segment=2)
+        store.remove_document(document_id(GONE), undoable=True)
         with store.begin_document(
             document_id=document_id(HALF), title="H", source="/h", media_type="text/plain"
         ) as writer:
@@ -89,7 +91,12 @@ def adopt(store: Store) -> None:
 
 def remove(store: Store) -> None:
     if store.document_by_id(document_id(OLD)) is not None:
-        store.remove_document(document_id(OLD))
+        store.remove_document(document_id(OLD), undoable=True)
+
+
+def undo(store: Store) -> None:
+    if store.document_by_id(document_id(GONE)) is None:
+        store.undo_remove(document_id(GONE))
 
 
 def forget(store: Store) -> None:
@@ -131,7 +138,7 @@ def read_again(store: Store, fresh: Store) -> None:
 
 
 OPERATIONS: list[Callable[[Store], None]] = [
-    *(ingest, resume, replace, adopt, remove, forget, compact, save, export, take_in, renew)
+    *(ingest, resume, replace, adopt, remove, undo, forget, compact, save, export, take_in, renew)
 ]
 
 

@@ -83,6 +83,14 @@ class LibraryMachine(RuleBasedStateMachine):
                 self.store.remove_document(text_id(texts))
 
     @rule(place=PLACES)
+    def remove_and_undo(self, place: int) -> None:
+        if place in self.held:
+            _, texts = self.held[place]
+            assert self.store.remove_document(text_id(texts), undoable=True)
+            assert self.store.document_at(f"/{place}") is None
+            assert self.store.undo_remove(text_id(texts)).source == f"/{place}"
+
+    @rule(place=PLACES)
     def abandon(self, place: int) -> None:
         """A reading that stops after its first chunk, and is removed again."""
         id = text_id([f"unseen {self._number()} "])

@@ -251,3 +251,26 @@ def test_a_request_that_takes_too_long_is_given_up(
     response = hurried.post("/v1/ask", json={"question": QUESTION})
     go.set()
     assert response.status_code == 504 and "0.05 s" in response.json()["error"]["message"]
+
+
+def test_an_answer_of_a_conversation_is_exported(client: Client) -> None:
+    for question in ("Which period?", "Which keeper?"):
+        client.post("/v1/ask", json={"question": question, "session": "a/b"})
+    asked = {"session": "a/b", "turn": 2, "format": "html"}
+    page = client.get("/v1/export", params=asked)
+    assert page.headers["content-disposition"] == 'attachment; filename="answer.html"'
+    assert (
+        page.headers["content-type"].startswith("text/html") and "<mark>keeper</mark>" in page.text
+    )
+    assert "See the annex." in page.text  # the text around comes from the library
+    entries = client.get("/v1/export", params=asked | {"format": "csl-json"}).json()
+    assert entries[0]["archive_location"] == "handbook.txt"
+    for wrong, status in (
+        ({"turn": 3}, 404),
+        ({"turn": 0}, 404),
+        ({"turn": "x"}, 400),
+        ({"format": "word"}, 400),
+        ({"session": "nobody"}, 404),
+    ):
+        refused = client.get("/v1/export", params=asked | wrong)
+        assert refused.status_code == status and refused.json()["error"]["message"]

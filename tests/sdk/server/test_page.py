@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from drt import Assistant, WriterOptions
+from tests.engine.documents.helpers import make_pdf
 from tests.sdk.server.conftest import HANDBOOK, Client
 from tests.sdk.server.test_process import running
 from tests.sdk.writer.endpoint import Script, served
@@ -47,11 +48,16 @@ def page(chromium: Any, assistant: Assistant) -> Iterator[Any]:
         opened = chromium.new_page()
         opened.set_default_timeout(60_000)
         opened.on("pageerror", lambda error: problems.append(str(error)))
-        opened.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+        opened.on("console", lambda m: problems.append(m.text) if _is_mistake(m) else None)
         opened.goto(address)
         yield opened
         opened.close()
     assert problems == []
+
+
+def _is_mistake(message: Any) -> bool:
+    """An error of the page; a status that it shows in words is none."""
+    return message.type == "error" and "status of 422" not in message.text
 
 
 def picture(page: Any, name: str) -> None:
@@ -102,6 +108,7 @@ def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
     page.get_by_label("Find a document").fill("letters")
     assert page.locator("#documents li").count() == 1
+    page.get_by_label("More for letters.txt").click()
     page.locator("#documents button[aria-label^=Remove]").click()
     page.locator("#documents button[aria-label^='Really remove']").click()
     page.wait_for_selector("#documents li", state="detached")
@@ -150,6 +157,12 @@ def test_a_keyboard_stays_where_it_was(page: Any) -> None:
     page.keyboard.press("Space")
     page.wait_for_selector("#count:has-text('asking 1')")
     assert page.evaluate(focused) == "choose"
+    for part in ("open", "menu"):
+        page.keyboard.press("Tab")
+        assert page.evaluate(focused) == part
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate(focused) == "summary"
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     page.keyboard.type("mail")
@@ -194,12 +207,159 @@ def test_everything_has_a_name_for_screen_readers(page: Any) -> None:
 def test_tags_are_changed_and_filtered_by(page: Any) -> None:
     send(page)
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
+    page.get_by_label("More for letters.txt").click()
     page.get_by_label("Change the tags of letters.txt").click()
     page.get_by_label("Tags, with commas").fill("mail, may")
     page.keyboard.press("Enter")
     page.wait_for_selector("#documents .tags:has-text('mail, may')")
     page.get_by_label("Find a document").fill("may")
     assert page.locator("#documents li").count() == 1
+
+
+PDF = make_pdf([["A page before."], ["The handbook begins.", "The notice period is thirty days."]])
+
+
+def send_pdf(page: Any, name: str = "report.pdf") -> None:
+    file = {"name": name, "mimeType": "application/pdf", "buffer": PDF}
+    page.set_input_files("#files", [file])
+    page.wait_for_selector(f"#documents li:has-text({name.partition('.')[0]!r})")
+
+
+def ask(page: Any, question: str = "Which period?") -> None:
+    page.get_by_label("Question", exact=True).fill(question)
+    page.keyboard.press("Enter")
+    page.locator("#turns li .citation").last.wait_for()
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 360])
+def test_a_citation_opens_the_page_of_a_pdf(page: Any, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 740})
+    page.emulate_media(color_scheme=scheme)
+    send_pdf(page)
+    ask(page)
+    page.locator("#turns .citation").first.click()
+    image = page.get_by_role("img", name="Page 2 of report.pdf, with the quote in yellow: period")
+    image.wait_for()
+    assert page.locator("#viewer-problem").inner_text() == "Page 2 of 2"
+    assert page.get_by_role("button", name="Next page").is_disabled()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    page.wait_for_timeout(500)  # it scrolls smoothly to the page
+    picture(page, f"pdf-{width}-{scheme}")
+    page.get_by_role("button", name="Page before").click()
+    page.get_by_role("img", name="Page 1 of report.pdf", exact=True).wait_for()
+    page.get_by_role("button", name="Text", exact=True).click()
+    assert page.locator("#viewer-text mark").inner_text() == "period" and image.is_hidden()
+    page.keyboard.press("Escape")
+    page.locator("#documents .title").click()  # a title opens its document
+    page.get_by_role("img", name="Page 1 of report.pdf", exact=True).wait_for()
+
+
+@pytest.mark.browser
+def test_a_title_opens_its_text_and_a_lost_pdf_says_so(page: Any, assistant: Assistant) -> None:
+    send(page)
+    page.get_by_role("button", name="handbook.txt", exact=True).click()
+    page.wait_for_selector("#viewer-text:has-text('The notice period is thirty days.')")
+    assert page.locator("#viewer-page").is_hidden() and page.locator("#viewer-pages").is_hidden()
+    page.keyboard.press("Escape")
+    assert page.evaluate("document.activeElement.className") == "title"
+    (document,) = assistant.library.documents()
+    file = assistant.library.path.with_name("gone.pdf")
+    file.write_bytes(PDF)
+    gone = assistant.ingest(file)
+    file.unlink()
+    page.goto(page.url + f"#{gone.id}:0-4")
+    page.reload()
+    page.wait_for_selector("#viewer-problem:has-text('cannot be opened')")
+    assert page.locator("#viewer-text mark").inner_text() == "A pa"
+
+
+@pytest.mark.browser
+def test_an_answer_is_copied_and_saved(page: Any) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    send(page)
+    ask(page)
+    page.get_by_text("Copy or save").click()
+    page.get_by_role("button", name="Copy", exact=True).click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("## Which period?") and "The notice **period** is" in copied
+    for label, ending, words in (
+        ("Page to share (HTML)", "html", "<mark>period</mark>"),
+        ("Obsidian", "md", "[[handbook.txt|handbook.txt, page 3]]"),
+        ("BibTeX", "bib", "@misc{"),
+        ("CSL-JSON", "json", '"type": "document"'),
+    ):
+        with page.expect_download() as saved:
+            page.get_by_role("button", name=label, exact=True).click()
+        assert saved.value.suggested_filename == f"answer.{ending}"
+        assert words in Path(saved.value.path()).read_text(encoding="utf-8")
+    picture(page, "export")
+
+
+@pytest.mark.browser
+def test_a_document_is_summarised(page: Any) -> None:
+    send(page)
+    page.get_by_label("More for handbook.txt").click()
+    picture(page, "more")
+    page.get_by_label("Summarise handbook.txt").click()
+    page.wait_for_selector("#turns .citation")
+    assert "Summary of handbook.txt" in page.locator("#turns").inner_text()
+    picture(page, "summary")
+
+
+@pytest.mark.browser
+def test_files_that_are_being_read_are_named(page: Any) -> None:
+    send(page)
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        if route.request.method == "POST" and not held:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/v1/documents", hold)
+    names = ["slow.txt", "later.txt"]
+    page.set_input_files(
+        "#files",
+        [{"name": n, "mimeType": "text/plain", "buffer": f"{n} is long.".encode()} for n in names],
+    )
+    rows = page.locator("#uploads li:has(progress)")
+    rows.nth(1).wait_for()
+    assert (
+        rows.nth(0).inner_text().endswith("sending")
+        and "waiting" in rows.nth(1).inner_text()
+        and rows.locator("progress").count() == 2
+    )
+    page.evaluate("attempt(() => ask('Which period?'))")
+    page.wait_for_selector("#turns .citation")
+    held[0].continue_()
+    said = page.locator("#turns li").first.inner_text()
+    assert "slow.txt (sending) and later.txt (waiting) were still being read" in said
+    page.wait_for_selector("#documents li:has-text('later')")
+
+
+@pytest.mark.browser
+def test_the_list_of_documents_is_one_stop_of_the_tab_key(page: Any) -> None:
+    for name in ("a.txt", "b.txt", "c.txt"):
+        send(page, name, f"The letter {name} is here.\n")
+    reachable = "[...document.querySelectorAll('#documents [tabindex=\"0\"]')]"
+    stops = f"{reachable}.map(node => node.closest('li').textContent)"
+    assert len({row[:5] for row in page.evaluate(stops)}) == 1
+    page.locator("#documents .title").first.focus()
+    page.keyboard.press("ArrowDown")
+    assert page.evaluate("document.activeElement.textContent") == "b.txt"
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowDown")  # the end of the list
+    assert page.evaluate("document.activeElement.textContent") == "c.txt"
+    assert all("c.txt" in row for row in page.evaluate(stops))
+    page.keyboard.press("Shift+Tab")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id").startswith("choose-")
+    page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.id") == "filter"
 
 
 @pytest.mark.browser

@@ -72,7 +72,8 @@ _LONGEST_LABEL = 20
 _MOST_DRAWN = 1500  # objects of a page that are measured
 
 
-def _load(library: Any, source: Source) -> Any:
+def load_pdf(library: Any, source: Source) -> Any:
+    """Return a source's open document, which closes its file; raises UnreadableDocument."""
     file = source.open()
     try:
         return library.PdfDocument(file, autoclose=True)
@@ -100,7 +101,7 @@ class _Document:
 
     def __init__(self, library: Any, source: Source) -> None:
         self._library, self._name = library, source.name
-        self.pdf = _load(library, source)
+        self.pdf = load_pdf(library, source)
         self._form = self._open_form()
 
     def __enter__(self) -> _Document:

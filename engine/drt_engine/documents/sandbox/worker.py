@@ -8,6 +8,7 @@ reading needs is imported before its reader looks at the first byte of the docum
 from __future__ import annotations
 
 import _thread
+import base64
 import codecs
 import importlib
 import json
@@ -28,9 +29,12 @@ from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
 from drt_engine.documents.formats import format_named
 from drt_engine.documents.opening import load_reader, open_with
+from drt_engine.documents.pdf.picture import draw_page
 from drt_engine.documents.sandbox.confinement import confine, limit_resources
 from drt_engine.documents.sandbox.pieces import OUT_OF_TIME
 from drt_engine.errors import DocumentError, UnreadableDocument
+
+PIECE_BYTES = 1 << 20  # of a picture, in one frame
 
 
 class Output:
@@ -102,6 +106,9 @@ def read(request: dict[str, Any], output: Output) -> None:
     confine_reader(
         request, output, readable=() if document_format.distribution is None else module_files()
     )
+    if request.get("picture"):
+        send_picture(request["picture"], source, output)
+        return
     document = open_with(reader, source)
     output.send(
         title=document.title,
@@ -112,6 +119,22 @@ def read(request: dict[str, Any], output: Output) -> None:
     for block in document.blocks:
         output.send(**block_frame(block))
     output.send(skipped=document.skipped)
+
+
+def send_picture(asked: dict[str, Any], source: Source, output: Output) -> None:
+    """Draw a page of a PDF file, and send its size and boxes, then its bytes."""
+    characters = asked["characters"]
+    drawn = draw_page(
+        sys.modules["pypdfium2"],
+        source,
+        page=asked["page"],
+        characters=None if characters is None else tuple(characters),
+        width=asked["width"],
+    )
+    output.send(pages=drawn.pages, width=drawn.width, height=drawn.height, boxes=drawn.boxes)
+    for at in range(0, len(drawn.png), PIECE_BYTES):
+        output.send(data=base64.b64encode(drawn.png[at : at + PIECE_BYTES]).decode("ascii"))
+    output.send(data="")
 
 
 def confine_reader(request: dict[str, Any], output: Output, readable: Sequence[str] = ()) -> None:

@@ -23,6 +23,7 @@ LOCK_NAME = "lock"
 READERS_NAME = "readers"
 SEGMENTS_NAME = "segments"
 REBUILD_NAME = "rebuild"
+REMOVED_NAME = "removed"
 SEGMENT_SUFFIX = ".seg"
 LANDMARK_FILE_SUFFIX = ".lmk"
 INDEX_SUFFIX = ".ivf"
@@ -78,13 +79,13 @@ def expect_plain(library: Path) -> None:
     """
     logs = [CATALOG_NAME + suffix for suffix in ("-wal", "-shm", "-journal")]
     files = (CATALOG_NAME, *logs, BACKUP_NAME, LOCK_NAME, READERS_NAME)
-    for name in (*files, SEGMENTS_NAME, REBUILD_NAME):
+    folders = (SEGMENTS_NAME, REBUILD_NAME, REMOVED_NAME)
+    for name in (*files, *folders):
         try:
             mode = os.stat(library / name, follow_symlinks=False).st_mode
         except (FileNotFoundError, NotADirectoryError):
             continue
-        folder = name in (SEGMENTS_NAME, REBUILD_NAME)
-        if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
+        if not (stat.S_ISDIR(mode) if name in folders else stat.S_ISREG(mode)):
             raise not_plain(library / name)
 
 
@@ -160,6 +161,14 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(os.stat(path, follow_symlinks=False).st_mode)
     except FileNotFoundError:
         return False
+
+
+def removed_bytes(library: Path) -> int:
+    """Return the size of the removed documents that can be brought back."""
+    try:
+        return folder_bytes(library / REMOVED_NAME)
+    except FileNotFoundError:
+        return 0
 
 
 def folder_bytes(folder: Path) -> int:

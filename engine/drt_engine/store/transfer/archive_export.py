@@ -9,13 +9,13 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drt_engine.errors import StoreError
 from drt_engine.files import can_lock_folders, lock
-from drt_engine.store.filesystem.disk import Disk, DurableFile
+from drt_engine.store.filesystem.disk import TEMPORARY_SUFFIX, Disk, DurableFile
 from drt_engine.store.filesystem.library_folder import expect_outside, full_message
 from drt_engine.store.segments.format import MAX_SEGMENT_CHUNKS
 from drt_engine.store.transfer.archive_format import (
@@ -29,6 +29,7 @@ from drt_engine.store.transfer.archive_format import (
 from drt_engine.store.types import ChunkText, DocumentRow, Place
 
 if TYPE_CHECKING:
+    from drt_engine.results import SessionInfo
     from drt_engine.store.view import LibraryView
 
 
@@ -38,20 +39,31 @@ def export_archive(view: LibraryView, target: Path, *, disk: Disk) -> None:
     temporary = target.with_name(f".{target.name}.part")
     try:
         with _exclusive(temporary, disk), DurableFile(disk, target, temporary) as file:
-            frames = Frames()
-            file.write(frames.start())
-            for kind, payload in _contents(view):
-                for piece in frames.packed(kind, payload):
-                    file.write(piece)
-            digest = frames.digest()
-            for piece in frames.packed(b"DONE", digest):
-                file.write(piece)
+            _write(file, _contents(view, view.documents(), view.sessions()))
     except OSError as error:
         if error.errno in (28, 122):
             raise StoreError(full_message(target.parent)) from error
         raise StoreError(
             f"cannot write the archive {target} ({error.strerror}): check the folder"
         ) from error
+
+
+def write_document(view: LibraryView, row: DocumentRow, target: Path, *, disk: Disk) -> None:
+    """Write an archive of one ready document to a file of the library, without its sessions."""
+    with DurableFile(disk, target, target.with_suffix(TEMPORARY_SUFFIX)) as file:
+        _write(file, _contents(view, [row], []))
+
+
+def _write(file: DurableFile, contents: Iterable[tuple[bytes, bytes | bytearray]]) -> None:
+    """Write frames, with the digest of all of them at the end."""
+    frames = Frames()
+    file.write(frames.start())
+    for kind, payload in contents:
+        for piece in frames.packed(kind, payload):
+            file.write(piece)
+    digest = frames.digest()
+    for piece in frames.packed(b"DONE", digest):
+        file.write(piece)
 
 
 @contextlib.contextmanager
@@ -79,7 +91,9 @@ def _other_export(temporary: Path) -> StoreError:
     return StoreError(f"another export is writing to {temporary.parent}: wait for it")
 
 
-def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:
+def _contents(
+    view: LibraryView, documents: Sequence[DocumentRow], sessions: Sequence[SessionInfo]
+) -> Iterator[tuple[bytes, bytes | bytearray]]:
     layout = view.layout
     about = {
         "fingerprint": view.fingerprint,
@@ -88,13 +102,13 @@ def _contents(view: LibraryView) -> Iterator[tuple[bytes, bytes | bytearray]]:
         "vocabulary": view.vocabulary,
     }
     yield b"LIBR", _json(about)
-    for row in view.documents() if layout is not None else []:
+    for row in documents if layout is not None else []:
         yield b"DOCU", _json(row._asdict())
         yield b"PLAC", _pack_places(view.places(row.id))
         yield b"ORIG", _pack_groups(view.origins(row.id))
         yield b"BLOC", _pack_groups(view.blocks(row.id))
         yield from _document_parts(view, row)
-    for info in sorted(view.sessions(), key=lambda info: info.name):
+    for info in sorted(sessions, key=lambda info: info.name):
         session = dataclasses.asdict(view.load_session(info.name))
         state = session.pop("state")
         yield b"SESS", _json(session)

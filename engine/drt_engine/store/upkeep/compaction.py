@@ -5,9 +5,10 @@ Runs under the writer's lock; readers with a snapshot keep what they see. Knows 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 
-from drt_engine.errors import CorruptStore, LockTimeout
+from drt_engine.errors import CorruptStore, LockTimeout, NotFound
 from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.catalogue.row_values import put_setting
 from drt_engine.store.filesystem.library_folder import Folder, file_errors
@@ -81,15 +82,23 @@ def forget(catalog: Catalog, folder: Folder, layout: RecordLayout | None) -> Non
 
 
 def remove_to_forget(
-    catalog: Catalog, sessions: Sessions, document_id: str, *, forgotten: list[str]
+    catalog: Catalog,
+    sessions: Sessions,
+    document_id: str,
+    *,
+    forgotten: list[str],
+    was_removed: bool = False,
 ) -> list[str]:
     """Remove a document and the sessions that quote it, and note that bytes are left to go.
 
     The sessions' names are added to ``forgotten``: which they are is known in the transaction only.
+    One that ``was_removed`` before, and can be brought back, may have no rows.
     """
+    files: list[str] = []
     with catalog.database.transaction() as connection:
         names = sessions.citing([document_id])
-        files = catalog.remove_in(connection, document_id)
+        with contextlib.suppress(*([NotFound] if was_removed else [])):
+            files = catalog.remove_in(connection, document_id)
         connection.executemany("DELETE FROM sessions WHERE name = ?", [(n,) for n in names])
         put_setting(connection, FORGETTING, document_id)
     forgotten += names

@@ -73,37 +73,66 @@ function showDocuments() {
   const named = (item) => `${item.title} ${item.source} ${(item.tags || []).join(" ")}`.toLowerCase();
   const shown = documents.filter((item) => named(item).includes(words));
   const focused = document.activeElement?.id;
+  const opened = [...element("documents").querySelectorAll("details[open]")].map((node) => node.id);
   element("documents").replaceChildren(...shown.slice(0, 500).map(documentRow));
+  for (const id of opened) if (element(id)) element(id).open = true;
   if (focused) element(focused)?.focus(); // rows are made anew, and a keyboard stays where it was
+  rove(document.activeElement?.closest("#documents li"));
   const chosen = selected.size ? `, asking ${selected.size} of them` : "";
   element("count").textContent = documents.length ? `${shown.length} of ${documents.length} documents${chosen}` : "No documents yet.";
 }
 
+// The list is one stop of the Tab key: one row has it, and arrow keys move to others.
+function rove(row) {
+  const rows = [...element("documents").children];
+  for (const other of rows) {
+    const index = other === (row || rows[0]) ? 0 : -1;
+    for (const node of other.querySelectorAll("input, button, summary")) node.tabIndex = index;
+  }
+}
+
+function moveInList(event) {
+  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+  const row = event.target.closest("#documents li");
+  if (!step || !row || event.target.type === "text") return;
+  const next = step > 0 ? row.nextElementSibling : row.previousElementSibling;
+  if (!next) return;
+  event.preventDefault();
+  const kind = event.target.id.split("-")[0];
+  rove(next);
+  (next.querySelector(`[id^=${kind}-]`) || next.querySelector("input")).focus();
+}
+
 function documentRow(item) {
   const row = make("li");
-  const label = make("label");
+  const name = item.title || item.source;
   const box = make("input");
   box.type = "checkbox";
   box.id = `choose-${item.id}`;
+  box.setAttribute("aria-label", `Ask only ${name}`);
   box.checked = selected.has(item.id);
   box.addEventListener("change", () => {
     if (box.checked) selected.add(item.id);
     else selected.delete(item.id);
     showDocuments();
   });
-  const name = make("span", item.title || item.source);
-  label.append(box, name);
+  const title = make("button", name, "title");
+  title.type = "button";
+  title.id = `open-${item.id}`;
+  title.addEventListener("click", () => attempt(() => openDocument(item, title)));
+  const head = make("div", undefined, "head");
+  head.append(box, title);
   const left = make("div");
-  left.append(label);
+  left.append(head);
   if (item.tags?.length) left.append(make("p", item.tags.join(", "), "tags"));
   const button = make("button", "Remove");
   button.type = "button";
   button.id = `remove-${item.id}`;
-  button.setAttribute("aria-label", `Remove ${item.title || item.source}`);
+  button.setAttribute("aria-label", `Remove ${name}`);
   button.addEventListener("click", () => {
     if (button.textContent === "Remove") {
       button.textContent = "Really remove?";
-      button.setAttribute("aria-label", `Really remove ${item.title || item.source}?`);
+      button.setAttribute("aria-label", `Really remove ${name}?`);
       return;
     }
     attempt(async () => {
@@ -115,15 +144,26 @@ function documentRow(item) {
   const tags = make("button", "Tags");
   tags.type = "button";
   tags.id = `tags-${item.id}`;
-  tags.setAttribute("aria-label", `Change the tags of ${item.title || item.source}`);
+  tags.setAttribute("aria-label", `Change the tags of ${name}`);
   tags.addEventListener("click", () => {
     left.append(tagForm(item));
     tags.disabled = true;
     left.querySelector("form input").focus();
   });
+  const summary = make("button", "Summary");
+  summary.type = "button";
+  summary.id = `summary-${item.id}`;
+  summary.setAttribute("aria-label", `Summarise ${name}`);
+  summary.addEventListener("click", () => attempt(() => summarize(item)));
   const buttons = make("div", undefined, "buttons");
-  buttons.append(tags, button);
-  row.append(left, buttons);
+  buttons.append(summary, tags, button);
+  const more = make("details");
+  more.id = `more-${item.id}`;
+  const opener = make("summary", "More");
+  opener.id = `menu-${item.id}`;
+  opener.setAttribute("aria-label", `More for ${name}`);
+  more.append(opener, buttons);
+  row.append(left, more);
   return row;
 }
 
@@ -152,7 +192,9 @@ function tagForm(item) {
   return form;
 }
 
-async function upload(file) {
+const reading = new Map(); // files that are not read yet, with what is done of each
+
+function uploadRow(file) {
   const row = make("li");
   const bar = make("progress");
   const state = make("span", "waiting");
@@ -161,6 +203,13 @@ async function upload(file) {
   bar.setAttribute("aria-label", `Reading ${file.name}`);
   row.append(make("span", file.name), bar, state);
   element("uploads").append(row);
+  reading.set(row, `${file.name} (waiting)`);
+  return { file, row, bar, state };
+}
+
+async function upload({ file, row, bar, state }) {
+  state.textContent = "sending";
+  reading.set(row, `${file.name} (sending)`);
   const form = new FormData();
   form.append("file", file);
   let problem = "";
@@ -171,6 +220,7 @@ async function upload(file) {
       if (name === "progress") {
         bar.value = value.total_characters ? value.characters / value.total_characters : 1;
         state.textContent = `${Math.round(100 * bar.value)}%`;
+        reading.set(row, `${file.name} (${state.textContent})`);
       } else if (name === "document" && value.error) problem = value.error;
       else if (name === "error") problem = value.error.message;
     }
@@ -178,13 +228,14 @@ async function upload(file) {
     problem = error.message;
   }
   bar.remove();
+  reading.delete(row);
   state.textContent = problem || "read";
   if (!problem) setTimeout(() => row.remove(), 5000);
   await loadDocuments();
 }
 
 const uploadAll = (files) => attempt(async () => {
-  for (const file of files) await upload(file);
+  for (const row of files.map(uploadRow)) await upload(row);
 });
 
 // questions
@@ -200,16 +251,37 @@ async function ask(question) {
   element("turns").append(turn);
   element("empty").hidden = true;
   turn.scrollIntoView({ block: "nearest" });
+  const unread = [...reading.values()];
   const body = { question, session };
   if (selected.size) body.documents = [...selected];
   if (element("writer").checked) body.writer = true;
   try {
     const answer = await json("v1/ask", { method: "POST", body: JSON.stringify(body) });
     turn.replaceChildren(...turnNodes(answer, body.documents));
+    if (unread.length) turn.append(make("p", `When this was asked, ${unread.join(" and ")} ${unread.length > 1 ? "were" : "was"} still being read: ask again for what is in there.`, "state"));
   } catch (error) {
     state.textContent = error.message;
   }
   await loadSessions();
+  turn.scrollIntoView({ block: "nearest" });
+}
+
+async function summarize(item) {
+  const turn = make("li");
+  const name = `Summary of ${item.title || item.source}`;
+  const state = make("p", "Reading ...", "state");
+  turn.append(make("p", name, "asked"), state);
+  element("turns").append(turn);
+  element("empty").hidden = true;
+  turn.scrollIntoView({ block: "nearest" });
+  try {
+    const body = JSON.stringify({ documents: [item.id], length: "short" });
+    const summary = await json("v1/summarize", { method: "POST", body });
+    state.textContent = summary.about || "By sentences of the document:";
+    turn.append(...summary.sentences.map(citationNode), copyButton(() => [name, summary.summary].join("\n\n")));
+  } catch (error) {
+    state.textContent = error.message;
+  }
   turn.scrollIntoView({ block: "nearest" });
 }
 
@@ -231,7 +303,66 @@ function turnNodes(answer, asked) {
     ...answer.citations.flatMap((citation, at) =>
       citation.likely && at ? [make("p", answer.found ? "The other part of the question is probably answered here:" : "Or here:", "state"), citationNode(citation)] : [citationNode(citation)]),
     ...(summary ? [] : [mapNode(answer.question, asked)]),
+    ...(session ? [exportNode(answer.question, session)] : []),
   ];
+}
+
+// copy and export
+
+const EXPORTS = [
+  ["html", "Page to share (HTML)", "html"], ["markdown", "Markdown", "md"], ["obsidian", "Obsidian", "md"],
+  ["bibtex", "BibTeX", "bib"], ["csl-json", "CSL-JSON", "json"],
+];
+
+function exportNode(question, name) {
+  const details = make("details");
+  const buttons = make("div", undefined, "buttons");
+  buttons.append(copyButton(() => exported(question, name, "markdown")));
+  for (const [format, label, ending] of EXPORTS) {
+    const button = make("button", label);
+    button.type = "button";
+    button.addEventListener("click", () => attempt(async () => save(await exported(question, name, format), `answer.${ending}`)));
+    buttons.append(button);
+  }
+  details.append(make("summary", "Copy or save"), buttons);
+  return details;
+}
+
+// The last answer to this question in its conversation.
+async function exported(question, name, format) {
+  const { turns } = await json(`v1/sessions/${encodeURIComponent(name)}`);
+  const turn = 1 + turns.map((entry) => entry.question).lastIndexOf(question);
+  return (await call(`v1/export?${new URLSearchParams({ session: name, turn, format })}`)).text();
+}
+
+function copyButton(text) {
+  const button = make("button", "Copy");
+  button.type = "button";
+  button.addEventListener("click", () => attempt(async () => {
+    await copy(await text());
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  }));
+  return button;
+}
+
+async function copy(text) {
+  if (navigator.clipboard) return navigator.clipboard.writeText(text);
+  const area = make("textarea"); // without TLS only this machine's own pages have a clipboard
+  area.value = text;
+  document.body.append(area);
+  area.select();
+  const done = document.execCommand("copy");
+  area.remove();
+  if (!done) throw new Error("This browser does not let the page copy; save it as Markdown instead.");
+}
+
+function save(text, name) {
+  const link = make("a");
+  link.href = URL.createObjectURL(new Blob([text], { type: "application/octet-stream" }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
 }
 
 // Where an answer was looked for: the landmark scores along each document, and what was retrieved.
@@ -353,17 +484,87 @@ async function open(handle, button = null) {
   const passage = await json(`v1/passages/${encodeURIComponent(handle)}?around=10000`);
   const info = await json(`v1/documents/${encodeURIComponent(passage.document)}`);
   opener = button;
-  element("viewer-title").textContent = passage.title;
-  element("viewer-place").textContent = place(passage, false);
   const mark = make("mark", passage.quote);
-  const tidy = passage.source.toLowerCase().endsWith(".pdf") ? joined : (text) => text;
+  const isPdf = passage.source.toLowerCase().endsWith(".pdf");
+  const tidy = isPdf ? joined : (text) => text;
   element("viewer-text").replaceChildren(tidy(passage.before), mark, tidy(passage.after));
   element("spot").style.left = `${(97 * passage.start) / Math.max(1, info.characters)}%`;
+  show(passage.title, place(passage, false));
+  const text = element("viewer-text");
+  text.scrollTop = mark.offsetTop - text.offsetTop - text.clientHeight / 3;
+  if (isPdf && passage.page !== null) await openPage({ handle, quote: passage.quote, title: passage.title });
+}
+
+const FIRST_CHARACTERS = 200000;
+
+// A document from its beginning, as its title in the list opens it.
+async function openDocument(item, button) {
+  const part = await json(`v1/documents/${encodeURIComponent(item.id)}/text?end=${FIRST_CHARACTERS}`);
+  opener = button;
+  const isPdf = item.source.toLowerCase().endsWith(".pdf");
+  const rest = part.end < part.characters ? `\n\n(${part.end.toLocaleString("en")} of ${part.characters.toLocaleString("en")} characters)` : "";
+  element("viewer-text").replaceChildren((isPdf ? joined(part.text) : part.text) + rest);
+  element("spot").style.left = "0%";
+  show(part.title, [item.author, item.date].filter(Boolean).join(", "));
+  element("viewer-text").scrollTop = 0;
+  if (isPdf) await openPage({ handle: `${item.id}:0-1`, quote: "", title: part.title, number: 1 });
+}
+
+function show(title, where) {
+  element("viewer-title").textContent = title;
+  element("viewer-place").textContent = where;
+  element("viewer-problem").textContent = "";
+  drawn = wanted = null;
+  showAs("text");
   element("viewer").hidden = false;
   document.querySelector(".columns").classList.add("open");
   element("viewer-title").focus({ preventScroll: false });
-  const text = element("viewer-text");
-  text.scrollTop = mark.offsetTop - text.offsetTop - text.clientHeight / 3;
+  bringViewerUp();
+}
+
+// Below the answers on a narrow screen.
+function bringViewerUp() {
+  if (matchMedia("(max-width: 60rem)").matches) element("viewer").scrollIntoView({ behavior: "instant" });
+}
+
+let drawn = null; // the page that is shown: its handle, quote, title and number
+let wanted = null; // what was opened last: another answer may come later
+
+async function openPage(page) {
+  wanted = page;
+  const shownWidth = Math.max(576, element("viewer").clientWidth); // 36rem, as in page.css
+  const wide = Math.min(2400, Math.round(shownWidth * (window.devicePixelRatio || 1)));
+  element("viewer-problem").textContent = "Drawing the page ...";
+  const number = (page.number ? `&page=${page.number}` : "") + (page.quote ? "" : "&plain=1");
+  let image;
+  try {
+    image = await json(`v1/pages/${encodeURIComponent(page.handle)}?width=${wide}${number}`);
+  } catch (error) {
+    if (wanted === page) element("viewer-problem").textContent = `Its page cannot be shown: ${error.message}`;
+    return;
+  }
+  if (wanted !== page) return;
+  drawn = { ...page, number: image.page };
+  const marked = image.boxes.length ? `, with the quote in yellow: ${page.quote}` : "";
+  element("viewer-image").src = `data:image/png;base64,${image.png}`;
+  element("viewer-image").alt = `Page ${image.page} of ${page.title}${marked}`;
+  element("viewer-problem").textContent = `Page ${image.page} of ${image.pages}`;
+  element("page-before").disabled = image.page <= 1;
+  element("page-after").disabled = image.page >= image.pages;
+  showAs("page");
+  await element("viewer-image").decode().catch(() => null);
+  const region = element("viewer-page");
+  const [left, top] = image.boxes[0] || [0, 0];
+  region.scrollTop = top * element("viewer-image").clientHeight - region.clientHeight / 3;
+  region.scrollLeft = left * element("viewer-image").clientWidth - region.clientWidth / 3;
+  bringViewerUp();
+}
+
+function showAs(kind) {
+  element("viewer-pages").hidden = drawn === null;
+  element("viewer-page").hidden = kind !== "page";
+  element("viewer-text").hidden = kind === "page";
+  element("as-text").setAttribute("aria-pressed", kind !== "page");
 }
 
 // A PDF's lines end where its column does: a paragraph's are shown as one.
@@ -435,6 +636,11 @@ for (const name of ["dragover", "dragleave", "drop"]) {
 element("filter").addEventListener("input", showDocuments);
 element("sessions").addEventListener("change", (event) => attempt(() => openSession(event.target.value)));
 element("close").addEventListener("click", close);
+element("documents").addEventListener("keydown", moveInList);
+element("documents").addEventListener("focusin", (event) => rove(event.target.closest("#documents li")));
+element("page-before").addEventListener("click", () => attempt(() => openPage({ ...drawn, number: drawn.number - 1 })));
+element("page-after").addEventListener("click", () => attempt(() => openPage({ ...drawn, number: drawn.number + 1 })));
+element("as-text").addEventListener("click", () => showAs(element("viewer-page").hidden ? "page" : "text"));
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && !element("viewer").hidden) close();
 });
