@@ -61,6 +61,11 @@ def quote_features(
     )
 
 
+def is_repeated(quote: str, question: str) -> bool:
+    """Return whether a question has every content word of a quote."""
+    return _coverage(set(content_words(quote)), set(content_words(question))) == 1.0
+
+
 def _lead(share: float, runner_up: float) -> float:
     if not runner_up:
         return _LONGEST_LEAD

@@ -80,8 +80,8 @@ class QuoteCalibration:
     """Logistic regression over ``QuoteFeatures``: the probability that a quote is right.
 
     ``weights`` are by name of the feature, ``shift`` is the bias. From the probability
-    ``threshold`` on, a quote is shown as an answer; few words alone need ``span_threshold``, below
-    which their sentence is shown.
+    ``threshold`` on, a quote is shown as an answer. Its words alone are shown where they have
+    ``span_threshold`` of the probability of the sentence or list around them, or more.
     """
 
     weights: Mapping[str, float]
@@ -99,13 +99,17 @@ class QuoteCalibration:
         values = features.bounded()._asdict()
         return logistic(self.shift + sum(w * values[name] for name, w in self.weights.items()))
 
-    def choose(self, candidates: Sequence[QuoteFeatures]) -> tuple[int, float]:
+    def choose(
+        self, candidates: Sequence[QuoteFeatures], share: float | None = None
+    ) -> tuple[int, float]:
         """Return which form of a quote is shown, the shortest first, and how likely it is right.
 
-        The first one, the words alone, has to be sure; otherwise the last one holds them anyway.
+        ``share`` takes the place of ``span_threshold``.
         """
         probabilities = [self.probability(features) for features in candidates]
-        number = 0 if probabilities[0] >= self.span_threshold else len(probabilities) - 1
+        least = self.span_threshold if share is None else share
+        short = probabilities[0] >= least * probabilities[-1]
+        number = 0 if short else len(probabilities) - 1
         return number, probabilities[number]
 
 

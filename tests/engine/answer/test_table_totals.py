@@ -324,3 +324,17 @@ def test_the_names_of_two_rows_are_matched_by_all_their_words() -> None:
     compared = compare("Which has the higher score, Down or Alien?", table(FILMS))
     assert compared is not None and compared.cells[0].text == "Alien"
     assert compare("Which has the higher score, Down or Alie?", table(FILMS)) is None
+
+
+def test_what_the_question_names_is_not_its_answer() -> None:
+    rows = "\n".join(
+        f"Date: {date} | Shift: {shift} | Nurse: {nurse}"
+        for date, shift, nurse in (
+            ("Mon 3 Mar", "Early", "Asta"),
+            ("Mon 3 Mar", "Night", "Bruno"),
+            ("Tue 4 Mar", "Early", "Celia"),
+            ("Tue 4 Mar", "Night", "Edith"),
+        )
+    )
+    (roster,) = tables_of(table_rows(rows))
+    assert total("Who has the night shift on Tue 4 Mar?", roster) is None

@@ -165,7 +165,8 @@ def _listed(question: TableQuestion) -> TableTotal | None:
     column = question.answer_column()
     if not nouns and not is_person and first_word not in ("which", "list"):
         return None
-    if set(question.scope.values) == {column}:
+    values = question.scope.values
+    if set(values) == {column} or len(values.get(column, "")) == 1:
         return None  # the question names what it would be answered with
     cells = cells_in(question.scope, table, column)
     first: dict[str, Cell] = {}
