@@ -201,7 +201,8 @@ class _Tools:
         place = Path(
             os.path.realpath(Path(path.replace("\0", "\N{REPLACEMENT CHARACTER}")).expanduser())
         )
-        if not self._is_allowed(place) or not place.exists():
+        # A pipe would keep everybody waiting for what may never be written to it.
+        if not self._is_allowed(place) or not (place.is_file() or place.is_dir()):
             allowed = ", ".join(map(str, self._folders))
             raise DrtError(f"{path!r} is not a file in the allowed folders: {allowed}.")
         if not place.is_dir():
