@@ -279,6 +279,8 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     expect(all(check.to_dict() for check in report.checks), "checks")
     expect([one.to_dict() for one in drt.formats()], "formats")
     expect(drt.plugins() == [], "plugins")
+    expect(drt.local_writers(ports={"nobody": 1}) == (), "local_writers")
+    expect(drt.LocalWriter("p", "http://127.0.0.1:1/v1", ("m",)).models == ("m",), "LocalWriter")
     info = drt.PluginInfo("command", "cite", "drt-command-cite", "1.0", "ready")
     expect(info.to_dict()["state"] == "ready", "PluginInfo")
     expect([one.to_dict() for one in drt.models()] and drt.model_info().card, "models")
