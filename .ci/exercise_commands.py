@@ -77,6 +77,9 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
         expect(exact, f"a quote that is not exact: {citation}")
     expect(ANSWER in drt("show 1"), "show 1")
     drt("show 1 --png page.png", code=1)
+    for line in ("ask 'Who signs?'", "ingest"):
+        fetched = drt(f"{line} https://127.0.0.1:1/ --fetch --fetch-private", code=1)
+        expect("127.0.0.1" in fetched, f"{line} of an address: {fetched}")
     shown = drt.json("show 1 --around 10")
     expect(ANSWER in shown["quote"], f"show --json: {shown}")
     handle = f"{shown['document'][:8]}:{shown['start']}-{shown['end']}"

@@ -78,6 +78,10 @@ def _python_reading(drt: Any, assistant: Any, agreement: Path) -> None:
     expect(steps[-1].fraction == 1.0 and steps[-1].tokens_per_second > 0, "progress")
     (result,) = assistant.ingest_each([agreement])
     expect(not result.document.new and result.to_dict(), "ingest_each")
+    try:
+        assistant.ingest_address("https://127.0.0.1:1/", private=True)
+    except drt.DocumentError as error:
+        expect("127.0.0.1" in str(error), f"ingest_address: {error}")
     _python_shards(drt)
     Path("python/gate.txt").write_text("The gate is locked at ten.\n")
     watched = assistant.watch("python", interval=0.05)
@@ -234,6 +238,10 @@ async def _python_async(drt: Any, agreement: Path) -> None:
     async with drt.AsyncAssistant("async.library", threads=1) as assistant:
         document = await assistant.ingest(agreement)
         expect((await assistant.ingest_many([agreement])).documents, "ingest_many")
+        try:
+            await assistant.ingest_address("https://127.0.0.1:1/", private=True)
+        except drt.DocumentError as error:
+            expect("127.0.0.1" in str(error), f"ingest_address: {error}")
         expect([one async for one in assistant.ingest_each([agreement])], "ingest_each")
         try:
             [one async for one in assistant.ingest_shards([agreement], shards=2)]
@@ -279,6 +287,8 @@ def _python_functions(drt: Any, agreement: Path) -> None:
     expect(all(check.to_dict() for check in report.checks), "checks")
     expect([one.to_dict() for one in drt.formats()], "formats")
     expect(drt.plugins() == [], "plugins")
+    expect(drt.local_writers(ports={"nobody": 1}) == (), "local_writers")
+    expect(drt.LocalWriter("p", "http://127.0.0.1:1/v1", ("m",)).models == ("m",), "LocalWriter")
     info = drt.PluginInfo("command", "cite", "drt-command-cite", "1.0", "ready")
     expect(info.to_dict()["state"] == "ready", "PluginInfo")
     expect([one.to_dict() for one in drt.models()] and drt.model_info().card, "models")

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import webbrowser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,7 +24,11 @@ VIEWERS: dict[str, Callable[[str, int], list[str]]] = {
 
 
 def open_source(source: str, page: int | None) -> None:
-    """Open a document's file; raises ``CliError`` if it is gone or nothing can open it."""
+    """Open a document's file, or its address in a browser; raises ``CliError`` if that fails."""
+    if source.startswith(("http://", "https://")):
+        if not webbrowser.open(source):
+            raise CliError(f"no browser was found; the document is {source}.")
+        return
     file = Path(source)
     if not file.is_absolute() or not file.is_file():
         raise CliError(f"{source} is not there any more; read the document again where it is now.")

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -308,10 +309,22 @@ def print_evidence(answer: Answer) -> None:
         say(printable(answer.hint))
 
 
-def read_paths(assistant: Assistant, paths: Sequence[str], settings: Settings) -> IngestReport:
-    """Read paths with progress on a terminal; say on stderr what was not read and why."""
+def read_paths(
+    assistant: Assistant,
+    paths: Sequence[str],
+    settings: Settings,
+    *,
+    addresses: Callable[..., Iterator[IngestResult]] | None = None,
+) -> IngestReport:
+    """Read paths with progress on a terminal; say on stderr what was not read and why.
+
+    ``addresses`` reads what else was named.
+    """
     with progress_bar(settings) as progress:
-        return collect(assistant.ingest_each(paths, progress=progress), settings, progress=progress)
+        results = assistant.ingest_each(paths, progress=progress) if paths else iter(())
+        if addresses is not None:
+            results = chain(results, addresses(assistant, progress=progress))
+        return collect(results, settings, progress=progress)
 
 
 def collect(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from ._errors import report
+from ._local_writer import AUTO, local_writer
 from ._options import Settings
 from ._output import note, place, print_answer, print_json, print_line, say
 from ._text import markdown, one_line
@@ -60,9 +61,10 @@ def writer_options(function: Function) -> Function:
         click.option("--writer-model", metavar="NAME", help="The name of the writer's model."),
         click.option(
             "--writer",
-            metavar="URL|PLUGIN",
+            metavar="URL|PLUGIN|auto",
             help="Let the language model at this address write; it speaks OpenAI's chat"
-            " completions. Or the name of a plug-in's writer.",
+            " completions. Or the name of a plug-in's writer; or auto: one that runs on this"
+            " machine, which is asked for once.",
         ),
     ):
         function = decorate(function)
@@ -77,6 +79,8 @@ def chosen_writer(
         if model is not None or strict:
             raise click.UsageError("--writer-model and --strict are for --writer; give its URL.")
         return None
+    if url == AUTO:
+        url, model = local_writer(model)
     if model is None and ":" in url:
         raise click.UsageError("--writer needs --writer-model, the name of its model.")
     from drt import WriterOptions

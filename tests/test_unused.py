@@ -24,11 +24,12 @@ OFFERED = {
     "poisoned",
     "poisoned_memory",
 }
-# Called by what is not Python of ours: click, Triton, io, notebooks and mcp.
+# Called by what is not Python of ours: click, Triton, io, notebooks, prompt_toolkit and mcp.
 HOOKS = {
     "_repr_html_",
     "allocate",
     "format_commands",
+    "get_completions",
     "list_resources",
     "make_formatter",
     "seekable",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from drt_cli._addresses import fetch_options, named_addresses
 from drt_cli._asking import AnswerForm, Asking
 from drt_cli._errors import DONE, FAILED, PARTLY, CliError
 from drt_cli._input import read_line
@@ -45,6 +46,7 @@ EXPORTS = ("markdown", "html", "obsidian", "bibtex", "csl-json")  # drt's Export
 )
 @click.option("--explain", is_flag=True, help="Show what was retrieved for the answer.")
 @click.option("--stream", is_flag=True, help="Print the answer while it is made.")
+@fetch_options
 @writer_options
 @retrieval_options
 @answer_options
@@ -78,6 +80,8 @@ def command(
     as_json: bool,
     as_lines: bool,
     documents: tuple[str, ...],
+    fetch: bool,
+    fetch_private: bool,
     writer: str | None,
     writer_model: str | None,
     writer_timeout: float,
@@ -86,7 +90,8 @@ def command(
 ) -> int:
     """Ask a question; the answer is a quote with its place.
 
-    With PATHs, drt asks only these documents, and first reads those that are new or changed.
+    With PATHs, drt asks only these documents, and first reads those that are new or changed. A PATH
+    may be an address, https://..., which is fetched with --fetch or once a terminal was asked.
     Without, it asks the whole library. If QUESTION is "-", each line of standard input is a
     question. The show command takes the numbers and handles of citations. With --all each of 32
     passages (or --top-k) is read by itself, and all that answer are shown.
@@ -121,8 +126,11 @@ def command(
     first = next(questions, None)
     if first is None:
         raise CliError("there is no question on standard input; write one a line.")
+    named = named_addresses(paths, fetch=fetch, private=fetch_private)
     with settings.assistant() as assistant:
-        reading = read_paths(assistant, paths, settings) if paths else None
+        reading = None
+        if paths:
+            reading = read_paths(assistant, named.files, settings, addresses=named.read)
         if reading is not None and not reading.documents:
             return FAILED
         if session is not None:  # restoring one loads a model

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from drt_cli._addresses import Addresses, fetch_options, named_addresses
 from drt_cli._changed import note_missing
 from drt_cli._errors import DONE, FAILED, PARTLY, report
 from drt_cli._interrupt import PATIENCE, allow
@@ -34,7 +35,14 @@ from drt_cli._text import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from drt import Assistant, DocumentInfo, IngestReport, IngestResult, WatchEvent
+    from drt import (
+        Assistant,
+        DocumentInfo,
+        IngestProgress,
+        IngestReport,
+        IngestResult,
+        WatchEvent,
+    )
 
 _RAY_SECONDS = 30.0  # that ending a Ray may take; it takes 2
 
@@ -76,6 +84,7 @@ _RAY_SECONDS = 30.0  # that ending a Ray may take; it takes 2
     metavar="N",
     help="How many shards, and workers, for --ray; by default as many as the library has.",
 )
+@fetch_options
 @json_option
 @jsonl_option
 @click.pass_obj
@@ -89,12 +98,15 @@ def command(
     workers: int | None,
     ray: str | None,
     shards: int | None,
+    fetch: bool,
+    fetch_private: bool,
     as_json: bool,
     as_lines: bool,
 ) -> int:
     """Read documents into the library.
 
-    PATH is a file, a folder with its subfolders, a pattern, or "-" for standard input. Unchanged
+    PATH is a file, a folder with its subfolders, a pattern, "-" for standard input, or an address,
+    https://..., which is fetched with --fetch or once a terminal was asked. Unchanged
     documents are skipped; interrupted ones are resumed. If a document cannot be read, the others
     still are, and the exit code is 3. Skipped parts of documents and archives, such as pictures,
     are reported on standard error and in JSON.
@@ -120,11 +132,14 @@ def command(
         raise click.UsageError("--shards is for --ray ADDRESS; --ray local uses this machine.")
     if ray is not None and (watch or workers is not None):
         raise click.UsageError("--ray has workers of its own; leave out --workers and --watch.")
+    named = named_addresses(paths, fetch=fetch, private=fetch_private)
+    if named.urls and (watch or ray is not None):
+        raise click.UsageError("--watch and --ray read files; leave out the addresses.")
     with settings.assistant() as assistant:
         if watch:
             events = partial(assistant.watch, interval=interval, tags=tags)
             _watch(events, paths, settings, as_lines=as_lines)
-        reading = _Reading(assistant, paths, tags, workers=workers, ray=ray, shards=shards)
+        reading = _Reading(assistant, named, tags, workers=workers, ray=ray, shards=shards)
         if as_lines:
             return _print_lines(reading, settings)
         try:
@@ -138,7 +153,7 @@ def command(
         if ray is not None and result.documents:
             note(settings, f"drt --library {assistant.library.path} asks all shards.")
         elif ray is None:
-            note_missing(settings, assistant.library, paths)
+            note_missing(settings, assistant.library, named.files)
     if as_json:
         print_json(result.to_dict())
     else:
@@ -151,7 +166,7 @@ class _Reading:
     """What is to be read, and by whom."""
 
     assistant: Assistant
-    paths: tuple[str, ...]
+    named: Addresses
     tags: tuple[str, ...]
     workers: int | None
     ray: str | None
@@ -167,20 +182,28 @@ class _Reading:
             results: Iterator[IngestResult]
             bar: Bar | None
             if self.ray is None:
-                bar = stack.enter_context(progress_bar(settings))
-                results = self.assistant.ingest_each(
-                    self.paths, tags=self.tags, workers=self.workers, progress=bar
-                )
+                bar = progress = stack.enter_context(progress_bar(settings))
+                results = self._read(progress)
             else:
                 allow(_RAY_SECONDS)
                 stack.callback(allow, PATIENCE)
                 bar = stack.enter_context(shards_bar(settings))
                 results = self.assistant.ingest_shards(
-                    self.paths, ray=self.ray, shards=self.shards, tags=self.tags, progress=bar
+                    self.named.files, ray=self.ray, shards=self.shards, tags=self.tags, progress=bar
                 )
             if isinstance(results, Generator):
                 stack.callback(results.close)
             yield results, bar
+
+    def _read(
+        self, progress: Callable[[IngestProgress], None] | None
+    ) -> Generator[IngestResult, None, None]:
+        """Read the files, then the addresses."""
+        if self.named.files:
+            yield from self.assistant.ingest_each(
+                self.named.files, tags=self.tags, workers=self.workers, progress=progress
+            )
+        yield from self.named.read(self.assistant, tags=self.tags, progress=progress)
 
 
 def _code(documents: int, failures: int) -> int:

@@ -93,6 +93,7 @@ if typing.TYPE_CHECKING:
     from ._schemas import schema, schemas
     from ._server.options import ServeOptions
     from ._serving import asgi_app, mcp_server, serve
+    from ._writer.local import LocalWriter, local_writers
     from ._writer.results import WriterOptions, WrittenAnswer
     from ._writer.write import Writing
     from ._writing import write
@@ -133,6 +134,7 @@ __all__ = [
     "LibraryCorruptError",
     "LibraryError",
     "LibraryModelMismatchError",
+    "LocalWriter",
     "LogEntry",
     "MissingExtraError",
     "ModelError",
@@ -184,6 +186,7 @@ __all__ = [
     "evaluate",
     "export_answer",
     "formats",
+    "local_writers",
     "mcp_server",
     "model_info",
     "models",
@@ -212,10 +215,12 @@ _LATE = {
     "AsyncSession": "_async",
     "PluginInfo": "_plugins",
     "ServeOptions": "_server.options",
+    "LocalWriter": "_writer.local",
     "WriterOptions": "_writer.results",
     "Writing": "_writer.write",
     "WrittenAnswer": "_writer.results",
     "asgi_app": "_serving",
+    "local_writers": "_writer.local",
     "mcp_server": "_serving",
     "plugins": "_plugins",
     "schema": "_schemas",

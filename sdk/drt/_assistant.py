@@ -146,6 +146,22 @@ class Assistant:
         """
         return self._ingestion.document(path, tags=tags, progress=progress)
 
+    def ingest_address(
+        self,
+        url: str,
+        *,
+        private: bool = False,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> DocumentInfo:
+        """Fetch an address, https://..., and read what is there; its source is the address.
+
+        Only public addresses are fetched, also behind redirections, unless ``private`` allows
+        others. At most 64 MiB within a minute. Raises a ``DocumentError`` if it cannot be fetched
+        or read, ``MissingExtraError`` without the extra ``fetch``.
+        """
+        return self._ingestion.address(url, private=private, tags=tags, progress=progress)
+
     def ingest_many(
         self,
         paths: StrPath | Iterable[StrPath],

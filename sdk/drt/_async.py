@@ -274,6 +274,20 @@ class AsyncAssistant:
         work = self._assistant.ingest
         return await self._worker.run(work, path, tags=tags, progress=_in_loop(progress))
 
+    async def ingest_address(
+        self,
+        url: str,
+        *,
+        private: bool = False,
+        tags: str | Iterable[str] = (),
+        progress: Progress | None = None,
+    ) -> DocumentInfo:
+        """Do as ``Assistant.ingest_address``."""
+        work = self._assistant.ingest_address
+        return await self._worker.run(
+            work, url, private=private, tags=tags, progress=_in_loop(progress)
+        )
+
     async def ingest_many(
         self,
         paths: StrPath | Iterable[StrPath],

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from drt_engine.cluster.shards import ShardedLibrary as ShardedLibrary
     from drt_engine.diagnosis import diagnose as diagnose
     from drt_engine.documents import Format as Format
+    from drt_engine.documents import Source as Source
     from drt_engine.documents import expand_paths as expand_paths
     from drt_engine.documents import holds_library as holds_library
     from drt_engine.documents.formats import BrokenPlugin
@@ -94,6 +95,7 @@ _FORWARDED = {
     "ModelSettings": "cluster.shard_reader",
     "ReadingOptions": "cluster.sharded_reading",
     "SearchRequest": "search.search",
+    "Source": "documents",
     "SessionState": "answer.session",
     "ShardedLibrary": "cluster.shards",
     "Workers": "ingest.parallel",

@@ -455,7 +455,9 @@ def test_empty_files_of_a_folder_are_one_line(
 def test_an_address_is_no_file(drt: Drt, engine: FakeEngine) -> None:
     result = drt("ingest", "https://example.com/report?x=1")
     assert result.code == 1 and engine.loads == []
-    assert "is an address, and drt reads files only; save the page first" in result.err
+    assert "is an address of the web; --fetch fetches it, or save the page" in result.err
+    other = drt("ingest", "ftp://example.com/report")
+    assert other.code == 1 and "is an address" in other.err
 
 
 def test_files_with_the_same_fault_are_one_line(drt: Drt, tmp_path: Path) -> None:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import drt
+from drt import LocalWriter
+from drt_cli import _local_writer
 from tests.cli.conftest import Drt
 from tests.sdk.writer.endpoint import Script, served
 
@@ -91,3 +95,62 @@ def test_what_was_written_is_shown_and_exported(drt: Drt, handbook: Path, tmp_pa
     assert "Whales \\*sing\\*" in saved[0].read_text()
     assert json.loads(saved[1].read_text())[0]["writing"]["state"] == "partly"
     assert "talk, turn 1" in drt("session", "search", "whales").out
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets what is found on this machine."""
+
+    def use(*writers: LocalWriter) -> None:
+        monkeypatch.setitem(vars(drt), "local_writers", lambda: writers)
+
+    return use
+
+
+def answer_with(monkeypatch: pytest.MonkeyPatch, number: int) -> list[str]:
+    """Let a terminal choose a number; returns what it was asked."""
+    asked: list[str] = []
+
+    def prompt(text: str, **_: object) -> int:
+        asked.append(text)
+        return number
+
+    monkeypatch.setattr(_local_writer.click, "prompt", prompt)
+    monkeypatch.setattr(_local_writer, "_is_terminal", lambda: True)
+    return asked
+
+
+def test_a_writer_on_this_machine_is_asked_for_once(
+    drt: Drt, handbook: Path, found: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["ask", QUESTION, handbook, "--writer", "auto"]
+    with served(Script(text="The notice period is thirty days [1].")) as script:
+        found(LocalWriter("Ollama", script.url, ("small", "large")))
+        piped = drt(*words)
+        assert piped.code == 1 and "asks once on a terminal" in piped.err
+        assert script.requests == []
+        asked = answer_with(monkeypatch, 2)
+        chosen = drt(*words)
+        assert chosen.code == 0 and chosen.out.startswith("The notice period is thirty days [1].")
+        assert "  2  large (Ollama, " in chosen.err and script.requests[-1]["model"] == "large"
+        monkeypatch.setattr(_local_writer, "_is_terminal", lambda: False)
+        assert drt(*words).code == 0 and script.requests[-1]["model"] == "large"
+        assert len(asked) == 1  # and remembered without a terminal
+        found(LocalWriter("Ollama", script.url, ("small",)))
+        assert drt(*words).code == 1  # it is gone
+        assert drt(*words, "--writer-model", "small").code == 0  # named, so it need not be asked
+
+
+def test_nothing_is_sent_without_a_yes(
+    drt: Drt, handbook: Path, found: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["ask", QUESTION, handbook, "--writer", "auto"]
+    with served(Script(text="x")) as script:
+        found(LocalWriter("Ollama", script.url, ("small",)))
+        answer_with(monkeypatch, 0)
+        assert drt(*words).code == 130 and script.requests == []
+        missing = drt(*words, "--writer-model", "huge")
+        assert missing.code == 1 and "has a language model 'huge'" in missing.err
+        found()
+        none = drt(*words)
+        assert none.code == 1 and "no language model is found" in none.err

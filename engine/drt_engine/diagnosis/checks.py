@@ -38,6 +38,7 @@ EXTRAS = {
     "mcp": ("mcp", "drt mcp: tools for assistants and editors"),
     "writer": ("openai", "ask --writer: a language model of yours"),
     "chat": ("prompt_toolkit", "chat: completion at the prompt"),
+    "fetch": ("httpx", "--fetch: documents of the web"),
     "faiss": ("faiss", "library index --approximate"),
     "cluster": ("ray", "ingest --ray: several machines"),
 }

@@ -16,6 +16,7 @@ from .._errors import ConfigError, DocumentError, engine_errors, translate
 from .._filters import listed
 from .._paths import StrPath, listed_paths
 from .._types import DocumentInfo, IngestProgress, IngestResult, Progress
+from .._web.fetch import expect_address, fetch
 from .library import OpenLibrary
 
 if TYPE_CHECKING:
@@ -45,6 +46,17 @@ class Ingestion:
                 "use ingest_many to read a folder or a pattern."
             )
         return self._read(sources[0], checked_tags(tags), progress)[0]
+
+    def address(
+        self, url: str, *, private: bool, tags: str | Iterable[str], progress: Progress | None
+    ) -> DocumentInfo:
+        """Fetch and read one address, as ``Assistant.ingest_address``."""
+        self._opened.expect_one()
+        checked = checked_tags(tags)
+        expect_address(url)
+        fetched = fetch(url, private=private)
+        source = _engine.Source.from_pieces([fetched.data], fetched.url)
+        return self._read(source, checked, progress)[0]
 
     def each(
         self,

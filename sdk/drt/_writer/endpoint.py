@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +9,7 @@ from urllib.parse import urlsplit
 import openai
 
 from .._server.options import is_loopback
+from .._web.line import Line, counted
 from .prompt import bounded
 from .results import WriterError, WriterOptions
 
@@ -20,12 +18,9 @@ BODY_BYTES = 16 << 20  # of a response: chunks of text are small, their JSON is 
 
 def texts(options: WriterOptions, messages: list[dict[str, str]]) -> Iterator[str]:
     """Yield the pieces of the writer's text; raises ``WriterError``."""
-    line = _Line()
-    timer = threading.Timer(options.timeout, line.cut)
-    timer.daemon = True
-    timer.start()
+    line = Line(options.timeout)
     try:
-        with _client(options, line) as client:
+        with line, _client(options, line) as client:
             stream: Any = client.chat.completions.create(
                 model=options.model,
                 messages=messages,  # type: ignore[arg-type]  # plain dicts are what is sent
@@ -39,66 +34,16 @@ def texts(options: WriterOptions, messages: list[dict[str, str]]) -> Iterator[st
         if isinstance(error, WriterError):
             raise
         raise WriterError(_reason(error, options)) from error
-    finally:
-        timer.cancel()
-        line.close()
     if line.is_cut:
         raise _late(options)
 
 
-class _Line:
-    """The connection of one exchange, which can be cut from another thread, and counts its bytes.
-
-    Limits of single reads do not end a head or comments that come byte by byte. Shutting the
-    socket down does, and wakes the thread that reads from it, which closing it would not.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._socket: socket.socket | None = None
-        self._bytes = 0
-        self.is_cut = False
-
-    def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Take the socket when it is connected; a copy, since TLS replaces the first one."""
-        if event != "connection.connect_tcp.complete":
-            return
-        with self._lock:
-            self._socket = info["return_value"].get_extra_info("socket").dup()
-            self._shut_down()
-
-    def count(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
-        """Yield the pieces of a body; raises ``WriterError`` where they are too many bytes."""
-        for piece in pieces:
-            self._bytes += len(piece)
-            if self._bytes > BODY_BYTES:
-                raise WriterError(f"it sent more than {BODY_BYTES >> 20} MiB")
-            yield piece
-
-    def cut(self) -> None:
-        """End the exchange, in whatever state it is."""
-        with self._lock:
-            self.is_cut = True
-            self._shut_down()
-
-    def close(self) -> None:
-        """Close the copy of the socket."""
-        with self._lock:
-            if self._socket is not None:
-                self._socket.close()
-                self._socket = None
-
-    def _shut_down(self) -> None:
-        if self.is_cut and self._socket is not None:
-            with contextlib.suppress(OSError):  # the other side has ended it
-                self._socket.shutdown(socket.SHUT_RDWR)
-
-
-def _client(options: WriterOptions, line: _Line) -> openai.OpenAI:
+def _client(options: WriterOptions, line: Line) -> openai.OpenAI:
     """Return a client that sends to the named address only.
 
     Proxies of the environment are used for other machines; this one's own addresses need none.
     """
+    too_much = WriterError(f"it sent more than {BODY_BYTES >> 20} MiB")
 
     def watch(request: Any) -> None:
         request.extensions["trace"] = line.trace
@@ -106,7 +51,7 @@ def _client(options: WriterOptions, line: _Line) -> openai.OpenAI:
     def limit(response: Any) -> None:
         # All ways to read a response go through its iter_bytes, those of errors as well.
         iter_bytes = response.iter_bytes
-        response.iter_bytes = lambda *size: line.count(iter_bytes(*size))
+        response.iter_bytes = lambda *size: counted(iter_bytes(*size), BODY_BYTES, too_much)
 
     return openai.OpenAI(
         base_url=options.url,

@@ -55,8 +55,8 @@ class PathExpansion(Iterator[SourceOrError]):
         for argument in arguments:
             if re.match(r"(?i)(https?|ftp)://", argument):
                 yield UnreadableDocument(
-                    f"{printable_path(argument)} is an address, and drt reads files only; save the"
-                    " page first and name its file."
+                    f"{printable_path(argument)} is an address: drt ask and drt ingest fetch those"
+                    " of the web with --fetch; or save the page and name its file."
                 )
                 continue
             if argument == "-":

@@ -1,0 +1,1 @@
+"""Addresses of the web: fetching one that was asked for."""
