@@ -108,6 +108,12 @@ MIB = 1 << 20
     show_default=True,
     help="Log each request to standard error: its route, status and seconds, and no question.",
 )
+@click.option(
+    "--traces",
+    is_flag=True,
+    help="Trace requests with OpenTelemetry (extra otel), to where its variables say, such as"
+    " OTEL_EXPORTER_OTLP_ENDPOINT.",
+)
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
 @click.option(
     "--ray",
@@ -140,6 +146,7 @@ def command(
     max_library: int | None,
     keep_pdfs: int,
     access_log: Literal["off", "text", "json"],
+    traces: bool,
     read_only: bool,
     ray: str | None,
     deadline: float | None,
@@ -173,6 +180,7 @@ def command(
         max_library=None if max_library is None else max_library * MIB,
         keep_pdfs=keep_pdfs * MIB,
         access_log=access_log,
+        traces=traces,
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )

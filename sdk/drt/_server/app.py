@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from .._errors import DrtError
+from .._errors import ConfigError, DrtError
 from . import answers, chat_completions, documents, sessions, writing
 from .errors import respond
 from .guard import Guard
@@ -26,6 +26,7 @@ from .service import Service, service_of
 if TYPE_CHECKING:
     from .._assistant import Assistant
     from .options import ServeOptions
+    from .tracing import Tracing
 
 
 async def health(request: Request) -> Response:  # noqa: ARG001  a route's signature
@@ -150,14 +151,18 @@ def operations(*, with_search: bool) -> list[Operation]:
 
 def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
     """Return the application; it loads the model when it starts and closes nothing of yours."""
-    service = Service(assistant, options)
+    tracing = _tracing() if options.traces else None
+    service = Service(assistant, options, tracing=tracing)
     table = operations(with_search=hasattr(assistant, "search"))
     app = Starlette(
         routes=[
             *page_routes(),
             *(Route(_pattern(item.path), item.handler, methods=[item.method]) for item in table),
         ],
-        middleware=[Middleware(Guard, options=options, metrics=service.metrics)],
+        middleware=[
+            *_traced(tracing),
+            Middleware(Guard, options=options, metrics=service.metrics),
+        ],
         # What is caught as an Exception alone is raised again, for the log of the ASGI server.
         exception_handlers={
             ClientDisconnect: respond,
@@ -172,6 +177,26 @@ def make_app(assistant: Assistant, options: ServeOptions) -> Starlette:
     return app
 
 
+def _tracing() -> Tracing:
+    """Return where traces go; raises ``ConfigError`` without the extra ``otel``."""
+    try:
+        from .tracing import Tracing
+    except ImportError as error:
+        raise ConfigError(
+            f"the package {error.name} is not installed;"
+            ' pip install "drt-assistant[otel]" installs it.'
+        ) from error
+    return Tracing()
+
+
+def _traced(tracing: Tracing | None) -> list[Middleware]:
+    if tracing is None:
+        return []
+    from .tracing import Traced
+
+    return [Middleware(Traced, tracing=tracing)]
+
+
 def _pattern(path: str) -> str:
     """Return the path as it is matched: names of conversations may hold slashes."""
     return path.replace("{session}", "{session:path}")
@@ -184,3 +209,5 @@ async def _lifespan(app: Starlette) -> AsyncIterator[None]:
     yield
     # Not after a cancellation, by a second signal: it would wait for what runs.
     await run_in_threadpool(service.close)
+    if service.tracing is not None:
+        await run_in_threadpool(service.tracing.close)

@@ -27,7 +27,8 @@ class ServeOptions:
     such as ``X-Forwarded-For`` where a proxy sets it; by default by their addresses. max_library:
     bytes of the library above which uploads are refused. keep_pdfs: bytes of uploaded PDFs that are
     kept beside the library, to show their pages; the oldest are deleted first, 0 keeps none.
-    access_log: whether and how each request is logged. read_only: whether uploads and removals are
+    access_log: whether and how each request is logged. traces: whether requests are traced with
+    OpenTelemetry, whose variables say where to. read_only: whether uploads and removals are
     refused. writer: the language model that writes where a request asks for it; it gets at most
     half of ``timeout``.
     """
@@ -45,6 +46,7 @@ class ServeOptions:
     max_library: int | None = None
     keep_pdfs: int = 1 << 30
     access_log: str = "off"
+    traces: bool = False
     read_only: bool = False
     writer: WriterOptions | None = None
 

@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -38,6 +38,7 @@ class _Job:
     options: AskOptions
     work: Callable[[], Any]
     entered: float = field(default_factory=time.monotonic)
+    context: Context = field(default_factory=copy_context)  # of the request that asked first
     futures: list[asyncio.Future[Any]] = field(default_factory=list)
     timer: asyncio.TimerHandle | None = None  # refuses it when the deadline has passed
 
@@ -60,7 +61,8 @@ class Questions:
     """Work for the model, done by one thread.
 
     At most ``limit`` jobs wait, each for at most ``max_wait`` seconds. ``waited`` and ``worked``
-    are called with the seconds that each job waited and took, ``refused`` for each refusal.
+    are called with the seconds that each job waited and took, ``refused`` for each refusal, and
+    ``done`` with the context that a job was asked in and when it was entered, begun and ended.
     """
 
     def __init__(
@@ -72,10 +74,12 @@ class Questions:
         waited: Callable[[float], None] = lambda _: None,
         worked: Callable[[float], None] = lambda _: None,
         refused: Callable[[], None] = lambda: None,
+        done: Callable[[Context, float, float, float], None] = lambda *_: None,
     ) -> None:
         self._assistant = assistant
         self._limit, self._max_wait = limit, max_wait
         self._waited, self._worked, self._refused = waited, worked, refused
+        self._done = done
         self._queues: dict[str, deque[_Job]] = {}  # by client, in the order of their turns
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="drt-ask")
         self._drain: asyncio.Task[None] | None = None
@@ -203,7 +207,10 @@ class Questions:
                 job.settle(None, error)
             else:
                 job.settle(result)
-            self._note(time.monotonic() - self._began)
+            ended, now = time.monotonic(), time.time()
+            times = (now - ended + at for at in (job.entered, self._began, ended))
+            self._done(job.context, *times)
+            self._note(ended - self._began)
             self._began = None
 
     def _note(self, seconds: float) -> None:

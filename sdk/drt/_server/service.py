@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .._assistant import Assistant
     from .._library import Library
     from .options import ServeOptions
+    from .tracing import Tracing
 
 
 UPLOADS = 32  # received or read at the same time: each may fill the disk with its limit
@@ -44,6 +45,7 @@ class Service:
     assistant: Assistant
     options: ServeOptions
     metrics: Metrics = field(default_factory=Metrics)
+    tracing: Tracing | None = None
     writing: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="drt-write")
     )
@@ -64,6 +66,7 @@ class Service:
             waited=self.metrics.note_wait,
             worked=self.metrics.note_answer,
             refused=self.metrics.count_refused,
+            **({} if self.tracing is None else {"done": self.tracing.note_work}),
         )
         self.metrics.watch(
             waiting=lambda: self.questions.waiting,
