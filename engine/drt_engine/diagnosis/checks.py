@@ -39,7 +39,7 @@ EXTRAS = {
     "writer": ("openai", "ask --writer: a language model of yours"),
     "chat": ("prompt_toolkit", "chat: completion at the prompt"),
     "fetch": ("httpx", "--fetch: documents of the web"),
-    "otel": ("opentelemetry.sdk", "drt serve --traces"),
+    "otel": ("opentelemetry", "drt serve --traces"),
     "faiss": ("faiss", "library index --approximate"),
     "cluster": ("ray", "ingest --ray: several machines"),
 }
