@@ -78,12 +78,12 @@ def expect_no_database(path: str | os.PathLike[str]) -> None:
     if not names:
         return
     try:
-        wanted = os.stat(path)
+        status = os.stat(path)
     except OSError:  # which opening it will say better
         return
     for name in (name + suffix for name in names for suffix in _DATABASE_SUFFIXES):
         try:
-            if os.path.samestat(os.stat(name), wanted):
+            if os.path.samestat(os.stat(name), status):
                 raise DatabaseInUseError(errno.EBUSY, "it is a file of a library", str(path))
         except FileNotFoundError:
             continue
@@ -103,8 +103,8 @@ def read_small_file(path: Path, *, largest: int) -> bytes:
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a plain file", str(path))
         if status.st_size > largest:
-            said = f"it has {status.st_size:,} bytes, expected at most {largest:,}"
-            raise OSError(errno.EFBIG, said, str(path))
+            excess = f"it has {status.st_size:,} bytes, expected at most {largest:,}"
+            raise OSError(errno.EFBIG, excess, str(path))
         return file.read(largest)
 
 

@@ -34,14 +34,14 @@ def preload(model: str | Path, *, device: str, dtype: str) -> None:
 def take(model: str | Path, *, device: str, dtype: str) -> Runtime | None:
     """Return the model if it is in memory and its files are as they were; else note a miss."""
     global _missed
-    held = _preloaded
+    preloaded = _preloaded
     is_same = (
-        held is not None
-        and held.key == (model_path(model), device, dtype)
-        and held.stamp == _stamp(model)
+        preloaded is not None
+        and preloaded.key == (model_path(model), device, dtype)
+        and preloaded.stamp == _stamp(model)
     )
     _missed |= not is_same
-    return held.runtime if held is not None and is_same else None
+    return preloaded.runtime if preloaded is not None and is_same else None
 
 
 def was_missed() -> bool:

@@ -83,9 +83,9 @@ def cite_span(store: LibraryView, document: DocumentRow, span: QuoteSpan) -> Cit
 def with_whole_addresses(text: str, start: int, end: int) -> tuple[int, int]:
     """Grow ``start:end`` so that it cuts no mail address, no URL and no identifier."""
     for pattern in (_ADDRESS, _IDENTIFIER):
-        for whole in pattern.finditer(text):
-            if whole.start() < start < whole.end() or whole.start() < end < whole.end():
-                start, end = min(start, whole.start()), max(end, whole.end())
+        for address in pattern.finditer(text):
+            if address.start() < start < address.end() or address.start() < end < address.end():
+                start, end = min(start, address.start()), max(end, address.end())
     return start, end
 
 

@@ -38,12 +38,14 @@ def decoder_quotes(reader: PassageReader, question: str, passages: Sequence[Pass
         return NO_QUOTES
     total = sum(math.exp(s.log_probability) for s in slices)
     shares = sorted((math.exp(s.log_probability) / total for s in slices), reverse=True)
-    chosen: list[QuoteSpan] = []
+    spans_shown: list[QuoteSpan] = []
     for span in spans:
-        if len(chosen) < _MOST and not any(spans_overlap(span, better) for better in chosen):
-            chosen.append(span)
+        if len(spans_shown) < _MOST and not any(
+            spans_overlap(span, better) for better in spans_shown
+        ):
+            spans_shown.append(span)
     return Quotes(
-        tuple(chosen),
+        tuple(spans_shown),
         slices[0].log_probability - null,
         null,
         vote_share=shares[0],
@@ -56,15 +58,15 @@ def _spans(
 ) -> list[QuoteSpan]:
     """Return slices as spans of documents, at their most probable place, without outer blanks."""
     spans: list[QuoteSpan] = []
-    for found in slices:
-        number, first = min(found.places, key=lambda place: -passages[place[0]].probability)
+    for piece in slices:
+        number, first = min(piece.places, key=lambda place: -passages[place[0]].probability)
         passage, places = passages[number], memory.chunks[number].spans
-        start, end = places[first][0], places[first + len(found.ids) - 1][1]
+        start, end = places[first][0], places[first + len(piece.ids) - 1][1]
         base = passage.text_start
         text = passage.text[start - base : end - base]
         start += len(text) - len(text.lstrip())
         end -= len(text) - len(text.rstrip())
         if start < end:
-            probability = math.exp(found.log_probability)
+            probability = math.exp(piece.log_probability)
             spans.append(QuoteSpan(passage.row.document_id, start, end, probability, passage))
     return spans

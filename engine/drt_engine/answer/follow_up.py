@@ -28,10 +28,10 @@ def in_context(question: str, turns: Sequence[Mapping[str, Any]]) -> str:
     ``turns`` are those of a conversation, oldest first.
     """
     # A request for a summary has no words that say what was talked about.
-    asked = [turn["question"] for turn in turns if turn.get("mode") != "summary"]
-    if not asked or len(question) > _LONGEST or not is_follow_up(question):
+    questions = [turn["question"] for turn in turns if turn.get("mode") != "summary"]
+    if not questions or len(question) > _LONGEST or not is_follow_up(question):
         return question
-    previous = content_words(asked[-1])[:_MOST_WORDS]
+    previous = content_words(questions[-1])[:_MOST_WORDS]
     return f"{question} ({' '.join(previous)})"
 
 

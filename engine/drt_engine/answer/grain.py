@@ -168,8 +168,8 @@ def list_around(
         stop = lead.start + len(lead.text.rstrip())
         start = sentences_at(view, document, stop - 1, stop)[0][0]
     # Each item ends where the next one begins; those that fit are shown, with all their parts.
-    whole = [n for n in items if _indent(lines[n].text) <= _indent(lines[first].text)]
-    items = whole if len(whole) > 1 else items
+    outer_items = [n for n in items if _indent(lines[n].text) <= _indent(lines[first].text)]
+    items = outer_items if len(outer_items) > 1 else items
     ends = [lines[_last_line(lines, n)].end for n in items[1:]] + [lines[last].end]
     is_one = asked and (is_led or ends[-1] - lines[first].start <= _SHORT_ITEM * len(items))
     if ends[-1] - start > _WHOLE_LIST and not is_one:

@@ -114,11 +114,11 @@ def _places(
     scores = retrieval.retrieved.scores[0, 0].tolist()
     best = max(scores)
     for number, passage in enumerate(retrieval.passages):
-        own = _passage_logits(logits, number)
-        quotes = best_quotes(own.quote_logits(torch.zeros(1), 0.0), [passage], limit=1)
+        passage_logits = _passage_logits(logits, number)
+        quotes = best_quotes(passage_logits.quote_logits(torch.zeros(1), 0.0), [passage], limit=1)
         if not quotes.spans:
             continue
-        evidence = float(own.evidence()[0])
+        evidence = float(passage_logits.evidence()[0])
         signals = Signals(quotes.score, scores[number], evidence, -quotes.null, evidence)
         prior = math.exp(reader.prior * (scores[number] - best))
         yield _Place(quotes.spans[0], prior * calibration.confidence(signals))
@@ -154,9 +154,9 @@ def _grouped(
 def _is_cited(citation: Citation, groups: dict[object, list[tuple[float, Citation]]]) -> bool:
     """Return whether a better place shares characters with a citation: passages overlap."""
     return any(
-        citation.document == other.document
-        and citation.start < other.end
-        and other.start < citation.end
+        citation.document == cited_place.document
+        and citation.start < cited_place.end
+        and cited_place.start < citation.end
         for cited in groups.values()
-        for _, other in cited
+        for _, cited_place in cited
     )

@@ -34,11 +34,11 @@ def present(
     judgement, scope = question.judgement, question.scope
     search = replace(options.search_options(), document_ids=scope.document_ids)
     tokens_read = run.prompt_tokens + run.source.tokens_read  # before a trace reads the quote
-    found, citations = candidate.found, candidate.citations
-    is_likely = candidate.likely and not found
+    is_answer, citations = candidate.found, candidate.citations
+    is_likely = candidate.likely and not is_answer
     return AnswerResult(
         text=candidate.text,
-        found=found,
+        found=is_answer,
         confidence=candidate.confidence,
         mode=options.mode,
         citations=tuple(replace(c, likely=is_likely or c.likely) for c in citations),
@@ -49,7 +49,7 @@ def present(
         quote_probability=candidate.probability,
         origin=candidate.origin,
         passage=_passage(question, view, citations[:1]),
-        second_passage="" if found else _passage(question, view, citations[1:2]),
+        second_passage="" if is_answer else _passage(question, view, citations[1:2]),
         candidates=candidate.quotes,
         verdict=candidate.verdict,
         answer_type=answer_type(judgement.types),

@@ -52,18 +52,18 @@ def propose_quote(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
     ranked = sorted(places, key=lambda place: -(place.probability or 0.0))
     best = ranked[0]
     right = _is_right(judgement, best)
-    others: Sequence[Citation] = ()
+    further_places: Sequence[Citation] = ()
     if right:
         further = [p.quote for p in places if p is not best and p.quote.span in spans]
-        others = _others(question, view, further, best.citation, expected)
+        further_places = _others(question, view, further, best.citation, expected)
     elif not judgement.own_threshold:
-        others = _second_place(best.citation, (place.citation for place in ranked[1:]))
+        further_places = _second_place(best.citation, (place.citation for place in ranked[1:]))
     return [
         Candidate(
             best.citation.quote if right else "",
             right,
             judgement.confidence,
-            (best.citation, *others),
+            (best.citation, *further_places),
             likely=judgement.found,
             quote_probability=best.probability,
             quotes=tuple(place.forms for place in places),
@@ -154,11 +154,13 @@ def _grown(
     """Return the citation of the sentence or the list around a span, with the span marked."""
     document = question.documents.row(citation.document)
     span = (citation.start, citation.end)
-    start, end, more = grown_span(view, document, span, expected)
+    start, end, items_left_out = grown_span(view, document, span, expected)
     if (start, end) == span:
         return citation
     grown = cite(view, document, start, end, citation.probability)
-    return replace(grown, span_start=citation.start, span_end=citation.end, more_items=more)
+    return replace(
+        grown, span_start=citation.start, span_end=citation.end, more_items=items_left_out
+    )
 
 
 def _others(
@@ -169,14 +171,14 @@ def _others(
     expected: str,
 ) -> list[Citation]:
     """Return the further citations: sentences where a comparison needs both sides, else spans."""
-    others: list[Citation] = []
+    further: list[Citation] = []
     for quote in quotes:
         citation = quote.citation
         if expected == "compare":
             citation = _grown(question, view, citation, expected)
-        if not any(_overlap(citation, better) for better in (first, *others)):
-            others.append(citation)
-    return others
+        if not any(_overlap(citation, better) for better in (first, *further)):
+            further.append(citation)
+    return further
 
 
 def _second_place(first: Citation, places: Iterable[Citation]) -> tuple[Citation, ...]:

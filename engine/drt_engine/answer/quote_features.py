@@ -38,7 +38,7 @@ def quote_features(
     quotes, passages = judgement.quotes, judgement.passages
     at = next((n for n, p in enumerate(passages) if p.row.id == span.passage.row.id), 0)
     evidence = judgement.evidence[at] if judgement.evidence else 0.0
-    others = [value for n, value in enumerate(judgement.evidence) if n != at]
+    other_evidence = [value for n, value in enumerate(judgement.evidence) if n != at]
     share, runner_up = quotes.votes_of(span)
     start_within, end_within = quotes.within(citation.document, citation.start, citation.end)
     question_words, quote_words = set(content_words(question)), set(content_words(citation.quote))
@@ -49,7 +49,7 @@ def quote_features(
         passage=log_odds(judgement.start_shares[at]) if judgement.start_shares else 0.0,
         retrieval=math.log(max(span.passage.probability, _LEAST_SHARE)),
         evidence=evidence,
-        evidence_lead=evidence - max(others, default=evidence),
+        evidence_lead=evidence - max(other_evidence, default=evidence),
         answerable=log_odds(judgement.confidence),
         coverage=_coverage(question_words, set(content_words(citation.sentence))),
         echo=_coverage(quote_words, question_words),

@@ -130,7 +130,7 @@ def _rows_apart(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
                 a = text.index(part, a)
                 yield a, a + len(part)
         last = match.end()
-    rest = text[last:end].strip()
-    if rest:
-        last = text.index(rest, last)
-        yield last, last + len(rest)
+    last_row = text[last:end].strip()
+    if last_row:
+        last = text.index(last_row, last)
+        yield last, last + len(last_row)

@@ -110,8 +110,8 @@ def unpack_nodes(text: str) -> list[Node]:
     for row in rows:
         if not isinstance(row, list) or not 3 <= len(row) <= 7:
             raise ValueError(f"{row!r:.40} is not a node")
-        kind, step, length, *more = row
-        values = [*more, *(0, 0, "", "")[len(more) :]]
+        kind, step, length, *fields = row
+        values = [*fields, *(0, 0, "", "")[len(fields) :]]
         is_node = (
             all(type(value) is str for value in (kind, *values[2:]))
             and all(type(value) is int for value in (step, length, *values[:2]))

@@ -276,7 +276,7 @@ class _Gathering:
         except ActorEnded as error:
             self._actors.lose(path, replica)
             self._reasons[path] = _ended(error)
-            waits = any(other == path for other, _ in self._calls.values())
+            waits = any(busy_path == path for busy_path, _ in self._calls.values())
             if path not in self._hedged:
                 self._hedge(path)
             elif not waits and path in self._missing():

@@ -277,11 +277,11 @@ class ShardedReading:
         """Return the machine of an actor once it runs, which may be when another shard is done."""
         while True:
             with self._guard:
-                others = set(range(len(self._drivers))) - self._done - self._waiting - {number}
+                idle = set(range(len(self._drivers))) - self._done - self._waiting - {number}
             try:
                 return self._cluster.wait_for(actor, timeout=self._options.start_timeout)
             except NoRoom:
-                if not others:
+                if not idle:
                     raise
 
     def _open(self, number: int) -> None:

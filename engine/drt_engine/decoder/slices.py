@@ -57,8 +57,8 @@ def log_probability(model: RetrievalDecoder, opened: Opened, ids: Sequence[int])
     """Return the log-probability that the answer is ``ids``, the closing token included."""
     states, _ = model.feed(opened.state, torch.tensor([list(ids[:-1])], device=model.device))
     following = torch.log_softmax(model.logits(states[0]).float(), dim=-1)
-    rest = sum(float(row[token]) for row, token in zip(following, ids[1:], strict=True))
-    return float(opened.log_probs[0, ids[0]]) + rest
+    following_sum = sum(float(row[token]) for row, token in zip(following, ids[1:], strict=True))
+    return float(opened.log_probs[0, ids[0]]) + following_sum
 
 
 def best_slices(
@@ -99,8 +99,8 @@ def best_slices(
             [[beam.ids[-1], *run[:count]] for beam, run in zip(beams, runs, strict=True)],
             device=model.device,
         )
-        kept = torch.tensor([row for row, _ in grown], device=model.device)
-        states, state = model.feed(pick_rows(state, kept), rows)
+        beam_rows = torch.tensor([row for row, _ in grown], device=model.device)
+        states, state = model.feed(pick_rows(state, beam_rows), rows)
         log_probs = torch.log_softmax(model.logits(states).float(), dim=-1)  # [B, 1 + count, V]
         last = log_probs[:, -1]
         for row, run in enumerate(runs):

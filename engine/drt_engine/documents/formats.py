@@ -175,8 +175,8 @@ def plugins() -> Plugins:
         if isinstance(loaded, Format):
             formats.append(replace(loaded, distribution=owner))
         else:
-            why = f"{point.value} is a {type(loaded).__name__}, a Format was expected"
-            broken.append(BrokenPlugin(point.name, owner, why))
+            reason = f"{point.value} is a {type(loaded).__name__}, a Format was expected"
+            broken.append(BrokenPlugin(point.name, owner, reason))
     return Plugins(tuple(formats), tuple(broken))
 
 

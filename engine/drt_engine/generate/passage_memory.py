@@ -113,19 +113,19 @@ class PassageReader:
     def _chunks(self, passages: Sequence[Passage]) -> list[ChunkText]:
         keys = [(p.row.document_id, p.row.start, len(p.text)) for p in passages]
         with self._lock:
-            known = {key: self._kept[key] for key in keys if key in self._kept}
-        missing = [(k, p) for k, p in zip(keys, passages, strict=True) if k not in known]
+            memories = {key: self._kept[key] for key in keys if key in self._kept}
+        missing = [(k, p) for k, p in zip(keys, passages, strict=True) if k not in memories]
         if missing:
-            known |= dict(
+            memories |= dict(
                 zip((k for k, _ in missing), self._computed([p for _, p in missing]), strict=True)
             )
         with self._lock:
             for key in keys:
-                self._kept[key] = known[key]
+                self._kept[key] = memories[key]
                 self._kept.move_to_end(key)
             while len(self._kept) > _KEPT_CHUNKS:
                 self._kept.popitem(last=False)
-        return [known[key] for key in keys]
+        return [memories[key] for key in keys]
 
     def _computed(self, passages: Sequence[Passage]) -> list[ChunkText]:
         """Compute chunks from their texts; the chunk before warms the window up."""

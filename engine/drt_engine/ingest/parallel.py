@@ -104,10 +104,10 @@ class Workers:
     def _begin(self, store: Store, source: Source | DocumentError) -> SourceReading | None:
         if not isinstance(source, Source):
             return None
-        here = SourceHere(self._runtime, source)
-        if unchanged_document(store, source, here.digest) is not None:
-            return here
-        reading = SourceElsewhere(here, source)
+        local_source = SourceHere(self._runtime, source)
+        if unchanged_document(store, source, local_source.digest) is not None:
+            return local_source
+        reading = SourceElsewhere(local_source, source)
         self._jobs.put((store, reading))
         if len(self._drivers) < self._count:
             number = len(self._drivers)
@@ -258,10 +258,10 @@ class Workers:
             is_copy = self._document_ids[document_id] > 1
         if is_copy or store.document_by_id(document_id) is not None:
             return None
-        older = store.document_at(place_of(source, text))
+        replaced = store.document_at(place_of(source, text))
         partial = store.partial_documents()
         done = next((row.chunks for row in partial if row.id == document_id), 0)
-        return Start(document_id, done, None if older is None else older.id)
+        return Start(document_id, done, None if replaced is None else replaced.id)
 
 
 def _ended() -> WorkerProcess:

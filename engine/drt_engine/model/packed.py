@@ -106,11 +106,11 @@ def joined(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     out: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
         if name.endswith(HIGH):
-            whole = name.removesuffix(HIGH)
-            low = tensors.get(whole + LOW)
+            full_name = name.removesuffix(HIGH)
+            low = tensors.get(full_name + LOW)
             if low is None or low.shape != tensor.shape or {low.dtype, tensor.dtype} != _BYTES:
-                raise ValueError(f"{whole} lacks its low bytes")
-            out[whole] = torch.stack([low, tensor], dim=-1).view(torch.bfloat16)[..., 0]
+                raise ValueError(f"{full_name} lacks its low bytes")
+            out[full_name] = torch.stack([low, tensor], dim=-1).view(torch.bfloat16)[..., 0]
         elif not (name.endswith(LOW) and name.removesuffix(LOW) + HIGH in tensors):
             out[name] = tensor
     return out
@@ -125,12 +125,12 @@ def unpacked(tensors: Mapping[str, Tensor], dtype: torch.dtype) -> dict[str, Ten
         if not name.endswith(_CODES):
             out[name] = tensor.to(dtype)
             continue
-        whole = name.removesuffix(_CODES)
-        scales = tensors.get(whole + _SCALES)
+        full_name = name.removesuffix(_CODES)
+        scales = tensors.get(full_name + _SCALES)
         if scales is None:
-            raise ValueError(f"{whole} has codes and no scales")
+            raise ValueError(f"{full_name} has codes and no scales")
         try:
-            out[whole] = unpack(tensor, scales).to(dtype)
+            out[full_name] = unpack(tensor, scales).to(dtype)
         except ValueError as error:
-            raise ValueError(f"{whole}: {error}") from error
+            raise ValueError(f"{full_name}: {error}") from error
     return out

@@ -54,10 +54,12 @@ def warm_start_reader(model: DRT, folder: Path, tokenizer: Tokenizer) -> None:
         raise WeightsError("start.reader needs a model with a reader, expected [model.reader]")
     tensors = read_tensors(folder) | packed_tensors(folder, torch.float32)
     prefix = "span_reader."
-    own = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+    reader_tensors = {
+        name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)
+    }
     try:
-        if own:
-            reader.load_state_dict(own)
+        if reader_tensors:
+            reader.load_state_dict(reader_tensors)
             return
         source = _without_prefix(tensors)
         positions = source["embeddings.position_embeddings.weight"]
@@ -95,12 +97,12 @@ def _copy_words(
         (config.begin_id, ("<s>", "[CLS]")),
         (config.separator_id, ("</s>", "[SEP]")),
     ):
-        found = [theirs[name] for name in names if name in theirs]
-        if not found:
+        rows = [theirs[name] for name in names if name in theirs]
+        if not rows:
             raise WeightsError(
                 f"{folder / 'vocab.txt'} lacks {names[0]!r}, expected a BERT's tokens"
             )
-        table[number] = words[found[0]]
+        table[number] = words[rows[0]]
 
 
 def _without_prefix(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -169,8 +171,8 @@ def _copy_block(block: torch.nn.Module, source: dict[str, Tensor], at: str) -> N
     mpnet = f"{at}attention.attn.q.weight" in source
     names = [f"attn.{n}" for n in "qkv"] if mpnet else ["self.query", "self.key", "self.value"]
     for part in ("weight", "bias"):
-        own = [source[f"{at}attention.{name}.{part}"] for name in names]
-        getattr(block.attention.qkv, part).copy_(torch.cat(own))
+        parts = [source[f"{at}attention.{name}.{part}"] for name in names]
+        getattr(block.attention.qkv, part).copy_(torch.cat(parts))
     _copy(block.attention.out, source, at + f"attention.{'attn.o' if mpnet else 'output.dense'}")
     norm = "LayerNorm" if mpnet else "output.LayerNorm"
     _copy(block.attention_norm, source, at + f"attention.{norm}")

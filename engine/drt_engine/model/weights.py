@@ -321,9 +321,9 @@ def _raw_tensors(path: Path) -> Iterator[tuple[str, bytes]]:
         parts = {name + ending for name in apart for ending in (HIGH, LOW)}
         for name in sorted(apart | header.keys() - parts):
             if name in apart:
-                whole = bytearray(2 * (len(high := raw(name + HIGH))))
-                whole[0::2], whole[1::2] = raw(name + LOW), high
-                yield name, bytes(whole)
+                joined_bytes = bytearray(2 * (len(high := raw(name + HIGH))))
+                joined_bytes[0::2], joined_bytes[1::2] = raw(name + LOW), high
+                yield name, bytes(joined_bytes)
             else:
                 yield name, raw(name)
 

@@ -197,26 +197,28 @@ class ScannedLandmarks:
 
         Where some of the best are gone, as many more are looked for.
         """
-        gone = 0
+        dropped = 0
         while True:
-            top = landmark_topk(query[None], self, count + gone)
+            top = landmark_topk(query[None], self, count + dropped)
             real = top.scores[0] > float("-inf")
             chunk_ids = [self._chunk_id(number) for number in top.index[0][real].tolist()]
             scores = dict(zip(chunk_ids, top.scores[0][real].tolist(), strict=True))
             present = self._landmarks.present(scores.keys())
             missing = len(scores) - len(present)
-            if missing <= gone or len(scores) < count + gone:
+            if missing <= dropped or len(scores) < count + dropped:
                 return dict([pair for pair in scores.items() if pair[0] in present][:count])
-            gone = 2 * missing
+            dropped = 2 * missing
 
     def other_rows(self, scored: Collection[int]) -> dict[int, Tensor]:
         """Return the landmarks [E] of the kept chunks that have no score, by chunk id."""
         unscored = sorted(chunk_id for chunk_id in self.rows if chunk_id not in scored)
         rows = {chunk_id: self.rows[chunk_id] for chunk_id in unscored}
         library = self._landmarks.library
-        others = [chunk_id for chunk_id in self._kept_ids if chunk_id not in self.rows]
-        if library is not None and others:
-            rows.update(zip(others, library.index.landmarks(others).unbind(), strict=True))
+        missing_ids = [chunk_id for chunk_id in self._kept_ids if chunk_id not in self.rows]
+        if library is not None and missing_ids:
+            rows.update(
+                zip(missing_ids, library.index.landmarks(missing_ids).unbind(), strict=True)
+            )
         return rows
 
     def _places(self, ids: Sequence[int]) -> Iterator[tuple[int, int]]:

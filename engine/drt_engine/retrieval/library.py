@@ -155,10 +155,10 @@ class LibrarySource:
         """Retrieve for the query vector [E] of ``query_chunk``; ``None`` where nothing is."""
         question = merge_chunks(join_memories([*self._query_chunks, query_chunk]))
         self._query_chunks = []
-        own = None
+        own_chunks = None
         if self.uses_own_chunks and self.own_chunks:
-            own = join_memories(self.own_chunks)
-        retrieval = retrieve(self.query, query, scorer, question, own=own)
+            own_chunks = join_memories(self.own_chunks)
+        retrieval = retrieve(self.query, query, scorer, question, own=own_chunks)
         self.passages.append(() if retrieval is None else retrieval.passages)
         self.tokens_read += 0 if retrieval is None else retrieval.tokens_read
         return retrieval

@@ -131,8 +131,8 @@ def with_units(store: LibraryView, window: TokenWindow) -> TokenWindow:
     if len(numbers) < 2:
         return replace(window, headers={n: headers[n] for n in numbers.tolist() if n in headers})
     is_own = mask & (window.starts >= row.start) & (window.starts < row.start + len(row.text))
-    kept = mask & torch.isin(units, units[is_own])
-    kept_numbers = window.token_numbers.masked_fill(~kept, -1)
+    mask_of_units = mask & torch.isin(units, units[is_own])
+    kept_numbers = window.token_numbers.masked_fill(~mask_of_units, -1)
     return replace(window, units=units, token_numbers=kept_numbers, headers=headers)
 
 

@@ -62,8 +62,8 @@ class Sessions:
                     f"conversation {name!r} was continued elsewhere meanwhile and has {count} turns"
                     f" there, expected {stored_turns}: open it again to go on"
                 )
-            if gone := _gone(connection, _newly_read(transcript, old_turns), elsewhere):
-                raise SessionError(_READ_BY_WRITER.format(", ".join(gone)))
+            if missing := _gone(connection, _newly_read(transcript, old_turns), elsewhere):
+                raise SessionError(_READ_BY_WRITER.format(", ".join(missing)))
             row = (name, len(transcript), created, time, meta_json, turns_json, state)
             _put(connection, row)
 
@@ -86,8 +86,8 @@ class Sessions:
             turn = row.transcript[number - 1] if 0 < number <= len(row.transcript) else {}
             if turn.get("question") != question:
                 raise NotFound(f"session {name!r} has another turn {number} now")
-            if gone := _gone(connection, read_documents(writing), elsewhere):
-                raise NotFound(_READ_BY_WRITER.format(", ".join(gone)))
+            if missing := _gone(connection, read_documents(writing), elsewhere):
+                raise NotFound(_READ_BY_WRITER.format(", ".join(missing)))
             turn["writing"] = writing
             meta, turns = (
                 json.dumps(value, allow_nan=False) for value in (row.meta, row.transcript)

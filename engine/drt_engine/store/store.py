@@ -205,14 +205,14 @@ class Store(LibraryView):
         from drt_engine.store.transfer import removed
 
         with self._writing() as session:
-            kept = undoable and removed.keep_removed(self, self._folder, document_id)
+            is_kept = undoable and removed.keep_removed(self, self._folder, document_id)
             try:
                 session.remove_document(document_id)
             except StorageFull:
                 self._memory.close()  # what is open has its room until it is closed
-                kept = kept and not removed.forget_removed(self._folder, document_id)
+                is_kept = is_kept and not removed.forget_removed(self._folder, document_id)
                 session.remove_document(document_id)
-        return kept
+        return is_kept
 
     def removed_documents(self) -> list[DocumentRow]:
         """Return the documents that can be brought back, those removed last first."""

@@ -59,11 +59,11 @@ def section_list(paths: Iterable[str], document: DocumentRow) -> list[str]:
         inner = next((name for name in below if _LETTER.search(name)), "")
         named.setdefault(first, "")
         named[first] = named[first] or (first if _LETTER.search(first) else inner)
-    known = {" ".join(words(text)) for text in (document.title, document.author or "")}
+    titles = {" ".join(words(text)) for text in (document.title, document.author or "")}
     return [
         name
         for name in dict.fromkeys(named.values())
-        if name and name.casefold() not in _CONTENTS and " ".join(words(name)) not in known
+        if name and name.casefold() not in _CONTENTS and " ".join(words(name)) not in titles
     ]
 
 
@@ -77,8 +77,8 @@ def _listed(names: Sequence[str]) -> str:
         if left < 0 and shown:
             break
         shown.append(short)
-    more = len(names) - len(shown)
-    return "; ".join([*shown, f"and {more:,} more"] if more else shown)
+    unlisted = len(names) - len(shown)
+    return "; ".join([*shown, f"and {unlisted:,} more"] if unlisted else shown)
 
 
 def _shortened(name: str, longest: int) -> str:

@@ -139,8 +139,8 @@ def degrees_of(
                 for d in _DEGREES[follower[0]]
             ]
             return degrees, {hits[0], follower[0]}
-        own = [d for d in _DEGREES.get(hits[0], []) if d.is_superlative == is_superlative]
-        return [plain, *own], {hits[0]}
+        alike = [d for d in _DEGREES.get(hits[0], []) if d.is_superlative == is_superlative]
+        return [plain, *alike], {hits[0]}
     if inflected:
         return _DEGREES[inflected[0]], {inflected[0]}
     return [], set()

@@ -76,9 +76,9 @@ def _compared(before: str, first: str, second: str, table: Table) -> TableTotal 
     if len(values) < 2 or any(map(math.isnan, values)) or values[0] == values[1]:
         return None
     winner = 0 if (values[0] > values[1]) == is_much else 1
-    answer, other = name_cell(pair[winner], table), name_cell(pair[1 - winner], table)
+    answer, loser = name_cell(pair[winner], table), name_cell(pair[1 - winner], table)
     winning, losing = compared[winner], compared[1 - winner]
-    text = f"{answer.text}: {winning.text} ({other.text}: {losing.text})"
+    text = f"{answer.text}: {winning.text} ({loser.text}: {losing.text})"
     return TableTotal(text, (answer, winning, losing))
 
 
@@ -253,8 +253,8 @@ def difference(question: TableQuestion) -> TableTotal | None:
     if len(rows) != 2:
         return None
     degrees = list(question.degrees) or [Degree(True, False)]
-    found = _column_of(degrees, question.words, table)
-    cells = [] if found is None else [cell_of(row, found[0]) for row in rows]
+    column = _column_of(degrees, question.words, table)
+    cells = [] if column is None else [cell_of(row, column[0]) for row in rows]
     compared = [cell for cell in cells if cell is not None and is_amount(cell.text)]
     if len(compared) != 2:
         return None

@@ -74,8 +74,8 @@ def _candidate(
     )
     cells = answer.cells[:_MOST_CITATIONS]
     citations = [cite(view, document, cell.start, cell.end, probability) for cell in cells]
-    if more := len(answer.cells) - len(cells):
-        citations[-1] = replace(citations[-1], more_items=more)
+    if left_out := len(answer.cells) - len(cells):
+        citations[-1] = replace(citations[-1], more_items=left_out)
     confidence = question.judgement.confidence
     return Candidate(answer.text, True, confidence, tuple(citations), origin="table")
 

@@ -138,13 +138,13 @@ class TableQuestion:
                 if word in self.words and name_similarity(word, name) >= LEAST:
                     return name
         # Not one that only tells the rows ("directed by Lee"), or that the measured one explains.
-        others = [
+        further_columns = [
             name
             for name in nouns
             if len(self.scope.values.get(name, "")) != 1
             and not (measured and self._are_named_alike(name, measured))
         ]
-        return (others or [self.table.name_column])[0]
+        return (further_columns or [self.table.name_column])[0]
 
     def _are_named_alike(self, name: str, other_name: str) -> bool:
         """Return whether all words that name a column name the other one as well."""
@@ -185,7 +185,7 @@ def parse(question: str, table: Table, context: Collection[str]) -> TableQuestio
             or word in ranks
             or word in counts
             or word == anything
-            or any(is_in_context(word, known) for known in context)
+            or any(is_in_context(word, context_word) for context_word in context)
         ):
             return None
     # "mean" asks for a mean, unless the table has a column of that name.

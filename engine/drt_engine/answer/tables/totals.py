@@ -111,7 +111,9 @@ def _is_of_rows(question: TableQuestion) -> bool:
     behind = [w for w in table_words(question.text[match.end() :]) if w not in STOP_WORDS]
     if not behind:
         return False
-    if behind[0] in _ROWS or any(is_in_context(behind[0], known) for known in question.context):
+    if behind[0] in _ROWS or any(
+        is_in_context(behind[0], context_word) for context_word in question.context
+    ):
         return True  # "how many rows", or what the table is called
     table = question.table
     texts = [n for n in table.columns if n not in table.ordered or n == table.name_column]

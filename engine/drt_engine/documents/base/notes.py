@@ -31,8 +31,8 @@ class Notes:
 
     def merge(self, notes: Notes) -> None:
         """Add what was left out of a part of the document."""
-        for (what, why), count in notes._counts.items():
-            self.skip(what, why, count)
+        for (subject, reason), count in notes._counts.items():
+            self.skip(subject, reason, count)
         self._unnamed += notes._unnamed
 
     def take(self, sentences: Iterable[str]) -> None:
@@ -43,7 +43,9 @@ class Notes:
     @property
     def skipped(self) -> tuple[str, ...]:
         """One phrase for each kind of thing left out: "3 images (pictures hold no text)"."""
-        phrases = [_phrase(what, why, count) for (what, why), count in self._counts.items()]
+        phrases = [
+            _phrase(subject, reason, count) for (subject, reason), count in self._counts.items()
+        ]
         return (*phrases, f"{self._unnamed} more") if self._unnamed else tuple(phrases)
 
 

@@ -91,12 +91,12 @@ class _Book:
         main = [item_id for item_id, linear in spine if linear]
         beside = [item_id for item_id, linear in spine if not linear]
         listed = {*main, *beside}
-        others = (
+        beside_spine = (
             item_id
             for item_id, item in self._package.items.items()
             if item_id not in listed and item.media_type in _PAGES
         )
-        return [*main, *beside, *others]
+        return [*main, *beside, *beside_spine]
 
     def chapters(self, notes: Notes) -> Iterator[Block]:
         """Yield the text of all chapters in reading order, and note what is left out."""

@@ -339,21 +339,21 @@ class Converter:
 
     def _guessed(self, name: str, line: str, end: int) -> int | None:
         """Write what a command probably stands for that nothing defines; None where unclear."""
-        known = guess(name, line, end)
-        if known is None:
+        guessed = guess(name, line, end)
+        if guessed is None:
             length = LENGTH.match(line, end) if line[end : end + 1] == "[" else None
             return length.end() if length else None
-        if known.kind == "heading":
-            self._pending = _Group("heading", level=known.level)
-        elif known.kind == "reference":
-            self._pending = _Group("text", before="[", after="]", more=known.groups - 1)
-        elif known.kind == "drop":
-            self._pending = _Group("drop", more=known.groups - 1) if known.groups else None
-        elif known.kind == "unwrap":
+        if guessed.kind == "heading":
+            self._pending = _Group("heading", level=guessed.level)
+        elif guessed.kind == "reference":
+            self._pending = _Group("text", before="[", after="]", more=guessed.groups - 1)
+        elif guessed.kind == "drop":
+            self._pending = _Group("drop", more=guessed.groups - 1) if guessed.groups else None
+        elif guessed.kind == "unwrap":
             self._pending = _Group("text")
         else:  # a space behind the name is no space in the text, unless braces end it
-            self._plain(known.word + " " * (not known.groups and line[end - 1 : end] == " "))
-            self._pending = _Group("text") if known.groups else None
+            self._plain(guessed.word + " " * (not guessed.groups and line[end - 1 : end] == " "))
+            self._pending = _Group("text") if guessed.groups else None
         return self._after_option(line, end)
 
     def _reference(self, line: str, position: int) -> int:

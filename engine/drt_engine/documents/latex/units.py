@@ -27,7 +27,7 @@ def unit_text(source: str) -> str:
     """Return a unit as it is printed; commands of which nothing is known are their names."""
     written: list[str] = []
     prefix, power, divides = "", "", False
-    for command, other in _TOKEN.findall(source):
+    for command, symbol in _TOKEN.findall(source):
         if command == "per":
             divides = True
         elif command in _PREFIXES:
@@ -37,7 +37,7 @@ def unit_text(source: str) -> str:
         elif command in _POWERS:  # behind its unit
             written.append(_POWERS[command])
         else:
-            text = other.strip().replace("~", " ").replace(".", " ")
+            text = symbol.strip().replace("~", " ").replace(".", " ")
             text = _UNITS.get(command, command) if command else text
             if text:
                 before = ("1/" if not written else "/") if divides else " " * bool(written)

@@ -136,7 +136,7 @@ class Converter:
         if name in _FONTS or name in _ALTERNATING:
             yield from self._font(name, rest)
             return
-        known: dict[str, Callable[[str], Iterator[Block]]] = {
+        handlers: dict[str, Callable[[str], Iterator[Block]]] = {
             "TH": self._title,
             "TP": self._term,
             "TQ": self._term,
@@ -171,8 +171,8 @@ class Converter:
                 self._awaits = name
         elif name in _PARAGRAPHS:
             yield from self._flush("\n\n")
-        elif name in known:
-            yield from known[name](rest)
+        elif name in handlers:
+            yield from handlers[name](rest)
         else:
             self._left_out(name, rest)
 

@@ -63,7 +63,7 @@ class MdocConverter(Converter):
         self._parameters = 0  # of a function between ``Fo`` and ``Fc``, so far
 
     def _request(self, name: str, rest: str) -> Iterator[Block]:
-        known: dict[str, Callable[[str], Iterator[Block]]] = {
+        handlers: dict[str, Callable[[str], Iterator[Block]]] = {
             "Dd": self._day,
             "Dt": self._title_of,
             "Os": self._system,
@@ -83,8 +83,8 @@ class MdocConverter(Converter):
             yield from self._section(name, rest)
         elif name in ("Pp", "Lp"):
             yield from self._flush("\n\n")
-        elif name in known:
-            yield from known[name](rest)
+        elif name in handlers:
+            yield from handlers[name](rest)
         elif name in _CALLABLE:
             yield from self._line(name, rest)
         elif name.startswith("%") and len(name) == 2:
@@ -231,18 +231,18 @@ class MdocConverter(Converter):
 
     def _call(self, macro: str, texts: list[str]) -> None:
         """Add a function, a page, a header or a link, which have signs between their words."""
-        first, rest = (texts[0], texts[1:]) if texts else ("", [])
+        first, arguments = (texts[0], texts[1:]) if texts else ("", [])
         if macro == "Fn":
-            self._put(f"{first}({', '.join(rest)})")
+            self._put(f"{first}({', '.join(arguments)})")
         elif macro == "Fo":
             self._put(f"{first}(", right=True)
             self._parameters = 1
         elif macro == "Xr":
-            self._put(first + (f"({rest[0]})" if rest else ""))
+            self._put(first + (f"({arguments[0]})" if arguments else ""))
         elif macro == "In":
             self._put(f"#include <{first}>" if self._path.text == "SYNOPSIS" else f"<{first}>")
         else:
-            self._put(f"{' '.join(rest)} <{first}>" if rest else first)
+            self._put(f"{' '.join(arguments)} <{first}>" if arguments else first)
 
     # Lists, displays, references.
 

@@ -295,9 +295,9 @@ class PageText:
 
     def _measure(self, index: int) -> _Box:
         """Left, bottom, right and top of a character on the page as it is shown."""
-        if (known := self._boxes.get(index)) is None:  # to ask PDFium takes longer
-            known = self._boxes[index] = self._measured(index)
-        return known
+        if (box := self._boxes.get(index)) is None:  # to ask PDFium takes longer
+            box = self._boxes[index] = self._measured(index)
+        return box
 
     def _measured(self, index: int) -> _Box:
         box = self._box

@@ -173,17 +173,17 @@ def _runs(
 
 def _changes(matches: Sequence[bool]) -> int:
     """Return how often lines in one place change to another text or back, page by page."""
-    return sum(one != following for one, following in pairwise(matches))
+    return sum(current != following for current, following in pairwise(matches))
 
 
 def _match_at(edge: Edge, page: Page, pages: int) -> bool | None:
     """Return whether a page has the line in its place; None where it has nothing there."""
-    there = [
+    matches_at = [
         candidate
         for candidate in page.edges
         if abs(candidate.line.middle - edge.line.middle) < _SAME_PLACE
     ]
-    return any(_matches(edge, candidate, pages) for candidate in there) if there else None
+    return any(_matches(edge, candidate, pages) for candidate in matches_at) if matches_at else None
 
 
 def _matches(edge: Edge, candidate: Edge, pages: int) -> bool:

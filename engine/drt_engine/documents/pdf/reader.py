@@ -196,16 +196,16 @@ def _shown(
 def _cleared(pages: Iterator[Page], notes: Notes, spellings: Spellings) -> Iterator[Page]:
     """Yield the pages without their running lines, each seen among its neighbours."""
     window: deque[Page] = deque(maxlen=2 * NEIGHBOURS + 1)
-    known: set[str] = set()  # running lines that were kept once
+    kept_lines: set[str] = set()  # running lines that were kept once
     ahead: deque[Page] = deque()
     for page in pages:
         spellings.see(page.lines)
         window.append(page)
         ahead.append(page)
         if len(ahead) > NEIGHBOURS:
-            yield _without_running(ahead.popleft(), window, notes, known)
+            yield _without_running(ahead.popleft(), window, notes, kept_lines)
     while ahead:
-        yield _without_running(ahead.popleft(), window, notes, known)
+        yield _without_running(ahead.popleft(), window, notes, kept_lines)
 
 
 def _without_running(page: Page, window: deque[Page], notes: Notes, known: set[str]) -> Page:

@@ -156,10 +156,10 @@ def _separate(between: list[str], tables: Sequence[Table]) -> None:
     """Put the rows of tables below each other, and an empty line around each table."""
     for table in tables:
         for row in table.rows:
-            first, *others = (cell for cell in row if cell is not None)
+            first, *later_cells = (cell for cell in row if cell is not None)
             between[first] = "\n\n" if first == table.first and first else between[first]
             between[first] = "\n" if first != table.first else between[first]
-            for cell in others:
+            for cell in later_cells:
                 between[cell] = " "
         if table.last + 1 < len(between):
             between[table.last + 1] = "\n\n"
@@ -178,9 +178,9 @@ def _row_nodes(table: Table, region: Region, starts: Sequence[tuple[int, int]]) 
 
 def _has_names(table: Table, region: Region) -> bool:
     """Return whether numbers are below the first row, and none in it."""
-    first, *others = table.rows
+    first, *later_rows = table.rows
     for number, name in enumerate(first):
-        below = [region[cell].text for row in others if (cell := row[number]) is not None]
+        below = [region[cell].text for row in later_rows if (cell := row[number]) is not None]
         numbers = sum(any(map(str.isdigit, text)) for text in below)
         is_name = name is None or not any(map(str.isdigit, region[name].text))
         if is_name and below and 2 * numbers >= len(below):

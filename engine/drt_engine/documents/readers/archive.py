@@ -44,24 +44,26 @@ def send_members(source: Source, send: Send) -> None:
     seen: set[str] = set()
     for entry in _entries(source):
         # Programs differ in which of two they would unpack, so the second is reported.
-        why = entry.why or _unsafe(entry.name) or ("its name occurs twice" * (entry.name in seen))
+        reason = (
+            entry.why or _unsafe(entry.name) or ("its name occurs twice" * (entry.name in seen))
+        )
         seen.add(entry.name)
-        send(member=entry.name, why=why)
-        if not why:
+        send(member=entry.name, why=reason)
+        if not reason:
             _send_data(entry, send)
     send(skipped=[])
 
 
 def _send_data(entry: _Entry, send: Send) -> None:
-    why = ""
+    reason = ""
     try:
         for data in entry.data:
             send(data=base64.b64encode(data).decode())
     except UnreadableDocument as error:
-        why = str(error)
+        reason = str(error)
     except (OSError, *_TAR_DAMAGE) as error:
-        why = _first_line(error)
-    send(data="", why=why)
+        reason = _first_line(error)
+    send(data="", why=reason)
 
 
 def _unsafe(name: str) -> str:
@@ -90,9 +92,9 @@ def _zip_entries(source: Source) -> Iterator[_Entry]:
             if member.is_dir():
                 continue
             kind = stat.S_IFMT(member.external_attr >> 16)
-            why = "a link" if stat.S_ISLNK(kind) else ""
-            why = "protected by a password" if member.flag_bits & 1 else why
-            yield _Entry(printable_path(member.filename), why, archive.pieces_of(member))
+            reason = "a link" if stat.S_ISLNK(kind) else ""
+            reason = "protected by a password" if member.flag_bits & 1 else reason
+            yield _Entry(printable_path(member.filename), reason, archive.pieces_of(member))
 
 
 def _compression(head: bytes) -> Unpack | None:
@@ -137,8 +139,8 @@ def _tar_entries(source: Source) -> Iterator[_Entry]:
             for member in archive:
                 if member.isdir() or member.name.endswith("/"):
                     continue
-                why = "" if member.isreg() else "a link or device"
-                yield _Entry(printable_path(member.name), why, _tar_pieces(archive, member))
+                reason = "" if member.isreg() else "a link or device"
+                yield _Entry(printable_path(member.name), reason, _tar_pieces(archive, member))
                 archive.members = []  # type: ignore[attr-defined]  # it grows with the archive
     except _TAR_DAMAGE as error:
         raise UnreadableDocument(

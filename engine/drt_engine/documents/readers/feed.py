@@ -65,8 +65,8 @@ class _Feed(Handler):
     def take(self, *, last: bool = False) -> list[_Entry]:
         """Return the entries that are complete."""
         count = len(self.ready) if last else len(self.ready) - 1
-        taken, self.ready = self.ready[:count], self.ready[count:]
-        return taken
+        entries, self.ready = self.ready[:count], self.ready[count:]
+        return entries
 
 
 def _plain(text: str, source: Source) -> list[str]:

@@ -43,8 +43,8 @@ def _seconds(clock: str) -> float:
 
 
 def _clock(seconds: float) -> str:
-    whole = int(seconds)
-    return f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
+    full_seconds = int(seconds)
+    return f"{full_seconds // 3600:02}:{full_seconds // 60 % 60:02}:{full_seconds % 60:02}"
 
 
 def _cues(lines: Iterable[str], notes: Notes) -> Iterator[_Cue]:

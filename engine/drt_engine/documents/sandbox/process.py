@@ -343,9 +343,9 @@ def archive_members(source: Source, limits: Limits | None = None) -> Iterator[Me
         child.frame()
         frame = child.frame()
         while "member" in frame:
-            name, why = str(frame["member"]), str(frame.get("why") or "")
+            name, reason = str(frame["member"]), str(frame.get("why") or "")
             place = f"{source.name}!/{name}"
-            yield Member(name, iter(()) if why else _data(child, place), why)
+            yield Member(name, iter(()) if reason else _data(child, place), reason)
             frame = child.frame()
     finally:
         child.close()

@@ -46,8 +46,10 @@ def nearest(name: str, names: Sequence[str], *, listed: Sequence[str] | None = N
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
     listed = names if listed is None else listed
     first_names = list(dict.fromkeys(listed))[:3]
-    rest = len(listed) - len(first_names)
-    return f"there is {', '.join(map(repr, first_names))}{f' and {rest} more' if rest else ''}"
+    unnamed = len(listed) - len(first_names)
+    return (
+        f"there is {', '.join(map(repr, first_names))}{f' and {unnamed} more' if unnamed else ''}"
+    )
 
 
 def document_named(

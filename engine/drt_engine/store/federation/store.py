@@ -181,13 +181,13 @@ class FederatedStore(FederatedView):
     def _elsewhere(self, documents: Mapping[str, str]) -> set[str]:
         """Return those documents that another library has than the first, or their sources."""
         home = self._home_store()
-        others = [store for _, store in self._opened() if store is not home]
+        other_stores = [store for _, store in self._opened() if store is not home]
         return {
             document_id
             for document_id, source in documents.items()
             if any(
                 store.document_by_id(document_id) or (source and store.document_at(source))
-                for store in others
+                for store in other_stores
             )
         }
 

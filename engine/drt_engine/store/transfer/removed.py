@@ -76,11 +76,11 @@ def bring_back(session: WriteSession, document_id: str) -> DocumentRow:
     path = _archive(session.folder, document_id)
     _expect_regular(path, document_id)
     row = _described(path)
-    newer = session.library.document_at(row.source)
-    if newer is not None and newer.id != row.id:
+    newer_row = session.library.document_at(row.source)
+    if newer_row is not None and newer_row.id != row.id:
         raise StoreError(
-            f"{row.source} was read again after {row.id} was removed: remove {newer.id} first to"
-            " bring the older text back"
+            f"{row.source} was read again after {row.id} was removed: remove {newer_row.id} first"
+            " to bring the older text back"
         )
     import_archive(session, path)
     restored = session.library.document_by_id(row.id)
