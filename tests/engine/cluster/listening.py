@@ -41,12 +41,6 @@ def named_descendants(pid: int, name: str) -> list[int]:
     ]
 
 
-def listening_ports(pid: int) -> set[int]:
-    """Return the ports where a process listens."""
-    sockets = _listening_sockets()
-    return {sockets[inode][1] for inode in _sockets_of(pid) if inode in sockets}
-
-
 def _is_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).is_loopback
