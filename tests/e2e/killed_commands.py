@@ -107,7 +107,7 @@ def read(stop: Path, paths: list[Path]) -> None:
 # what another process's work may refuse a reader, in one sentence
 REFUSED = re.compile(
     r"refused (no document|there is no (document|library)|.*(removed|rebuilt for .*) meanwhile"
-    r"|.*did not finish within)"
+    r"|.*did not finish within|the libraries at .* were made with different models)"
 )
 
 

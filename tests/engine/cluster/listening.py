@@ -32,16 +32,13 @@ def other_addresses(pid: int) -> list[str]:
     return lines
 
 
-def listening_ports(pid: int, name: str) -> set[int]:
-    """Return the ports where descendants of a process with a name listen."""
-    sockets = _listening_sockets()
-    return {
-        sockets[inode][1]
+def named_descendants(pid: int, name: str) -> list[int]:
+    """Return the processes with a name that a process has started."""
+    return [
+        process
         for process in _with_descendants(pid)
         if Path(f"/proc/{process}/comm").read_text().strip() == name
-        for inode in _sockets_of(process)
-        if inode in sockets
-    }
+    ]
 
 
 def _is_loopback(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
