@@ -16,17 +16,19 @@ ROOT = Path(__file__).parents[1]
 SOURCES = ("kernels/drt_kernels", "engine/drt_engine", "engine/drt_lab", "sdk/drt", "drt_cli")
 MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib", "runpy"}
 NETWORK = {"socket", "http", "urllib.request", "ftplib", "smtplib", "requests", "httpx", "aiohttp"}
-# What opens a socket when it is asked to by name, and imports no other of these.
+# What opens a socket when it is asked to by name, with all of these that it imports.
 ONLINE = {
     # A command line and its helper, over a local socket in a folder of the user's own.
-    "drt_cli/_warm/client.py": "socket",
-    "drt_cli/_warm/forked.py": "socket",
-    "drt_cli/_warm/helper.py": "socket",
-    "drt_cli/_warm/place.py": "socket",
-    "drt_cli/_warm/wire.py": "socket",
-    "engine/drt_engine/cluster/connection.py": "socket",  # whether a Ray cluster answers
-    "engine/drt_engine/cluster/shard_reader.py": "socket",  # a worker's host name
-    "sdk/drt/_writer/endpoint.py": "socket",  # ends the connection to a writer
+    "drt_cli/_warm/client.py": {"socket"},
+    "drt_cli/_warm/forked.py": {"socket"},
+    "drt_cli/_warm/helper.py": {"socket"},
+    "drt_cli/_warm/place.py": {"socket"},
+    "drt_cli/_warm/wire.py": {"socket"},
+    "engine/drt_engine/cluster/connection.py": {"socket"},  # whether a Ray cluster answers
+    "engine/drt_engine/cluster/shard_reader.py": {"socket"},  # a worker's host name
+    "sdk/drt/_web/fetch.py": {"socket", "httpx"},  # an address that somebody asked for
+    "sdk/drt/_web/line.py": {"socket"},  # ends the connection to it, or to a writer
+    "sdk/drt/_writer/local.py": {"socket", "http.client"},  # asks this machine's own ports
 }
 CALLS = {"eval", "exec", "__import__"}
 METHODS = {"torch.load", "torch.save", "os.system", "os.popen"}
@@ -45,7 +47,7 @@ def found_in(file: Path) -> Iterator[str]:
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             names += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             for name in names:
-                if name == ONLINE.get(file.relative_to(ROOT).as_posix()):
+                if name in ONLINE.get(file.relative_to(ROOT).as_posix(), ()):
                     continue
                 if name.split(".")[0] in MODULES | NETWORK or name in NETWORK:
                     yield f"{where} imports {name}"

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 ExportFormat = Literal["markdown", "html", "obsidian", "bibtex", "csl-json"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
+_COLUMN_END = re.compile(r"([^\n]{30})\n(?=[a-z(,;])")
 _AROUND = 600  # characters of a document around a quote in a page
 _TEX = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
@@ -114,9 +115,16 @@ def _page(answer: Answer, library: Library | None) -> str:
 
 def _figure(citation: Citation, library: Library | None) -> str:
     before, quote, after = _around(citation, library)
+    if _file(citation).lower().endswith(".pdf"):
+        before, after = _joined(before), _joined(after)
     text = f"{html.escape(before)}<mark>{html.escape(quote)}</mark>{html.escape(after)}"
     place = html.escape(f"{_render.place(citation)} ({_file(citation)})")
     return f"<figure><blockquote>{text}</blockquote>\n<figcaption>{place}</figcaption></figure>"
+
+
+def _joined(text: str) -> str:
+    """Return a PDF's text with the lines of a paragraph as one, which end where a column does."""
+    return _COLUMN_END.sub(r"\1 ", text)
 
 
 def _around(citation: Citation, library: Library | None) -> tuple[str, str, str]:

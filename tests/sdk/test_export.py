@@ -71,6 +71,12 @@ def test_a_page_needs_nothing_else_and_marks_the_quote() -> None:
     assert "probably says it here" in likely
 
 
+def test_lines_of_a_pdf_are_joined_in_a_page() -> None:
+    lines = "A line that ends where its column does,\nand goes on; thirty days.\nAnother one."
+    page = export_answer(answered(cited(context=lines)), "html")
+    assert "does, and goes on; <mark>thirty days</mark>.\nAnother" in page
+
+
 def test_a_note_links_to_the_page_and_to_the_heading() -> None:
     notes = cited(source="/n/Notes.md", title="Notes", page=None, section="Notes > Leave")
     note = export_answer(answered(cited(), notes), "obsidian")

@@ -100,7 +100,7 @@ async def show_page(request: Request) -> Response:
     draw = partial(
         page_image, service.library, handle, page=page or None, width=width, marked=marked
     )
-    image = await asyncio.get_running_loop().run_in_executor(service.drawing, draw)
+    image = await service.draw(draw)
     return reply(service, image.to_dict())
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,11 +26,13 @@ from .questions import Questions
 if TYPE_CHECKING:
     from .._assistant import Assistant
     from .._library import Library
+    from .._types import PageImage
     from .options import ServeOptions
     from .tracing import Tracing
 
 
 UPLOADS = 32  # received or read at the same time: each may fill the disk with its limit
+DRAWINGS = 32  # pages that are drawn or wait for it
 UNUSED_SECONDS = 24 * 3600.0  # after which no server is still reading an upload
 
 
@@ -59,6 +62,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self._uploading = 0
+        self._drawing = 0
         self.questions = Questions(
             self.assistant,
             limit=self.options.queue,
@@ -164,6 +168,23 @@ class Service:
         finally:
             self._uploading -= 1
 
+    async def draw(self, work: Callable[[], PageImage]) -> PageImage:
+        """Draw a page in a thread for it; raises ``OverloadedError`` where too many wait."""
+        if self._drawing >= DRAWINGS:
+            raise OverloadedError(
+                f"{DRAWINGS} pages are being drawn or wait for it, which is as many as may; ask for"
+                " it again later."
+            )
+        self._drawing += 1
+        job = asyncio.get_running_loop().run_in_executor(self.drawing, work)
+        job.add_done_callback(self._note_drawn)  # the work goes on where its client leaves
+        return await asyncio.shield(job)
+
+    def _note_drawn(self, job: asyncio.Future[PageImage]) -> None:
+        self._drawing -= 1
+        if not job.cancelled():
+            job.exception()  # which nobody else may ask for, where the client has left
+
     def load(self) -> None:
         """Load the model, and open the library or make it, where that is not done."""
         if self.writer is None:
@@ -196,6 +217,8 @@ class Service:
 
         The oldest kept ones are deleted until all fit into ``keep_pdfs``.
         """
+        if place.suffix.lower() != ".pdf":
+            return False
         kept = self._kept_pdfs()
         if place not in kept:
             return False

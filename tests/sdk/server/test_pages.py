@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +174,28 @@ def test_without_its_extra_the_sentence_names_it(
     monkeypatch.setattr(type(format_named("pdf")), "installed", False)
     with pytest.raises(MissingExtraError, match="drt-assistant"):
         page_image(assistant.library, citation)
+
+
+def test_too_many_pages_at_once_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    service = pytest.importorskip("drt._server.service")
+    documents = pytest.importorskip("drt._server.documents")
+    monkeypatch.setattr(service, "DRAWINGS", 1)
+    go = threading.Event()
+    slow = documents.page_image
+
+    def page_image(*arguments: Any, **options: Any) -> Any:
+        go.wait(20)
+        return slow(*arguments, **options)
+
+    monkeypatch.setattr(documents, "page_image", page_image)
+    client = serve()
+    send(client, "a.pdf", PDF)
+    path = f"/v1/pages/{handle_of(client)}?width=300"
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(client.get, path)
+        while not client.app.state.service._drawing:
+            time.sleep(0.01)
+        assert client.get(path).status_code == 429
+        go.set()
+        assert first.result().status_code == 200
+    assert client.get(path).status_code == 200

@@ -216,6 +216,8 @@ async function upload({ file, row, bar, state }) {
   try {
     const headers = { Accept: "text/event-stream" };
     const response = await call("v1/documents", { method: "POST", body: form, headers });
+    state.textContent = "reading";
+    reading.set(row, `${file.name} (reading)`);
     for await (const [name, value] of events(response)) {
       if (name === "progress") {
         bar.value = value.total_characters ? value.characters / value.total_characters : 1;
@@ -554,9 +556,9 @@ async function openPage(page) {
   showAs("page");
   await element("viewer-image").decode().catch(() => null);
   const region = element("viewer-page");
-  const [left, top] = image.boxes[0] || [0, 0];
+  const [, top, right] = image.boxes[0] || [0, 0, 0];
   region.scrollTop = top * element("viewer-image").clientHeight - region.clientHeight / 3;
-  region.scrollLeft = left * element("viewer-image").clientWidth - region.clientWidth / 3;
+  region.scrollLeft = right * element("viewer-image").clientWidth - 0.9 * region.clientWidth;
   bringViewerUp();
 }
 
