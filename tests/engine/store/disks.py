@@ -49,10 +49,11 @@ class DyingDisk(Disk):
         self._left -= 1
         if self._dead or (self._left == 0 and self._when == "before"):
             self._kill()
-        result = action()
-        if self._left == 0:
-            self._kill()
-        return result
+        try:
+            return action()
+        finally:  # also after a step that fails, such as deleting what is not there
+            if self._left == 0:
+                self._kill()
 
     def write(self, descriptor: int, path: Path, data: Bytes) -> None:
         if self._left == 1 and self._when == "within":
