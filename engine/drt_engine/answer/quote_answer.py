@@ -48,8 +48,10 @@ def propose_quote(question: ReadQuestion, view: LibraryView) -> list[Candidate]:
         return [Candidate("", False, judgement.confidence, cite_closest(question, view))]
     expected = expected_type(judgement.types, question.text)
     places = [_shown(question, view, quote, expected) for quote in quotes]
-    # Without a calibration all probabilities are alike, and the reader's order stays.
-    ranked = sorted(places, key=lambda place: -(place.probability or 0.0))
+    calibration = judgement.calibration.quote
+    ranked = places
+    if calibration is not None and calibration.ranks:
+        ranked = sorted(places, key=lambda place: -(place.probability or 0.0))
     best = ranked[0]
     right = _is_right(judgement, best)
     further_places: Sequence[Citation] = ()

@@ -81,13 +81,15 @@ class QuoteCalibration:
 
     ``weights`` are by name of the feature, ``shift`` is the bias. From the probability
     ``threshold`` on, a quote is shown as an answer. Its words alone are shown where they have
-    ``span_threshold`` of the probability of the sentence or list around them, or more.
+    ``span_threshold`` of the probability of the sentence or list around them, or more. ``ranks``
+    says that it was fitted to all quotes of a question, not to the first alone, and may order them.
     """
 
     weights: Mapping[str, float]
     shift: float = 0.0
     threshold: float = 0.5
     span_threshold: float = 0.0
+    ranks: bool = False
 
     def __post_init__(self) -> None:
         unknown = set(self.weights) - set(QuoteFeatures._fields)

@@ -89,7 +89,11 @@ def fit_quotes(questions: Sequence[JudgedQuestion]) -> QuoteFit | None:
         precision=VERDICT_PRECISION,
     )
     calibration = QuoteCalibration(
-        full_fit.weights, full_fit.shift, 1.0 if threshold is None else threshold, SPAN_THRESHOLD
+        full_fit.weights,
+        full_fit.shift,
+        1.0 if threshold is None else threshold,
+        SPAN_THRESHOLD,
+        ranks=True,
     )
     return QuoteFit(calibration, probabilities, right, verdict)
 

@@ -10,6 +10,7 @@ import pytest
 
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
+from drt_engine.model.calibration import Calibration, QuoteCalibration
 from drt_engine.store import Store
 from drt_engine.trace.text import trace_text
 from tests.engine.answer.asking import ANY, QUESTION, QUESTIONS, all_answers, assert_exact, document
@@ -122,3 +123,19 @@ def test_bytes_of_a_lossless_tokenizer_never_show(tmp_path: Path) -> None:
                 answer = ask(model, store, question, options)
                 for citation in answer.citations:
                     assert_exact(store, citation)
+
+
+def test_a_calibration_orders_quotes_only_where_it_was_fitted_to_all(store: Store) -> None:
+    def first_quote(*, ranks: bool) -> tuple[str, list[str]]:
+        # The longer the likelier, far below what the reader itself would choose by.
+        quote = QuoteCalibration({"length": 1.0}, threshold=0.0, span_threshold=2.0, ranks=ranks)
+        fits = dict.fromkeys(("stored", "reread"), Calibration(quote=quote))
+        calibrated = dataclasses.replace(runtime(), calibration=fits)
+        answer = ask(calibrated, store, QUESTION, AskOptions())
+        return answer.text, [forms[-1].quote for forms in answer.candidates]
+
+    text, quotes = first_quote(ranks=False)
+    assert len(quotes) > 1 and text == quotes[0]
+    text, quotes = first_quote(ranks=True)
+    assert len(text.split()) == max(len(quote.split()) for quote in quotes)
+    assert text != quotes[0]
