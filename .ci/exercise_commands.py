@@ -85,7 +85,7 @@ def _ask(drt: CommandLine, agreement: Path, text: str) -> None:
     handle = f"{shown['document'][:8]}:{shown['start']}-{shown['end']}"
     expect(ANSWER in drt(f"show {handle} --open", PATH=_viewer()), "show --open")
     plain = drt(f"ask '{QUESTION}' --doc {agreement} --explain --top-k 6 --no-reread")
-    expect("retrieved with" in plain, f"ask --explain: {plain}")
+    expect("answer chunk 1" in plain, f"ask --explain: {plain}")
     noted = drt(f"ask '{QUESTION}' --doc {agreement} --markdown")
     expect(ANSWER in noted and "[^1]: " in noted, f"ask --markdown: {noted}")
     page = drt(f"ask '{QUESTION}' --doc {agreement} --export html")

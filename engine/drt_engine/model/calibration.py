@@ -80,9 +80,10 @@ class QuoteCalibration:
     """Logistic regression over ``QuoteFeatures``: the probability that a quote is right.
 
     ``weights`` are by name of the feature, ``shift`` is the bias. From the probability
-    ``threshold`` on, a quote is shown as an answer. Its words alone are shown where they have
-    ``span_threshold`` of the probability of the sentence or list around them, or more. ``ranks``
-    says that it was fitted to all quotes of a question, not to the first alone, and may order them.
+    ``threshold`` on, a quote is shown as an answer. ``ranks`` says that it was fitted to all quotes
+    of a question and may order them; then words alone are shown where they have ``span_threshold``
+    of the probability of the sentence or list around them, or more. One that was fitted to the
+    first quote alone shows words from the probability ``span_threshold`` on.
     """
 
     weights: Mapping[str, float]
@@ -106,11 +107,13 @@ class QuoteCalibration:
     ) -> tuple[int, float]:
         """Return which form of a quote is shown, the shortest first, and how likely it is right.
 
-        ``share`` takes the place of ``span_threshold``.
+        ``share`` takes the place of ``span_threshold`` where that is one.
         """
         probabilities = [self.probability(features) for features in candidates]
-        least = self.span_threshold if share is None else share
-        short = probabilities[0] >= least * probabilities[-1]
+        least = self.span_threshold
+        if self.ranks:
+            least = (least if share is None else share) * probabilities[-1]
+        short = probabilities[0] >= least
         number = 0 if short else len(probabilities) - 1
         return number, probabilities[number]
 

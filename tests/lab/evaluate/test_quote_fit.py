@@ -104,9 +104,14 @@ def test_a_calibration_is_read_back_and_an_older_one_still_is() -> None:
     )
     assert Calibration.from_dict({"scale": 2.0, "shift": 1.0}) == Calibration(2.0, 1.0)
     assert quote.probability(QuoteFeatures(0.0, lead=1.0)) == pytest.approx(0.731, abs=0.001)
-    near = QuoteCalibration({"lead": 1.0}, span_threshold=0.9)
+    older = QuoteCalibration({"lead": 1.0}, span_threshold=0.85)
+    near = replace(older, span_threshold=0.9, ranks=True)
     words, whole = QuoteFeatures(0.0, lead=1.8), QuoteFeatures(0.0, lead=2.0)
     assert near.choose([words, whole]) == (0, near.probability(words))
+    assert (
+        older.choose([words, whole])[0] == 0
+        and older.choose([whole._replace(lead=1.0), words])[0] == 1
+    )
     surer = QuoteFeatures(0.0, lead=4.0)
     assert near.choose([words, surer]) == (1, near.probability(surer))
     with pytest.raises(ValueError, match="it weighs luck, which nothing measures"):
