@@ -40,7 +40,7 @@ def test_calibration_sets_threshold_and_confidence(store: Store) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("shift", "quote_shift", "state"),
-    [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "likely")],
+    [(3.0, 3.0, "answer"), (3.0, -3.0, "likely"), (-3.0, -3.0, "none"), (-3.0, 3.0, "answer")],
 )
 def test_the_quote_is_judged_beside_the_documents(
     store: Store, shift: float, quote_shift: float, state: str
@@ -82,19 +82,6 @@ def test_a_second_place_is_well_apart_from_the_first(
             assert first.document != second.document or gap >= 300
             pairs += 1
     assert pairs
-
-
-@pytest.mark.few(1)
-@pytest.mark.parametrize(("shift", "state"), [(-1.0, "answer"), (-2.0, "likely")])
-def test_a_quote_that_seems_right_is_likely_where_hardly_an_answer_is(
-    store: Store, shift: float, state: str
-) -> None:
-    """A confidence of 0.27 is enough, 0.12 is not; a threshold that is asked for decides alone."""
-    quote = QuoteCalibration({"span": 0.0}, 3.0, 0.8)
-    calibration = {"reread": Calibration(scale=0.0, shift=shift, quote=quote)}
-    model = dataclasses.replace(runtime(), calibration=calibration)
-    assert ask(model, store, QUESTION, AskOptions()).state == state
-    assert ask(model, store, QUESTION, AskOptions(threshold=0.1)).state == "answer"
 
 
 @pytest.mark.thorough

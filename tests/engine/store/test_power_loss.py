@@ -100,7 +100,7 @@ def torn_catalogue(step: Step, chance: random.Random) -> dict[str, bytes]:
 
 def recorded(base: Path, folder: Path, operation: Operation) -> tuple[Machine, list[Step]]:
     path = fresh(base, folder)
-    found = [*path.rglob("*.seg"), *path.rglob("*.lmk")]
+    found = [*path.rglob("*.seg"), *path.rglob("*.lmk"), *path.glob("removed/*")]
     machine = Machine({p: File(p.read_bytes(), p.read_bytes()) for p in found})
     machine.durable = dict(machine.files)
     machine.catalogue = {f.name: f.read_bytes() for f in path.glob("catalog.db*")}
@@ -115,7 +115,8 @@ def boot(
     machine: Machine, path: Path, chance: random.Random, torn: dict[str, bytes] | None
 ) -> None:
     """Write what the power cut left."""
-    for file in [*path.rglob("*.seg"), *path.rglob("*.lmk"), *path.rglob("*.tmp")]:
+    kinds = (path.rglob("*.seg"), path.rglob("*.lmk"), path.rglob("*.tmp"), path.glob("removed/*"))
+    for file in [file for kind in kinds for file in kind]:
         file.unlink()
     for file in path.glob("catalog.db*"):
         file.unlink()
