@@ -142,7 +142,7 @@ def test_hostile_names_are_text_on_the_page(
         page = watch.page
         page.goto(address)
         page.wait_for_selector("#documents li")
-        titles = page.locator("#documents li label span").all_inner_texts()
+        titles = page.locator("#documents li button.title").all_inner_texts()
         documents = assistant.library.documents()
         assert [t.split() for t in titles] == [d.title.split() for d in documents]
         shown = page.evaluate(
