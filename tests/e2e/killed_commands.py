@@ -158,6 +158,8 @@ class Trial:
                 self.verify()
                 if self.chance.random() < 0.5:
                     continue  # with another command
+                if "--session" in command.words:
+                    command = ask(self)  # one that was saved is not asked again, but another is
                 self.again(command)
             self.end(command)
         self.whole(Command(["library", "check"]))
@@ -381,6 +383,7 @@ def import_(trial: Trial) -> Command:
     archive, place = trial.folder / "all.drtlib", trial.folder / "imported.library"
     if not archive.exists():
         return export(trial)
+    shutil.rmtree(place, ignore_errors=True)  # another archive would be refused, rightly
     words = ["--library", str(place), "library", "import", str(archive)]
     return Command(words, finished=lambda: void(versions(Library(place))))
 
