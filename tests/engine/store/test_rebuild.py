@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -151,3 +152,14 @@ def test_a_writer_for_the_older_model_is_refused_afterwards(library: Path) -> No
         add_ready = text_id([TEXT.format(1), "More. "])
         assert [row.id for row in without_model.documents()] == [add_ready]
         assert without_model.check() == []
+
+
+def test_a_takeover_that_was_killed_before_its_commit_goes_on(begun: Store) -> None:
+    with begun.rebuilding(FINGERPRINT, INT8) as fresh:
+        read_again(begun, fresh)
+    before = sources(begun)
+    inner = sorted((begun.path / "rebuild" / "segments").glob("*.seg"))
+    assert inner
+    os.link(inner[0], begun.path / "segments" / inner[0].name)  # its second name
+    assert begun.swap_in_rebuilt()
+    assert sources(begun) == before and begun.check() == []

@@ -86,7 +86,10 @@ def swap_in_rebuilt(catalog: Catalog, folder: Folder) -> bool:
                 f"SELECT name FROM fresh.segments WHERE document IN (SELECT new.number {_PAIRS})"
             )
             for (name,) in names.fetchall():
-                folder.disk.link(inner / SEGMENTS_NAME / name, folder.segments / name)
+                fresh, place = inner / SEGMENTS_NAME / name, folder.segments / name
+                # A swap that was killed before its commit has left the second name.
+                if not (place.exists() and place.samefile(fresh)):
+                    folder.disk.link(fresh, place)
             folder.disk.sync_folder(folder.segments)
         _copy(connection)
     folder.delete(old)
