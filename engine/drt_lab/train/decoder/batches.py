@@ -142,13 +142,13 @@ def make_example(
 
 def _sentences_of(text: str, evidence: Sequence[tuple[int, int]]) -> str:
     """Return the sentences that hold the evidence, in the document's order, on one line."""
-    found: dict[Span, None] = {}
+    sentences: dict[Span, None] = {}
     for start, end in sorted(evidence):
         first = max(0, start - _AROUND)
         for at, stop in sentence_spans(text[first : end + _AROUND]):
             if first + at < end and start < first + stop:
-                found[first + at, first + stop] = None
-    return " ".join(" ".join(text[at:stop].split()) for at, stop in found)
+                sentences[first + at, first + stop] = None
+    return " ".join(" ".join(text[at:stop].split()) for at, stop in sentences)
 
 
 class Batches:
