@@ -15,6 +15,7 @@ Name = Literal[
     "ask",
     "retrieve",
     "library",
+    "documents",
     "decode",
     "kernels",
     "train",
