@@ -63,6 +63,7 @@ class Service:
     def __post_init__(self) -> None:
         self._uploading = 0
         self._drawing = 0
+        self._segment_sizes: dict[Path, tuple[int, int]] = {}  # time of change, bytes
         self.questions = Questions(
             self.assistant,
             limit=self.options.queue,
@@ -119,10 +120,20 @@ class Service:
         """Return the size of the libraries' files; what cannot be read counts 0."""
         total = 0
         for folder in self._folders():
-            for place in (folder, folder / "segments"):
-                with contextlib.suppress(OSError):
-                    total += _engine.folder_bytes(place)
+            with contextlib.suppress(OSError):
+                total += _engine.folder_bytes(folder) + self._segment_bytes(folder / "segments")
         return total
+
+    def _segment_bytes(self, place: Path) -> int:
+        """Return the size of a folder whose files never change, looked at again if it has others.
+
+        It has a file for each of many small documents, and this is asked for every few seconds.
+        """
+        changed = place.stat().st_mtime_ns
+        known = self._segment_sizes.get(place)
+        if known is None or known[0] != changed:
+            known = self._segment_sizes[place] = (changed, _engine.folder_bytes(place))
+        return known[1]
 
     def _free_bytes(self) -> int:
         place = self.library.path.absolute().parent

@@ -48,6 +48,15 @@ def expect_serve_command(words: list[str], token: Path) -> dict[str, Any]:
     return command.make_context("serve", words).params
 
 
+def health_check(address: str) -> int:
+    """Run what compose.yaml asks of the container, of a server elsewhere; return its code."""
+    kind, program, *words = compose()["services"]["drt"]["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    command = [word.replace("http://127.0.0.1:8080", address) for word in words]
+    done = subprocess.run([sys.executable, *command], capture_output=True, timeout=60, check=False)
+    return done.returncode
+
+
 @pytest.fixture
 def token(tmp_path: Path) -> Path:
     file = tmp_path / "token"
@@ -94,6 +103,7 @@ def test_the_command_of_the_unit_serves_until_its_stop_signal(token: Path, tmp_p
             assert address is not None
             assert httpx2.get(f"{address[0]}/readyz").json() == {"status": "ready"}
             assert httpx2.get(f"{address[0]}/metrics").status_code == 401
+            assert health_check(address[0]) == 0
             (signal_name,) = unit_values("KillSignal")
             process.send_signal(getattr(signal, signal_name))
             assert process.wait(60) == 0
@@ -101,6 +111,7 @@ def test_the_command_of_the_unit_serves_until_its_stop_signal(token: Path, tmp_p
         finally:
             process.kill()
     assert '"route": "/readyz"' in logged and TOKEN not in logged
+    assert health_check(address[0]) != 0  # nobody listens any more
 
 
 def test_health_is_asked_of_paths_that_exist(client: Client) -> None:
