@@ -48,7 +48,7 @@ def simulated_shards(runtime: Runtime, library: Path, options: BenchOptions) -> 
             for _ in store.scan_coded_landmarks():
                 pass
         parts: dict[str, Callable[[int], object]] = {
-            OPEN: lambda count: [open_library(runtime, library).close() for _ in range(count)],
+            OPEN: lambda count: _open_all(runtime, library, count),
             SCAN: lambda count: _scan_all(runtime, store, query, count),
             BM25: lambda count: _search_all(store, options.question, count),
         }
@@ -83,6 +83,11 @@ def _predicted(name: str, times: dict[int, list[float]], shards: int) -> BenchRo
         against=name,
         against_values=times[shards],
     )
+
+
+def _open_all(runtime: Runtime, library: Path, shards: int) -> None:
+    for _ in range(shards):
+        open_library(runtime, library).close()
 
 
 def _scan_all(runtime: Runtime, store: Store, query: torch.Tensor, shards: int) -> None:
