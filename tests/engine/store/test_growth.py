@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ import torch
 from drt_engine.errors import NotFound
 from drt_engine.store import Store
 from drt_engine.store.catalogue.database import Database
+from drt_engine.store.catalogue.document_rows import nearest
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.segments import reader as readers
 from tests.engine.store.helpers import add_document, document_id, errors, open_store
@@ -116,6 +118,23 @@ def test_a_document_is_named_without_listing_all(
         assert rows_of(monkeypatch, lambda name=name: library.document(name)) < 8
     with pytest.raises(NotFound, match=r"did you mean 'Title 7\d?'"):
         library.document("Titel 7")
+
+
+def test_the_nearest_of_many_names_is_looked_for_among_likely_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"a report on things and stuff {number}.txt" for number in range(3_000)]
+    compared: list[int] = []
+    close_matches = difflib.get_close_matches
+
+    def counting(name: str, some: Collection[str], n: int) -> list[str]:
+        compared.append(len(some))
+        return close_matches(name, some, n=n)
+
+    monkeypatch.setattr(difflib, "get_close_matches", counting)
+    assert "'The Harbour'" in nearest("harbuor", [*names, "The Harbour"])
+    assert "'harbour.txt'" in nearest("harbuor.txt", [*names, "harbour.txt"])
+    assert max(compared) <= 1_000
 
 
 def test_a_removed_document_costs_later_scans_no_row_for_each_other(
