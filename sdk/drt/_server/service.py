@@ -245,12 +245,14 @@ class Service:
         """Return the uploads that are the PDFs of documents; none where this server keeps none."""
         if not self.options.keep_pdfs or self.library.several:
             return set()
+        files = self.uploads.glob("*.[pP][dD][fF]")
+        pdfs = {path for path in files if path.is_file() and not path.is_symlink()}
+        if not pdfs:
+            return pdfs
         try:
-            sources = {Path(document.source) for document in self.library.documents()}
+            return pdfs & {Path(document.source) for document in self.library.documents()}
         except DrtError:  # as long as that cannot be told, nothing is deleted
-            sources = set(self.uploads.iterdir())
-        pdfs = (path for path in self.uploads.glob("*.[pP][dD][fF]") if path in sources)
-        return {path for path in pdfs if path.is_file() and not path.is_symlink()}
+            return pdfs
 
 
 def service_of(request: Request) -> Service:
