@@ -16,8 +16,10 @@ from drt_engine.errors import NotFound
 from drt_engine.store import Store
 from drt_engine.store.catalogue.database import Database
 from drt_engine.store.catalogue.document_rows import nearest
+from drt_engine.store.filesystem.library_folder import Folder
 from drt_engine.store.segments import landmark_files
 from drt_engine.store.segments import reader as readers
+from drt_engine.store.types import RecordLayout, SegmentRow
 from tests.engine.store.helpers import add_document, document_id, errors, open_store
 
 LOOSE = 8  # segments that are brought together in a landmark file
@@ -181,6 +183,35 @@ def test_removals_by_another_process_are_seen_by_the_next_scan(library: Store) -
             other.remove_document(document_id(9))
             assert landmarks_of(view).keys() == before.keys() - set(gone[:2])
     assert landmarks_of(library).keys() == before.keys() - set(gone)
+
+
+@pytest.mark.parametrize("damaged", [False, True])
+def test_landmark_files_that_join_are_copied_and_not_gathered_again(
+    library: Store, monkeypatch: pytest.MonkeyPatch, damaged: bool
+) -> None:
+    library.remove_document(document_id(2))
+    (old,) = library.catalog.landmark_files()
+    if damaged:
+        file = library.path / "segments" / old.name
+        file.write_bytes(file.read_bytes()[:-8] + b"\x55" * 8)
+    gathered: list[str] = []
+    landmark_bytes = landmark_files.landmark_bytes
+
+    def counting(folder: Folder, row: SegmentRow, layout: RecordLayout) -> bytearray:
+        gathered.append(row.document_id)
+        return landmark_bytes(folder, row, layout)
+
+    monkeypatch.setattr(landmark_files, "landmark_bytes", counting)
+    before = {} if damaged else landmarks_of(library)
+    for number in range(400, 400 + LOOSE):
+        add_document(library, number, pieces(number))
+    (joined,) = library.catalog.landmark_files()
+    assert joined.id != old.id and joined.chunks == joined.live
+    assert (document_id(1) in gathered) is damaged
+    assert len(gathered) == joined.chunks // 2 - (0 if damaged else LOOSE - 1)
+    after = landmarks_of(library)
+    assert all(torch.equal(after[chunk], row) for chunk, row in before.items())
+    assert errors(library) == []
 
 
 def test_words_of_one_document_are_looked_for_in_its_chunks_alone(library: Store) -> None:
