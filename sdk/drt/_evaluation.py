@@ -61,10 +61,11 @@ def bench(
     Options: repetitions, tokens of made-up text, or file, a document to read, and question;
     questions, a file with a question on each line, for ask; shape, "small" or "128m", of what
     kernels, decode, train and models time; compile, for one more row of train; pages, of the PDF
-    files that pdf makes; files, the number of small ones that library reads again; results, a file
-    that keeps the rows of models, which then goes on where it was, and the minutes that it may
-    take; clients and seconds of serve, which also takes a file with its question, and needs the
-    extra serve.
+    files that pdf makes; files, the number of small ones that library reads again, of the largest
+    library of documents, or of uploads to serve; results, a file that keeps the rows of models,
+    which then goes on where it was, and the minutes that it may take; clients, seconds, steps,
+    workers (servers) and max_wait of serve, which also takes a file with its question, and needs
+    the extra serve.
     """
     shared: dict[str, object] = {
         "model": _named(model),
