@@ -47,8 +47,10 @@ def pack_tags(tags: Iterable[str]) -> str:
 
 def unpack_tags(text: str) -> tuple[str, ...]:
     """Return the tags of ``pack_tags``; CorruptStore for anything else."""
+    if not text:
+        return ()
     try:
-        tags = json.loads(text) if text else []
+        tags = json.loads(text)
         if not isinstance(tags, list) or not all(map(is_tag, tags)) or pack_tags(tags) != text:
             raise ValueError(f"{text!r:.80} are not tags")
     except (ValueError, RecursionError) as error:

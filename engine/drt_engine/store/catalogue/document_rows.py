@@ -379,7 +379,7 @@ def unknown_id(document_id: str) -> NotFound:
 
 def _document(row: Row) -> DocumentRow:
     expect(row, "ssssiiissss")
-    return DocumentRow(*row)._replace(tags=unpack_tags(row[-1]))
+    return DocumentRow(*(*row[:-1], unpack_tags(row[-1])))
 
 
 def _name_matches(name: str, rows: Sequence[DocumentRow]) -> list[list[DocumentRow]]:
