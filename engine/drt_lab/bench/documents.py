@@ -36,6 +36,7 @@ from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row
 
 DOCUMENTS = 10_000  # of the largest library, unless options name another number
 LEAST = 100
+_LEFT = 2  # documents of the smallest library, so that one is left when one is removed
 _STEP = 10
 _DESCRIPTORS = Path("/proc/self/fd")
 
@@ -49,7 +50,7 @@ def bench_documents(options: BenchOptions) -> BenchReport:
         folder = options.folder or scratch
         folder.mkdir(parents=True, exist_ok=True)
         runtime = tiny_runtime(folder / "model", options.model)
-        sizes = [max(1, largest // step) for step in (_STEP * _STEP, _STEP, 1)]
+        sizes = [max(_LEFT, largest // step) for step in (_STEP * _STEP, _STEP, 1)]
         cases = [_made(runtime, folder, size, options.question) for size in sizes]
         for repetition in range(options.repetitions + 1):
             for case in cases:  # in turns; the first time is for caches

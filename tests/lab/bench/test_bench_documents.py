@@ -38,28 +38,28 @@ def test_a_library_goes_on_where_it_was(tiny: Runtime, tmp_path: Path) -> None:
 def test_each_work_is_timed_at_three_sizes(
     model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(documents, "LEAST", 8)
-    monkeypatch.setattr(documents, "_STEP", 2)
+    monkeypatch.setattr(documents, "LEAST", 9)
+    monkeypatch.setattr(documents, "_STEP", 3)  # 2, not 1, then 3 and 9
     folder = tmp_path / "kept"
-    options = {"model": model_folder, "repetitions": 1, "files": 8, "folder": folder}
+    options = {"model": model_folder, "repetitions": 1, "files": 9, "folder": folder}
     result = bench("documents", options)
     rows = {row["name"]: row for row in result["rows"]}
-    works = {name.removesuffix(", 8 documents") for name in rows if name.endswith(", 8 documents")}
+    works = {name.removesuffix(", 9 documents") for name in rows if name.endswith(", 9 documents")}
     assert works >= {"open", "list", "ask", "search", "stats", "check", "back up", "open files"}
     assert works >= {"read a document", "tag a document", "remove a document"}
     for work in works - {"open files"}:
         for clock in ("", ", processor"):
-            least, largest = (rows[f"{work}, {size} documents{clock}"] for size in (2, 8))
+            least, largest = (rows[f"{work}, {size} documents{clock}"] for size in (2, 9))
             assert largest["against"] == least["name"] and least["against"] is None
             assert least["median"] > 0
-    assert result["calibration"]["documents"] == 8
+    assert result["calibration"]["documents"] == 9
     assert result["model"] == "a random model of width 32"
     assert sorted(path.name for path in folder.iterdir()) == [
-        *(f"documents-{size}" for size in (2, 4, 8)),
-        *(f"files-{size}" for size in (2, 4, 8)),
+        *(f"documents-{size}" for size in (2, 3, 9)),
+        *(f"files-{size}" for size in (2, 3, 9)),
         "model",
     ]
     with open_library(
-        many.tiny_runtime(tmp_path / "again", model_folder), folder / "documents-8"
+        many.tiny_runtime(tmp_path / "again", model_folder), folder / "documents-9"
     ) as store:
-        assert store.count_documents() == 8 and store.check() == []
+        assert store.count_documents() == 9 and store.check() == []
