@@ -58,6 +58,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, (node.module or "").split(".")[0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_imports_only_those_below_it(package: str) -> None:
     folder, allowed = PACKAGES[package]

@@ -45,6 +45,7 @@ def test_a_writer_is_a_program(drt: Drt, install: Install, handbook: Path) -> No
     assert drt(*words, "no-such-program").code == 3
 
 
+@pytest.mark.thorough
 def test_an_evaluator_measures_over_a_library_of_its_own(
     drt: Drt, install: Install, tmp_path: Path
 ) -> None:

@@ -108,6 +108,7 @@ def test_an_address_is_fetched_under_its_name(site: Site) -> None:
     assert site.hosts == [f"notes.test:{site.port}"]  # though connected by number
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "notes.test", "0", "0x7f.1"])
 def test_private_addresses_are_refused_before_a_connection(site: Site, host: str) -> None:
     resolve = names(notes_test="10.0.0.7", localhost="127.0.0.1", **{"0": "0.0.0.0"})
@@ -153,6 +154,7 @@ def test_a_name_is_asked_for_once_a_hop(site: Site, monkeypatch: pytest.MonkeyPa
         fetch(url, resolve=lambda *_: next(answers))
 
 
+@pytest.mark.thorough
 def test_time_and_size_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fetch, "MOST_BYTES", 100)
     with pytest.raises(UnreadableDocumentError, match="MiB"):

@@ -212,6 +212,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("wait")

@@ -188,6 +188,7 @@ def test_a_diverged_model_is_said_to_be_one(
         study(file, ONE, only=["DRT"])
 
 
+@pytest.mark.thorough
 def test_a_frozen_encoder_is_not_counted_as_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

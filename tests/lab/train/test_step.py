@@ -97,6 +97,7 @@ def chosen(config: TrainConfig, noise: int | None, monkeypatch: pytest.MonkeyPat
     return choices
 
 
+@pytest.mark.thorough
 def test_noise_changes_what_streams_retrieve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,6 +77,7 @@ def test_mistakes_are_sentences(server: Any) -> None:
         assert failed and words in text and "Traceback" not in text
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [

@@ -79,6 +79,7 @@ def test_sentences_are_numbered_sent_and_verified(library: Assistant, script: Sc
     assert script.keys == ["Bearer sesame"] and script.requests[0]["model"] == "some-model"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
@@ -138,7 +139,7 @@ def test_a_writer_may_find_no_answer(library: Assistant, script: Script) -> None
     assert (result.state, result.text) == ("no answer", "")
 
 
-@pytest.mark.few(3)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
@@ -204,6 +205,7 @@ def test_without_the_extra_it_is_a_sentence(
         write(library, answer, WriterOptions("http://x", "m"))
 
 
+@pytest.mark.thorough
 def test_a_stream_of_nothing_is_given_up(library: Assistant, script: Script) -> None:
     script.drips = True
     result = written(library, script, timeout=0.4)
@@ -250,6 +252,7 @@ def test_what_is_forgotten_while_a_writer_writes_is_in_no_conversation(
     ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("piece", [b"x", b"x\r\nX-More: "])
 def test_a_head_without_end_is_given_up(library: Assistant, script: Script, piece: bytes) -> None:
     """Neither a thread nor a connection stays, though bytes come all the time."""
@@ -260,6 +263,7 @@ def test_a_head_without_end_is_given_up(library: Assistant, script: Script, piec
     assert result.seconds < 5 and threading.active_count() <= threads + 1  # the endpoint's own
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("status", [200, 500])
 def test_a_flood_is_cut_off(
     library: Assistant, script: Script, monkeypatch: pytest.MonkeyPatch, status: int
@@ -280,6 +284,7 @@ def test_a_proxy_of_the_environment_gets_nothing_for_this_machine(
     assert written(library, script).state == "written"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("error", "shown"),
     [
