@@ -332,4 +332,5 @@ def test_every_document_error_can_be_sent() -> None:
         "MissingExtra",
         "EmptyDocument",
         "UnreadableDocument",
+        "ScannedPages",
     ]
