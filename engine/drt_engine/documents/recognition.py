@@ -14,6 +14,7 @@ from typing import Any
 from drt_engine.documents.pdf.lines import Line
 
 PACKAGE = "rapidocr"
+RECOGNISED = "recognised words alone are read, which may be wrong"  # of a picture
 _LEAST_SCORE = 0.5
 _SIDE = 64  # pixels of the picture that everything is tried on
 _SETTINGS = {

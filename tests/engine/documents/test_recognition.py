@@ -14,6 +14,7 @@ import pytest
 
 from drt_engine.documents import Source, expand_paths, open_document
 from drt_engine.documents.formats import format_named
+from drt_engine.documents.recognition import RECOGNISED
 from drt_engine.documents.sandbox.picture import page_picture
 from drt_engine.errors import EmptyDocument, MissingExtra, UnreadableDocument
 from tests.engine.documents.helpers import make_pdf
@@ -104,7 +105,9 @@ def test_words_in_pictures_are_recognised(tmp_path: Path) -> None:
         (1, "A rectangle of grey 40 is here."),
         (3, "A rectangle of grey 120 is here."),
     ]
-    assert skipped[0] == "2 pictures of a page (its words were recognised and may be misread)"
+    assert (
+        skipped[0] == "2 pictures of a page (recognised words alone are read, which may be wrong)"
+    )
 
 
 @pytest.mark.usefixtures("stand_in")
@@ -164,7 +167,7 @@ def test_each_picture_of_a_file_is_a_page(tmp_path: Path) -> None:
     first.save(tmp_path / "fax.tiff", save_all=True, append_images=[second])
     parts, skipped = read(Source.from_path(tmp_path / "fax.tiff"))
     assert [page for page, _ in parts] == [1, 2] and "grey 200" in parts[1][1]
-    assert skipped == ("2 pictures (its words were recognised and may be misread)",)
+    assert skipped == (f"2 pictures ({RECOGNISED})",)
 
 
 @pytest.mark.usefixtures("stand_in")

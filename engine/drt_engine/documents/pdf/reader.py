@@ -59,6 +59,7 @@ from drt_engine.documents.pdf.sections import (
     title_of,
 )
 from drt_engine.documents.pdf.text import PageText, Spellings, continues, ends_sentence, lay_out
+from drt_engine.documents.recognition import RECOGNISED
 from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.documents.structure.footnotes import note_nodes
 from drt_engine.errors import EmptyDocument, UnreadableDocument
@@ -288,7 +289,7 @@ def _blocks_of_pages(
                 notes.skip("page", 'no text; a scanned page needs the extra "ocr"')
             continue
         if page.number in scans:
-            notes.skip("picture of a page", "its words were recognised and may be misread")
+            notes.skip("picture of a page", RECOGNISED)
         blocks = [_labelled(block, page) for block in _blocks_of(text, page, sections)]
         if waiting:
             blocks = _after_paragraph(blocks, waiting)

@@ -15,7 +15,7 @@ from drt_engine.documents.pdf.margins import Page
 from drt_engine.documents.pdf.reader import page_blocks
 from drt_engine.documents.pdf.scans import Scans
 from drt_engine.documents.pdf.sections import title_of
-from drt_engine.documents.recognition import Recogniser
+from drt_engine.documents.recognition import RECOGNISED, Recogniser
 from drt_engine.errors import EmptyDocument, UnreadableDocument
 
 FORMATS = ("PNG", "JPEG", "TIFF", "WEBP", "BMP")
@@ -75,8 +75,7 @@ class PicturesReader:
                 f"no words were recognised in {source.name}; expected a picture of printed text."
             )
         notes = Notes()
-        reason = "its words were recognised and may be misread"
-        notes.skip("picture", reason, sum(bool(page.lines) for page in pages))
+        notes.skip("picture", RECOGNISED, sum(bool(page.lines) for page in pages))
         title = title_of(first.lines, first.usual)
         blocks = page_blocks(iter(pages), notes, title, bookmarks={}, scans=Scans())
         if len(pages) == 1:
