@@ -104,6 +104,7 @@ def test_the_sdk_imports_the_laboratory_in_functions_of_one_module() -> None:
     assert knowing == {"_engine.py"}
 
 
+@pytest.mark.thorough
 def test_every_room_has_a_floor(graph: Any) -> None:
     listed = [name for floor in import_graph.FLOORS for name in floor]
     assert len(listed) == len(set(listed))

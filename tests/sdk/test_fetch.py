@@ -122,6 +122,7 @@ def test_one_private_number_of_a_name_is_enough_to_refuse(site: Site) -> None:
         fetch(site.url(host="a.test"), resolve=lambda *_: ["8.8.8.8", "10.0.0.7"])
 
 
+@pytest.mark.thorough
 def test_redirections_are_checked_anew(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.redirect("/there", "/")
     assert fetch(site.url("/there"), private=True).data == PAGE
@@ -182,6 +183,7 @@ def assistant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Assis
         yield opened
 
 
+@pytest.mark.thorough
 def test_a_page_is_read_with_its_address_as_the_source(assistant: Assistant, site: Site) -> None:
     document = assistant.ingest_address(site.url(), private=True, tags="web")
     assert (document.source, document.title, document.tags) == (site.url(), "Leave", ("web",))

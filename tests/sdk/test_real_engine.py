@@ -147,6 +147,7 @@ def test_verifying_counts_the_parameters(model: Path) -> None:
     assert info.parameters and info.fingerprint
 
 
+@pytest.mark.thorough
 def test_between_the_pieces_of_a_stream_torch_is_the_callers(
     model: Path, text: Path, tmp_path: Path
 ) -> None:

@@ -56,6 +56,7 @@ def test_every_schema_is_one(name: str) -> None:
     assert schema(name)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+@pytest.mark.thorough
 def test_results_keep_to_their_schemas(results: dict[str, Any]) -> None:
     for name, value in results.items():
         checker(name).validate(value)

@@ -60,6 +60,7 @@ def test_every_place_is_the_decoders_too(runtime: Runtime, store: Store) -> None
     assert found.groups
 
 
+@pytest.mark.thorough
 def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
     (runtime.folder / "decoder" / "model.safetensors").write_bytes(b"x")
     with pytest.raises(WeightsError, match="get it again"):

@@ -82,7 +82,7 @@ def test_a_quote_over_lines_has_a_box_for_each(tmp_path: Path) -> None:
     assert none.boxes == ()  # a place that is not on the page
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("content", "options", "error", "sentence"),
     [

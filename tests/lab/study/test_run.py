@@ -144,6 +144,7 @@ def test_equal_compute_takes_more_steps_of_a_cheaper_model(unbroken: Path) -> No
     assert json.loads((unbroken / "base-lm-1" / "steps.json").read_text())["steps"] > 4
 
 
+@pytest.mark.thorough
 def test_only_some_runs_and_one_that_failed_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -158,6 +158,7 @@ def test_gradients_of_a_step_are_the_mean_of_its_batches(
         torch.testing.assert_close(actual, value)
 
 
+@pytest.mark.thorough
 def test_gradients_are_clipped_group_by_group(
     tmp_path: Path, gradients: list[list[list[Tensor]]]
 ) -> None:

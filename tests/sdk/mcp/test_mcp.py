@@ -264,6 +264,7 @@ def test_tags_and_other_filters_leave_a_part(
         assert failed and words in text, text
 
 
+@pytest.mark.thorough
 def test_several_libraries_are_read_and_not_changed(
     assistant: Assistant,  # noqa: F811
     server: Any,  # noqa: ARG001  whose library has the handbook

@@ -113,6 +113,7 @@ def test_names_lead_nowhere_else(serve: Serve, name: str) -> None:
     assert not uploads.exists() or not list(uploads.iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

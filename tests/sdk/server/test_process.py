@@ -153,6 +153,7 @@ def test_a_second_signal_ends_the_server_without_waiting_and_without_a_traceback
     assert "is heard again" in records.text
 
 
+@pytest.mark.thorough
 def test_connections_without_a_request_are_closed(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -235,6 +236,7 @@ def test_a_client_that_reads_nothing_is_cut_off(
         assert len(whole.json()["text"]) == 336_000
 
 
+@pytest.mark.thorough
 def test_a_client_that_leaves_in_the_middle_keeps_nobody_waiting(
     assistant: Assistant, handbook: Path, records: Records
 ) -> None:

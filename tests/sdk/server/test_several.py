@@ -95,6 +95,7 @@ def test_libraries_of_one_name_are_told_apart(tmp_path: Path, engine: FakeEngine
     assert [names[str(path)] for path in paths] == ["notes", "notes (2)"]
 
 
+@pytest.mark.thorough
 def test_conversations_are_kept_and_summarise(several: Client) -> None:
     asked = {"question": "Which period?", "session": "talk"}
     assert several.post("/v1/ask", json=asked).json()["state"] == "answer"

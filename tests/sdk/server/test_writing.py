@@ -116,6 +116,7 @@ def test_a_plug_ins_reason_names_no_folder_of_the_server(
     assert "llm.toml" in answer["writing"]["problem"]
 
 
+@pytest.mark.thorough
 def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
     writing: Client, script: Script, assistant: Assistant
 ) -> None:
