@@ -297,6 +297,7 @@ def test_a_library_of_version_2_opens(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "library" / "catalog.db")) as connection:
         connection.execute("DROP TABLE origins")
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         for column in ("author", "date", "tags"):
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")

@@ -324,6 +324,21 @@ def test_the_load_test_starts_a_server_and_counts(tmp_path: Path) -> None:
         bench("serve", clients=1, seconds=0.1, file=__file__, question="x" * 30_000, **runtime)
 
 
+@pytest.mark.slow
+def test_several_servers_of_one_library_answer_and_take_uploads(tmp_path: Path) -> None:
+    from tests.model_folder import model_folder
+
+    runtime = {"model": model_folder(), "device": "cpu", "threads": 1}
+    sizes = {"clients": 6, "seconds": 3, "workers": 2, "files": 3, "max_wait": 0.05}
+    result = bench("serve", **sizes, **runtime)
+    rows = {row["name"]: row for row in result["rows"]}
+    assert rows["errors"]["median"] == rows["2 servers: errors"]["median"] == 0
+    assert rows["2 servers: answers"]["ratio"] > 0
+    assert rows["2 servers: an upload, p50"]["median"] > 0
+    assert rows["refused with a time to ask again"]["median"] > 0
+    assert rows["2 servers: 6 clients, p99"]["median"] < 2
+
+
 KILLED = """
 import sys
 from drt import Assistant, ServeOptions, serve
