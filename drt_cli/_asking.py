@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -128,7 +129,20 @@ class Asking:
         else:
             writing = self.conversation.write(answer, writer, **filters)
         form = self.form
-        if not print_writing(writing, self.settings, as_json=form.as_json, as_lines=form.as_lines):
+        exported = None
+        if form.export is not None:
+            from drt import export_answer
+
+            exported = partial(
+                export_answer, file_format=form.export, library=self.assistant.library
+            )
+        if not print_writing(
+            writing,
+            self.settings,
+            as_json=form.as_json,
+            as_lines=form.as_lines,
+            exported=exported,
+        ):
             self.writer_failed = True
 
 

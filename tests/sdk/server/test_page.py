@@ -296,6 +296,56 @@ def test_everything_has_a_name_for_screen_readers(page: Any) -> None:
     assert nameless == []
 
 
+TREE = """
+- link "Skip to the question"
+- banner:
+  - heading "drt" [level=1]
+- region "Library":
+  - heading "Library" [level=2]
+  - button "Drop files here, or choose them"
+  - list "Files being read"
+  - searchbox "Find a document, by name or tag"
+  - group: Ask a part of the library
+  - status: 1 of 1 documents
+  - list "Documents; arrow keys move between them":
+    - listitem:
+      - checkbox "Ask only handbook.txt"
+      - button "handbook.txt"
+      - group: More
+  - status
+- main:
+  - combobox "Conversation"
+  - list "Questions and answers":
+    - listitem:
+      - paragraph: Which period?
+      - paragraph: Answer, right with a probability of 50%
+      - button "The notice period is thirty days. handbook.txt, page 3, Part > Terms"
+      - group: Where it was found
+      - group: Copy or save
+  - textbox "Question"
+  - button "Ask"
+  - alert
+- region "handbook.txt":
+  - heading "handbook.txt" [level=2]
+  - button "Close"
+  - paragraph: page 3, Part > Terms
+  - status
+  - region "Text of the document":
+    - mark: period
+"""
+
+
+@pytest.mark.browser
+def test_what_a_screen_reader_is_told(page: Any) -> None:
+    send(page)
+    ask(page)
+    page.locator("#turns .citation").first.click()
+    page.wait_for_selector("#viewer:visible")
+    from playwright.sync_api import expect
+
+    expect(page.locator("body")).to_match_aria_snapshot(TREE)
+
+
 @pytest.mark.browser
 def test_tags_are_changed_and_filtered_by(page: Any) -> None:
     send(page)
@@ -474,6 +524,11 @@ def test_what_a_writer_wrote_is_shown_with_its_support(chromium: Any, assistant:
             assert "some sentences are supported" in page.locator("#turns").inner_text()
             assert page.locator("#turns mark").first.is_visible()
             picture(page, "written")
+            page.get_by_text("Copy or save").click()
+            with page.expect_download() as saved:
+                page.get_by_role("button", name="Page to share (HTML)").click()
+            shared = Path(saved.value.path()).read_text(encoding="utf-8")
+            assert 'class="unsupported">Whales sing [1].' in shared and "some-model" in shared
             page.set_viewport_size({"width": 360, "height": 740})
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
             picture(page, "written-phone")
