@@ -246,7 +246,7 @@ def _without_extras(drt: CommandLine) -> None:
     options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
     said = drt(f"serve {options} --token-file token.txt", code=1)
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
-    said = drt("bench serve --clients 2 --seconds 1", code=1)
+    said = drt("bench serve --clients 2 --seconds 1 --steps", code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
     Path("sums.xlsx").write_bytes(b"PK\3\4")
     said = drt("ask 'What is the sum?' sums.xlsx", code=1, DRT_LIBRARY="sums.library")

@@ -18,11 +18,12 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -44,12 +45,16 @@ MIB = 1 << 20
 
 @dataclass(frozen=True)
 class LoadOptions:
-    """How many ``clients`` ask for how many ``seconds``; ``file`` and ``question`` replace ours."""
+    """How many ``clients`` ask for how many ``seconds``; ``file`` and ``question`` replace ours.
+
+    With ``steps`` 2, 4, 8 and so on ask as well, each for as long.
+    """
 
     clients: int = 64
     seconds: float = 60.0
     file: str | None = None
     question: str | None = None
+    steps: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.clients <= 512 or not self.seconds > 0:
@@ -59,6 +64,12 @@ class LoadOptions:
             )
         if (self.file is None) != (self.question is None):
             raise ConfigError("serve takes a file and a question to ask it, or neither.")
+
+    def fewer_clients(self) -> list[int]:
+        """Return the numbers of clients that ask before all do, with ``steps``."""
+        if not self.steps:
+            return []
+        return list(itertools.takewhile(lambda n: n < self.clients, (2**n for n in range(1, 9))))
 
     def questions(self) -> Iterator[str]:
         """Yield questions without end."""
@@ -75,6 +86,12 @@ class _Tally:
     seconds: list[float] = field(default_factory=list)
     errors: Counter[str] = field(default_factory=Counter)  # by kind, such as "status 503"
     example: str = ""  # the first error in full
+    elapsed: float = 1.0  # seconds from the first question to the last answer
+
+    @property
+    def rate(self) -> float:
+        """The answers a second."""
+        return len(self.seconds) / self.elapsed
 
     def fail(self, kind: str, example: str) -> None:
         """Count an error."""
@@ -142,39 +159,75 @@ async def _measure(address: str, options: LoadOptions) -> dict[str, Any]:
     memory = {"start": await _memory(address)}
     await _client(address, itertools.islice(questions, 2), _Tally())  # the first pays for loading
     await _client(address, itertools.islice(questions, ALONE), alone)
-    end = time.perf_counter() + options.seconds
-    until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
-    clients = [asyncio.create_task(_client(address, until, load)) for _ in range(options.clients)]
-    began = time.perf_counter()
+    steps = {}
+    for count in options.fewer_clients():
+        steps[count] = _Tally()
+        await _ask_at_once(address, count, options, questions, steps[count])
+    load_task = asyncio.create_task(
+        _ask_at_once(address, options.clients, options, questions, load)
+    )
     await asyncio.sleep(options.seconds / 2)
     memory["middle"] = await _memory(address)
-    await asyncio.gather(*clients)
-    elapsed = time.perf_counter() - began
+    await load_task
     memory["end"] = await _memory(address)
     if load.example:
         _log.warning("the first error under load: %s", load.example)
-    return _report(options, alone, load, memory=memory, seconds=elapsed)
+    return _report(options, alone, load, memory=memory, steps=steps)
+
+
+async def _ask_at_once(
+    address: str, clients: int, options: LoadOptions, questions: Iterator[str], tally: _Tally
+) -> None:
+    """Let clients ask until the time is over, and wait for their last answers."""
+    began = time.perf_counter()
+    end = began + options.seconds
+    until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
+    await asyncio.gather(*(_client(address, until, tally) for _ in range(clients)))
+    tally.elapsed = time.perf_counter() - began
 
 
 def _report(
-    options: LoadOptions, alone: _Tally, load: _Tally, *, memory: dict[str, float], seconds: float
+    options: LoadOptions,
+    alone: _Tally,
+    load: _Tally,
+    *,
+    memory: dict[str, float],
+    steps: Mapping[int, _Tally] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Return the rows of the measurement; raises ConfigError where no question was answered."""
     if not alone.seconds or not load.seconds:
         raise ConfigError(f"no question was answered: {alone.example or load.example}")
     single = statistics.median(alone.seconds)
     rows = [_row("one client, p50", single, "s")]
+    for count, tally in steps.items():
+        rows += _step_rows(count, tally, single)
     for share in (50, 95, 99):
         name = f"{options.clients} clients, p{share}"
         rows.append(_row(name, _quantile(load.seconds, share), "s", "one client, p50", single))
-    rate = len(load.seconds) / seconds
-    rows.append(_row("answers", rate, "/s", "one client", 1 / single))
+    rows.append(_row("answers", load.rate, "/s", "one client", 1 / single))
     rows.append(_row("errors", load.errors.total(), "requests"))
     rows += [_row(f"errors, {kind}", count, "requests") for kind, count in load.errors.items()]
     middle = memory["middle"] / MIB
     rows += [_row(f"memory, {name}", memory[name] / MIB, "MiB") for name in ("start", "middle")]
     rows.append(_row("memory, end", memory["end"] / MIB, "MiB", "memory, middle", middle))
     return {"rows": rows, "calibration": {"answers": len(load.seconds)}}
+
+
+def _step_rows(count: int, tally: _Tally, single: float) -> list[dict[str, Any]]:
+    """Return rows of so many clients; none where no question of theirs was answered."""
+    if not tally.seconds:
+        return []
+    rows = [
+        _row(
+            f"{count} clients, p{share}",
+            _quantile(tally.seconds, share),
+            "s",
+            "one client, p50",
+            single,
+        )
+        for share in (50, 95)
+    ]
+    return [*rows, _row(f"{count} clients, answers", tally.rate, "/s", "one client", 1 / single)]
 
 
 async def _client(address: str, questions: Iterator[str], tally: _Tally) -> None:
