@@ -116,6 +116,12 @@ Name = Literal[
     "  [default: none is refused]",
 )
 @click.option(
+    "--steps",
+    is_flag=True,
+    default=None,
+    help="Let 2, 4, 8 and so on clients ask serve, too, each for as long.",
+)
+@click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),
     help="How long models may take; it repeats what it times less often, and leaves out the rest.",

@@ -63,8 +63,8 @@ def bench(
     kernels, decode, train and models time; compile, for one more row of train; pages, of the PDF
     files that pdf makes; files, the number of small ones that library reads again; results, a file
     that keeps the rows of models, which then goes on where it was, and the minutes that it may
-    take; clients and seconds of serve, which also takes a file with its question, and needs the
-    extra serve.
+    take; clients and seconds of serve, which with steps times fewer clients, too, also takes a file
+    with its question, and needs the extra serve.
     """
     shared: dict[str, object] = {
         "model": _named(model),

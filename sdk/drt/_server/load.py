@@ -51,7 +51,8 @@ class LoadOptions:
 
     ``workers`` servers share the library, as behind a proxy that sends each client to one of them.
     ``files`` are uploaded meanwhile, evenly. ``max_wait`` is that of the servers, which refuse what
-    would wait longer; without it nothing is refused.
+    would wait longer; without it nothing is refused. With ``steps``
+    2, 4, 8 and so on ask as well, each for as long.
     """
 
     clients: int = 64
@@ -61,6 +62,7 @@ class LoadOptions:
     workers: int | None = None
     files: int | None = None
     max_wait: float | None = None
+    steps: bool = False
 
     def __post_init__(self) -> None:
         for name in ("workers", "files", "max_wait"):
@@ -74,6 +76,12 @@ class LoadOptions:
             )
         if (self.file is None) != (self.question is None):
             raise ConfigError("serve takes a file and a question to ask it, or neither.")
+
+    def fewer_clients(self) -> list[int]:
+        """Return the numbers of clients that ask before all do, with ``steps``."""
+        if not self.steps:
+            return []
+        return list(itertools.takewhile(lambda n: n < self.clients, (2**n for n in range(1, 9))))
 
     def questions(self) -> Iterator[str]:
         """Yield questions without end."""
@@ -91,6 +99,12 @@ class _Tally:
     errors: Counter[str] = field(default_factory=Counter)  # by kind, such as "status 503"
     example: str = ""  # the first error in full
     refused: int = 0
+    elapsed: float = 1.0  # seconds from the first question to the last answer
+
+    @property
+    def rate(self) -> float:
+        """The answers a second."""
+        return len(self.seconds) / self.elapsed
 
     def fail(self, kind: str, example: str) -> None:
         """Count an error."""
@@ -105,13 +119,8 @@ class _Load:
     alone: _Tally = field(default_factory=_Tally)
     many: _Tally = field(default_factory=_Tally)
     uploads: _Tally = field(default_factory=_Tally)
+    steps: dict[int, _Tally] = field(default_factory=dict)  # by the number of clients
     memory: dict[str, float] = field(default_factory=dict)  # bytes of all servers
-    elapsed: float = 0.0
-
-    @property
-    def rate(self) -> float:
-        """Answers a second that many clients got."""
-        return len(self.many.seconds) / self.elapsed
 
 
 def bench_serve(options: LoadOptions, **runtime: Any) -> dict[str, Any]:
@@ -198,22 +207,37 @@ async def _measure(addresses: list[str], options: LoadOptions) -> _Load:
     for address in addresses:
         await _client(address, itertools.islice(questions, 2), _Tally())  # the first loads
     await _client(addresses[0], itertools.islice(questions, ALONE), load.alone)
-    end = time.perf_counter() + options.seconds
-    until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
-    places = itertools.islice(itertools.cycle(addresses), options.clients)
-    tasks = [asyncio.create_task(_client(address, until, load.many)) for address in places]
+    for count in options.fewer_clients():
+        load.steps[count] = _Tally()
+        await _ask_at_once(addresses, count, options, questions, load.steps[count])
+    asked = _ask_at_once(addresses, options.clients, options, questions, load.many)
+    tasks = [asyncio.create_task(asked)]
     if options.files:
         tasks.append(asyncio.create_task(_uploads(addresses, options, load.uploads)))
-    began = time.perf_counter()
     await asyncio.sleep(options.seconds / 2)
     load.memory["middle"] = await _memory(addresses)
     await asyncio.gather(*tasks)
-    load.elapsed = time.perf_counter() - began
     load.memory["end"] = await _memory(addresses)
     for tally in (load.many, load.uploads):
         if tally.example:
             _log.warning("the first error under load: %s", tally.example)
     return load
+
+
+async def _ask_at_once(
+    addresses: list[str],
+    clients: int,
+    options: LoadOptions,
+    questions: Iterator[str],
+    tally: _Tally,
+) -> None:
+    """Let clients ask until the time is over, and wait for their last answers."""
+    began = time.perf_counter()
+    end = began + options.seconds
+    until = itertools.takewhile(lambda _: time.perf_counter() < end, questions)
+    places = itertools.islice(itertools.cycle(addresses), clients)
+    await asyncio.gather(*(_client(address, until, tally) for address in places))
+    tally.elapsed = time.perf_counter() - began
 
 
 async def _uploads(addresses: list[str], options: LoadOptions, tally: _Tally) -> None:
@@ -252,13 +276,15 @@ def _report(
     alone = statistics.median(load.alone.seconds)
     one_client = f"{before}one client, p50"
     rows = [_row(f"{before}start-up", start_up, "s"), _row(one_client, alone, "s")]
+    for count, tally in load.steps.items():
+        rows += _step_rows(count, tally, alone, before=before)
     for share in (50, 95, 99):
         name = f"{before}{options.clients} clients, p{share}"
         rows.append(_row(name, _quantile(load.many.seconds, share), "s", one_client, alone))
     if single is None:
-        rows.append(_row("answers", load.rate, "/s", "one client", 1 / alone))
+        rows.append(_row("answers", load.many.rate, "/s", "one client", 1 / alone))
     else:
-        rows.append(_row(f"{before}answers", load.rate, "/s", "answers", single.rate))
+        rows.append(_row(f"{before}answers", load.many.rate, "/s", "answers", single.many.rate))
     if options.max_wait is not None:
         rows.append(_row(f"{before}refused with a time to ask again", load.many.refused, "times"))
     if load.uploads.seconds:
@@ -272,6 +298,23 @@ def _report(
     middle = f"{before}memory, middle"
     rows += [_row(f"{before}memory, {name}", memory[name], "MiB") for name in ("start", "middle")]
     return [*rows, _row(f"{before}memory, end", memory["end"], "MiB", middle, memory["middle"])]
+
+
+def _step_rows(count: int, tally: _Tally, alone: float, *, before: str) -> Rows:
+    """Return rows of so many clients; none where no question of theirs was answered."""
+    if not tally.seconds:
+        return []
+    rows = [
+        _row(
+            f"{before}{count} clients, p{share}",
+            _quantile(tally.seconds, share),
+            "s",
+            f"{before}one client, p50",
+            alone,
+        )
+        for share in (50, 95)
+    ]
+    return [*rows, _row(f"{before}{count} clients, answers", tally.rate, "/s")]
 
 
 async def _client(address: str, questions: Iterator[str], tally: _Tally) -> None:

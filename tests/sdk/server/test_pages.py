@@ -125,7 +125,7 @@ def test_a_kept_file_goes_with_its_document(
     if forget:  # by another process, as `drt library remove` does
         assistant.library.remove(document, undoable=True)
         assert kept(client) == ["a.pdf"]
-        assistant.library.remove(document, forget=True)
+        assistant.library.remove(document, forget=True, undoable=True)
     else:
         client.delete(f"/v1/documents/{document.id}")
     assert kept(client) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drt import Assistant, WriterOptions, schema
+from drt import Assistant, ReadingStep, WriterOptions, schema
 from tests.schemas import validate
 from tests.sdk.server.conftest import Client, Serve
 from tests.sdk.writer.endpoint import Script, served
@@ -159,6 +159,14 @@ def test_turns_that_are_added_meanwhile_stay(writing: Client, script: Script) ->
     answer = writing.post("/v1/ask", json={**ASKED, "session": "talk"}).json()
     assert answer["writing"]["state"] == "partly"
     assert writing.get("/v1/sessions").json()["sessions"] == []
+
+
+def test_what_is_read_comes_before_what_is_written(writing: Client, watched: ReadingStep) -> None:
+    stream = writing.post("/v1/ask", json={**ASKED, "stream": True}).text
+    names = [part.split("\ndata: ")[0] for part in stream.strip().split("\n\n")]
+    assert names == ["event: reading", *["event: sentence"] * 2, "event: answer"]
+    whole = writing.post("/v1/ask", json=ASKED).json()
+    validate(whole, schema("ask-written"))
 
 
 def test_no_request_names_a_writer(client: Client, script: Script) -> None:
