@@ -247,7 +247,7 @@ def _without_extras(drt: CommandLine) -> None:
     options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
     said = drt(f"serve {options} --token-file token.txt", code=1)
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
-    line = "bench serve --clients 2 --seconds 1 --workers 2 --files 1 --max-wait 5 --steps"
+    line = "bench serve --clients 2 --seconds 1 --steps --workers 2 --files 1 --max-wait 5"
     said = drt(line, code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
     Path("sums.xlsx").write_bytes(b"PK\3\4")

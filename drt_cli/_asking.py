@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
         AnswerStream,
         Assistant,
         Library,
+        ReadingStep,
         Session,
         Trace,
         WriterOptions,
@@ -103,7 +105,12 @@ class Asking:
         if self.form.stream:
             with waiting(self.settings) as line:
                 pieces = asker.stream(question, **self.options)
-                return _print_stream(pieces, line, as_lines=self.form.as_lines)
+                if not self.form.as_lines:
+                    return _print_stream(pieces, line, as_lines=False)
+                from drt import watch_reading
+
+                with watch_reading(_print_step):
+                    return _print_stream(pieces, line, as_lines=True)
         with waiting(self.settings):
             answer = asker.ask(question, **self.options)
         if self.writer is None:
@@ -122,7 +129,20 @@ class Asking:
         else:
             writing = self.conversation.write(answer, writer, **filters)
         form = self.form
-        if not print_writing(writing, self.settings, as_json=form.as_json, as_lines=form.as_lines):
+        exported = None
+        if form.export is not None:
+            from drt import export_answer
+
+            exported = partial(
+                export_answer, file_format=form.export, library=self.assistant.library
+            )
+        if not print_writing(
+            writing,
+            self.settings,
+            as_json=form.as_json,
+            as_lines=form.as_lines,
+            exported=exported,
+        ):
             self.writer_failed = True
 
 
@@ -164,6 +184,10 @@ def _print_all(answers: AllAnswers, *, as_json: bool, as_lines: bool) -> None:
             print_place(citation, number)
     say(f"\n{counted(answers.passages_read, 'passage')} read")
     print_scan(answers.scan)
+
+
+def _print_step(step: ReadingStep) -> None:
+    print_line({"type": "reading", **vars(step)})
 
 
 def _print_stream(pieces: AnswerStream, line: StatusLine | None, *, as_lines: bool) -> Answer:

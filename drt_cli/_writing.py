@@ -29,13 +29,6 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 KEY = "DRT_WRITER_KEY"
 # Options of a question that say what of the library a writer may be sent.
 FILTERS = ("documents", "section", "types", "tags", "since", "pages")
-SUPPORT = {
-    "written": "every sentence is supported",
-    "partly": "some sentences are supported",
-    "unsupported": "no sentence is supported",
-    "no answer": "the passages hold no answer",
-    "failed": "it failed",
-}
 HEADS = {
     "no answer": "The writer finds no answer in the passages.",
     "unsupported": "The passages support no sentence of the writer.",
@@ -89,13 +82,23 @@ def chosen_writer(
     return WriterOptions(url, model or "", key=key, timeout=timeout, strict=strict)
 
 
-def print_writing(writing: Writing, settings: Settings, *, as_json: bool, as_lines: bool) -> bool:
-    """Print a writer's sentences as they come, and drt's own quotes; return whether it wrote."""
+def print_writing(
+    writing: Writing,
+    settings: Settings,
+    *,
+    as_json: bool,
+    as_lines: bool,
+    exported: Callable[[WrittenAnswer], str] | None = None,
+) -> bool:
+    """Print a writer's sentences as they come, and drt's own quotes; return whether it wrote.
+
+    ``exported`` makes one text of them in the end.
+    """
     note(settings, writing.sent)
     for sentence in writing:
         if as_lines:
             print_line({"type": "sentence", **sentence.to_dict()})
-        elif not as_json:
+        elif not as_json and exported is None:
             say(_marked(sentence))
     result = writing.result
     assert result is not None
@@ -105,33 +108,26 @@ def print_writing(writing: Writing, settings: Settings, *, as_json: bool, as_lin
         print_json(result.to_dict())
     elif as_lines:
         print_line({"type": "answer", **result.to_dict()})
+    elif exported is not None:
+        click.echo(exported(result), nl=False)
     else:
         _print_sources(result)
     return result.state != "failed"
 
 
-def marked_sentences(writing: WrittenText) -> str:
-    """Return what was written on one line, what is not supported marked with the reason."""
-    return " ".join(map(_marked, writing.sentences))
-
-
-def head_of(writing: WrittenText) -> str:
-    """Return who wrote, and how far the passages support it."""
-    writer = one_line(f"{writing.model or '-'} at {writing.host}")
-    support = one_line(writing.problem).rstrip(".") or SUPPORT[writing.state]
-    return f"Written by {writer}: {support}."
-
-
 def _marked(sentence: WrittenSentence) -> str:
-    mark = "" if sentence.supported else f" [unsupported: {sentence.problem}]"
-    return one_line(f"{sentence.text}{mark}")
+    from drt._written import support_mark
+
+    return one_line(sentence.text + support_mark(sentence))
 
 
 def print_stored(writing: WrittenText) -> None:
     """Print what a turn of a conversation keeps of a writer, with its sources."""
-    say(head_of(writing))
+    from drt._written import marked_text, writing_head
+
+    say(one_line(writing_head(writing)))
     if writing.sentences:
-        say(marked_sentences(writing))
+        say(one_line(marked_text(writing)))
     _print_numbered(writing.sources)
 
 
@@ -139,9 +135,11 @@ def written_markdown(writing: WrittenText | None) -> list[str]:
     """Return lines of Markdown of what a writer wrote, to stand before drt's own answer."""
     if writing is None:
         return []
-    lines = [markdown(head_of(writing)), ""]
+    from drt._written import marked_text, writing_head
+
+    lines = [markdown(writing_head(writing)), ""]
     if writing.sentences:
-        lines += [markdown(marked_sentences(writing)), ""]
+        lines += [markdown(marked_text(writing)), ""]
     for number, citation in sorted(writing.sources.items()):
         source = f"{place(citation)}: {citation.quote}"
         lines.append(f"- [{number}] {markdown(source)}")

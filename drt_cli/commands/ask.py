@@ -167,10 +167,14 @@ def _check(
     if form.as_markdown and form.export:
         raise click.UsageError("--markdown and --export are two forms of an answer; use one.")
     whole = "--markdown" if form.as_markdown else "--export" if form.export else None
-    if whole and (form.stream or form.as_json or form.as_lines or form.every_place or writer):
+    if whole and (form.stream or form.as_json or form.as_lines or form.every_place):
         raise click.UsageError(
-            f"{whole} prints whole answers as text; use it without --stream, --json, --jsonl,"
-            " --all and --writer."
+            f"{whole} prints whole answers as text; use it without --stream, --json, --jsonl"
+            " and --all."
+        )
+    if form.as_markdown and writer:
+        raise click.UsageError(
+            "--markdown prints quotes alone; --export markdown has what the writer wrote, too."
         )
 
 

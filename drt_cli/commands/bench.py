@@ -109,17 +109,17 @@ Name = Literal[
     help="How long they ask.  [default: 60]",
 )
 @click.option(
-    "--steps",
-    is_flag=True,
-    default=None,
-    help="Let 2, 4, 8 and so on clients ask serve, too, each for as long.",
-)
-@click.option(
     "--max-wait",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
     help="Longest wait of a question to serve; others are refused and ask again when told to."
     "  [default: none is refused]",
+)
+@click.option(
+    "--steps",
+    is_flag=True,
+    default=None,
+    help="Let 2, 4, 8 and so on clients ask serve, too, each for as long.",
 )
 @click.option(
     "--minutes",

@@ -9,7 +9,7 @@ import html
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -17,10 +17,12 @@ from . import _render
 from ._errors import ConfigError, DrtError
 from ._passages import passage
 from ._types import Answer, Citation, Turn
+from ._written import marked_text, support_mark, writing_head
 
 if TYPE_CHECKING:
     from ._library import Library
-    from ._types import DocumentInfo
+    from ._types import DocumentInfo, WrittenText
+    from ._writer.results import WrittenAnswer
 
 ExportFormat = Literal["markdown", "html", "obsidian", "bibtex", "csl-json"]
 FORMATS: tuple[ExportFormat, ...] = get_args(ExportFormat)
@@ -39,13 +41,19 @@ blockquote { border-left: 3px solid var(--line); margin: 1rem 0; padding-left: 1
 mark { background: var(--mark); color: inherit; }
 figcaption, .state, footer { color: var(--soft); font-size: .9rem; }
 figure { margin: 1.5rem 0; }
+.unsupported { text-decoration: underline wavy #c0392b; }
 """
 
 
 def export_answer(
-    answer: Answer | Turn, file_format: ExportFormat, *, library: Library | None = None
+    answer: Answer | Turn | WrittenAnswer,
+    file_format: ExportFormat,
+    *,
+    library: Library | None = None,
 ) -> str:
     """Return an answer, or a turn of a conversation, as text for another program.
+
+    What a writer wrote is before the quotes, sentences without support marked, with its sources.
 
     "markdown" has footnotes; "html" is a page without scripts that needs no other file; "obsidian"
     is a note whose links open the files, PDFs at their page; "bibtex" and "csl-json" have an entry
@@ -54,14 +62,19 @@ def export_answer(
     """
     if file_format not in FORMATS:
         raise ConfigError(f"the format is {file_format!r}, expected {', '.join(FORMATS)}.")
-    shown = answer if isinstance(answer, Answer) else _answer_of(answer)
+    if isinstance(answer, Answer):
+        shown, writing = answer, None
+    elif isinstance(answer, Turn):
+        shown, writing = _answer_of(answer), answer.writing
+    else:
+        shown, writing = answer.answer, answer.writing
     if file_format == "markdown":
-        return f"## {_render.markdown(shown.question)}\n\n{shown.as_markdown()}\n"
+        return _markdown(shown, writing)
     if file_format == "html":
-        return _page(shown, library)
+        return _page(shown, writing, library)
     if file_format == "obsidian":
-        return _note(shown)
-    entries = _entries(shown.citations, library)
+        return _note(shown, writing)
+    entries = _entries([*shown.citations, *(_sources(writing).values())], library)
     return _bibtex(entries) if file_format == "bibtex" else _csl(entries)
 
 
@@ -85,16 +98,39 @@ def _answer_of(turn: Turn) -> Answer:
     )
 
 
+def _sources(writing: WrittenText | None) -> Mapping[int, Citation]:
+    """Return the sources of what was written, by their numbers in order."""
+    return {} if writing is None else dict(sorted(writing.sources.items()))
+
+
+def _markdown(answer: Answer, writing: WrittenText | None) -> str:
+    lines = [f"## {_render.markdown(answer.question)}", ""]
+    if writing is not None:
+        lines += _written_lines(writing)
+        for number, citation in _sources(writing).items():
+            quoted = _render.markdown(f"{_render.place(citation)}: {citation.quote}")
+            lines.append(f"- \\[{number}\\] {quoted}")
+        lines += [""] * bool(writing.sources) + ["Quotes:", ""]
+    return "\n".join([*lines, answer.as_markdown(), ""])
+
+
+def _written_lines(writing: WrittenText) -> list[str]:
+    """Return lines of Markdown: who wrote, and what."""
+    text = _render.markdown(marked_text(writing))
+    return [_render.markdown(writing_head(writing)), "", *([text, ""] if text else [])]
+
+
 # a page
 
 
-def _page(answer: Answer, library: Library | None) -> str:
+def _page(answer: Answer, writing: WrittenText | None, library: Library | None) -> str:
     title = html.escape(answer.question or "Answer")
     sure = _render.sureness(answer)
     state = _render.HEADS.get(answer.state, "")
     said = "" if not answer.found or answer.mode == "quote" else answer.text
     body = [
         f"<h1>{title}</h1>",
+        *([] if writing is None else _written_html(writing, library)),
         *([f'<p class="state">{html.escape(state)}</p>'] if state else []),
         *([f"<p>{html.escape(said)}</p>"] if said else []),
         *(_figure(citation, library) for citation in answer.citations),
@@ -113,12 +149,28 @@ def _page(answer: Answer, library: Library | None) -> str:
     )
 
 
-def _figure(citation: Citation, library: Library | None) -> str:
+def _written_html(writing: WrittenText, library: Library | None) -> list[str]:
+    """Return paragraphs and figures: who wrote, what, and from which passages."""
+    kinds = {True: "supported", False: "unsupported"}
+    sentences = (
+        f'<span class="{kinds[sentence.supported]}">{html.escape(sentence.text)}</span>'
+        + html.escape(support_mark(sentence))
+        for sentence in writing.sentences
+    )
+    return [
+        f'<p class="state">{html.escape(writing_head(writing))}</p>',
+        *([f"<p>{' '.join(sentences)}</p>"] if writing.sentences else []),
+        *(_figure(source, library, f"[{n}] ") for n, source in _sources(writing).items()),
+        '<p class="state">Quotes:</p>',
+    ]
+
+
+def _figure(citation: Citation, library: Library | None, number: str = "") -> str:
     before, quote, after = _around(citation, library)
     if _file(citation).lower().endswith(".pdf"):
         before, after = _joined(before), _joined(after)
     text = f"{html.escape(before)}<mark>{html.escape(quote)}</mark>{html.escape(after)}"
-    place = html.escape(f"{_render.place(citation)} ({_file(citation)})")
+    place = html.escape(f"{number}{_render.place(citation)} ({_file(citation)})")
     return f"<figure><blockquote>{text}</blockquote>\n<figcaption>{place}</figcaption></figure>"
 
 
@@ -145,18 +197,27 @@ def _around(citation: Citation, library: Library | None) -> tuple[str, str, str]
 # a note
 
 
-def _note(answer: Answer) -> str:
+def _note(answer: Answer, writing: WrittenText | None) -> str:
     """Return a note of Obsidian: a callout for each quote, with a link to its place."""
     lines = [f"## {_render.markdown(answer.question)}", ""]
+    if writing is not None:
+        lines += _written_lines(writing)
+        for number, source in _sources(writing).items():
+            lines += [f"> [!quote] {number}: {_link(source)}", f"> {_quoted(source)}", ""]
+        lines += ["Quotes:", ""]
     if answer.state in _render.HEADS:
         lines += [_render.HEADS[answer.state], ""]
     elif answer.mode != "quote":
         lines += [_render.markdown(answer.text), ""]
     for citation in answer.citations:
-        before, quote, after = _around(citation, None)
-        shown = [_render.markdown(part) for part in (before, quote, after)]
-        lines += [f"> [!quote] {_link(citation)}", f"> {shown[0]}**{shown[1]}**{shown[2]}", ""]
+        lines += [f"> [!quote] {_link(citation)}", f"> {_quoted(citation)}", ""]
     return "\n".join(lines)
+
+
+def _quoted(citation: Citation) -> str:
+    """Return the sentence of a quote as Markdown, the quote in bold."""
+    before, quote, after = map(_render.markdown, _around(citation, None))
+    return f"{before}**{quote}**{after}"
 
 
 def _link(citation: Citation) -> str:
@@ -193,7 +254,9 @@ def _entries(citations: Iterable[Citation], library: Library | None) -> list[dic
         author = info.author if info is not None else ""
         name = author.split()[-1:] or places[0].title.split()[:1]
         key = _key("".join(name), date, keys)
-        quotes = [": ".join(filter(None, (c.page_name, f'"{_flat(c.quote)}"'))) for c in places]
+        quotes = dict.fromkeys(
+            ": ".join(filter(None, (c.page_name, f'"{_flat(c.quote)}"'))) for c in places
+        )
         entries.append(
             {
                 "id": key,

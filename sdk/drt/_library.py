@@ -241,7 +241,7 @@ class Library:
                 store.forget_document(row.id)
             else:
                 store.remove_document(row.id, undoable=undoable)
-            if not undoable:
+            if forget or not undoable:
                 delete_upload(self.path, row.source)
             return _convert.document(row)
 

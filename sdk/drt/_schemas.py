@@ -257,7 +257,8 @@ def _ask_line() -> Schema:
     written = _with(_ask_written(), type={"const": "answer"})
     sentence = _with(_sentence(), type={"const": "sentence"})
     answer = _answer(type={"const": "answer"})
-    return {"oneOf": [piece, answer, every_place, sentence, written]}
+    reading = _with(_fields(_types.ReadingStep), type={"const": "reading"})
+    return {"oneOf": [reading, piece, answer, every_place, sentence, written]}
 
 
 def _sentence() -> Schema:

@@ -10,12 +10,14 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import click
 import pytest
 
+from drt import ReadingStep, _engine
 from drt_cli._manual import all_commands, manual_page, reference
 from drt_cli.commands import library
 from drt_cli.main import cli
@@ -124,10 +126,10 @@ def test_json_on_a_terminal_cannot_drive_it(drt: Drt, handbook: Path) -> None:
 @pytest.mark.few(1)
 @pytest.mark.parametrize("closed", sampled(["<&-", ">&-", "2>&-", "<&- >&- 2>&-"], {0, 3}))
 def test_closed_standard_streams_are_no_mistake_of_the_program(closed: str) -> None:
-    command = f'exec "{sys.executable}" -m drt_cli formats {closed}'
+    command = f'exec "{sys.executable}" -m drt_cli schema ask {closed}'
     ended = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert ("Markdown" in ended.stdout) is (closed in ("<&-", "2>&-"))
+    assert ("properties" in ended.stdout) is (closed in ("<&-", "2>&-"))
 
 
 def complete(line: str, shell: str = "bash") -> list[str]:
@@ -205,6 +207,22 @@ def test_lines_of_json_as_they_come(drt: Drt, handbook: Path) -> None:
     assert second["document"] is None and "missing.txt" in second["error"]
     told = drt("summarize", "--jsonl", "handbook.txt").out
     assert json.loads(told)["quote"] == "The notice period is thirty days."
+
+
+def test_lines_of_json_say_what_is_read(
+    drt: Drt, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    step = ReadingStep(8, "1", "Lease", "The notice period is\nthirty days.", 0, 33)
+
+    @contextmanager
+    def watch_reading(callback: Callable[[ReadingStep], None]) -> Iterator[None]:
+        callback(step)
+        yield
+
+    monkeypatch.setitem(vars(_engine), "watch_reading", watch_reading)
+    out = drt("ask", "--stream", "--jsonl", "Which period?", handbook).out
+    first, second, *_ = (json.loads(line) for line in out.splitlines())
+    assert first == {"type": "reading", **vars(step)} and second["type"] == "piece"
 
 
 def test_questions_from_standard_input(drt: Drt, engine: FakeEngine, handbook: Path) -> None:

@@ -38,6 +38,19 @@ def test_sentences_sources_and_quotes_are_printed(drt: Drt, handbook: Path) -> N
         assert failed.code == 3 and "429" in failed.err and '"period"' in failed.out
 
 
+def test_what_was_written_is_exported(drt: Drt, handbook: Path) -> None:
+    text = "The notice period is thirty days [1]. Whales sing [1]."
+    with served(Script(text=text)) as script:
+        words = ["ask", QUESTION, handbook, "--writer", script.url, "--writer-model", "m"]
+        ended = drt(*words, "--export", "html")
+        assert ended.code == 0 and ended.out.startswith("<!doctype html>"), ended.err
+        assert "Whales sing [1].</span> [unsupported:" in ended.out and "<mark>" in ended.out
+        script.status = 429
+        failed = drt(*words, "--export", "obsidian", "--writer-timeout", 5)
+        assert failed.code == 3 and failed.out.startswith("## Which period?")
+        assert drt(*words, "--markdown").code == 2
+
+
 def test_wrong_usage(drt: Drt, handbook: Path) -> None:
     assert drt("ask", QUESTION, handbook, "--writer", "http://127.0.0.1:1").code == 2
     assert drt("ask", QUESTION, handbook, "--strict").code == 2
@@ -47,6 +60,7 @@ def test_wrong_usage(drt: Drt, handbook: Path) -> None:
     assert ended.code == 1 and "expected an address" in ended.err
 
 
+@pytest.mark.thorough
 def test_a_conversation_is_written_and_goes_on_where_the_writer_fails(
     drt: Drt, handbook: Path
 ) -> None:

@@ -29,7 +29,7 @@ from tests import model_folder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-PAGES = ("how-to.md", "training.md")
+PAGES = ("how-to.md", "large.md", "training.md")
 PROGRAMS = ("ask_many.py", "watch_folder.py", "ask_async.py")
 EXAMPLES = ("agreement.md", "agreement-draft.md")
 BLOCK = re.compile(r"```(sh|console|python)\n(.*?)```", flags=re.S)

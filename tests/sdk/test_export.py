@@ -10,7 +10,16 @@ from typing import Any
 
 import pytest
 
-from drt import Answer, Assistant, Citation, ConfigError, export_answer
+from drt import (
+    Answer,
+    Assistant,
+    Citation,
+    ConfigError,
+    Turn,
+    WrittenAnswer,
+    WrittenSentence,
+    export_answer,
+)
 from drt._export import FORMATS
 from tests.sdk.fakes import FakeEngine
 
@@ -132,6 +141,48 @@ def test_the_library_adds_author_date_and_the_text_around(
         assistant.library.remove(document)
         assert "<mark>period</mark>" in export_answer(answer, "html", library=assistant.library)
         assert "author" not in export_answer(answer, "bibtex", library=assistant.library)
+
+
+def written(*texts: str, source: Citation | None = None) -> WrittenAnswer:
+    """An answer whose first written sentence is supported, and the others are not."""
+    problems = ["", *["its sources do not say it"] * len(texts)]
+    sentences = tuple(
+        WrittenSentence(text, (1,), problem) for text, problem in zip(texts, problems, strict=False)
+    )
+    sources = {1: source or cited(quote="The term is a year.", context="The term is a year.")}
+    return WrittenAnswer(
+        answered(), "partly", sentences, sources, host="localhost:1", model="m", seconds=1.0
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_what_a_writer_wrote_is_before_the_quotes(format: Any) -> None:
+    answer = written("It is a year [1].", "Whales sing [1].")
+    text = export_answer(answer, format)
+    assert "The term is a year." in text and QUOTE in text
+    if format in ("bibtex", "csl-json"):
+        assert "Whales" not in text and text.count("The term is a year.") == 1
+    else:
+        places = [text.index(words) for words in ("some sentences are", "Whales", "Quotes:")]
+        assert places == sorted(places) and places[-1] < text.index("The notice period")
+        assert "its sources do not say it" in text
+    shown = answer.answer
+    values = {name: getattr(shown, name) for name in Turn.__annotations__ if hasattr(shown, name)}
+    turn = Turn(**{**values, "answer": shown.text, "writing": answer.writing})
+    assert export_answer(turn, format) == text  # as a conversation stores it
+    if format == "html":
+        assert '<span class="unsupported">Whales sing [1].</span>' in text
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_writer_writes_no_markup(format: Any) -> None:
+    source = cited(quote=EVIL, context=f"Before {EVIL} after.", title=EVIL, section=EVIL)
+    text = export_answer(written(EVIL, EVIL, source=source), format)
+    assert "/home" not in text
+    if format == "html":
+        assert {"script", "b", "a"}.isdisjoint(Tags(text).tags) and EVIL in Tags(text).text
+    if format in ("markdown", "obsidian"):
+        assert "<script>" not in text and "[[link]]" not in text
 
 
 def test_another_format_is_a_sentence() -> None:

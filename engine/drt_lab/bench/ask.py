@@ -12,6 +12,7 @@ import torch
 
 from drt_engine.answer.ask import ask
 from drt_engine.answer.options import AskOptions
+from drt_engine.answer.preview import watch_reading
 from drt_engine.documents import Source
 from drt_engine.ingest.pipeline import ingest_source
 from drt_engine.ingest.temporary import open_library
@@ -35,6 +36,7 @@ from drt_lab.evaluate.report import BenchReport, BenchRow, bench_row, median_iqr
 
 TOKENS = 30_000
 ASK, STORED, COLD, PYTHON = "ask", "ask --no-reread", "cold `drt ask`", "python importing torch"
+FIRST_WORDS = "ask, first words"
 HELPED = "`drt ask` with its helper process"
 _IMPORT = [sys.executable, "-c", "import torch; print()"]
 
@@ -51,6 +53,7 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
     matmul, copy = Matmul(runtime), MemoryCopy(1 << 26)
     modes = {ASK: True, STORED: False} if runtime.config.reads_passages else {STORED: False}
     warm: dict[str, list[float]] = {name: [] for name in modes}
+    first: list[float] = []
     cold: list[ProcessTimes] = []
     python: list[ProcessTimes] = []
     with tempfile.TemporaryDirectory(prefix="drt-bench-") as name:
@@ -69,6 +72,7 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
                 for mode, reread in modes.items():
                     matmul.time()
                     warm[mode].append(_timed(runtime, store, options.question, reread=reread))
+                first += _first_words(runtime, store, options.question)
                 copy.time()
                 cold.append(run_process(command))
                 if helper is not None:
@@ -82,6 +86,7 @@ def bench_ask(runtime: Runtime, options: BenchOptions) -> BenchReport:
         bench="ask",
         rows=[
             *_warm_rows(warm, matmul),
+            *_first_rows(first, warm),
             *_each_rows(each, matmul),
             *_helped_rows(helped, warm, python),
             *_cold_rows(cold, python),
@@ -108,6 +113,31 @@ def _timed(runtime: Runtime, store: Store, question: str, *, reread: bool) -> fl
     ask(runtime, store, question, AskOptions(reread=reread))
     wait(runtime)
     return time.perf_counter() - start_time
+
+
+def _first_words(runtime: Runtime, store: Store, question: str) -> list[float]:
+    """Return the seconds until the best retrieved sentence is there; none where none is read."""
+    seconds: list[float] = []
+    start_time = time.perf_counter()
+    with watch_reading(lambda _: seconds.append(time.perf_counter() - start_time)):
+        ask(runtime, store, question, AskOptions())
+    return seconds[:1]
+
+
+def _first_rows(first: list[float], warm: dict[str, list[float]]) -> list[BenchRow]:
+    if not first:
+        return []
+    against, reference = next(iter(warm.items()))
+    milliseconds = [[1000 * s for s in seconds] for seconds in (first, reference)]
+    return [
+        bench_row(
+            FIRST_WORDS,
+            milliseconds[0],
+            unit="ms",
+            against=against,
+            against_values=milliseconds[1],
+        )
+    ]
 
 
 def _warm_rows(warm: dict[str, list[float]], matmul: Matmul) -> list[BenchRow]:

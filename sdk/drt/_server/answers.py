@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from .._filters import day_of
+from .._types import ReadingStep
 from .bodies import read_body
 from .responses import Event, events, reply, wants_events
 from .service import Service, service_of
+from .turns import in_turn, reading
 from .writing import written
 
 if TYPE_CHECKING:
     from .._stream import AnswerStream
     from .._types import Answer, Trace
-
-Item = TypeVar("Item")
-_END = object()
 
 
 async def ask(request: Request) -> Response:
@@ -58,14 +56,16 @@ async def answer_once(
 async def pieces(
     service: Service, question: str, options: Any, *, session: str | None = None
 ) -> AsyncIterator[Event]:
-    """Yield pieces of text as they come, then the whole answer."""
+    """Yield what is read, pieces of text as they come, then the whole answer."""
 
     def start() -> AnswerStream:
         asker = service.assistant if session is None else service.assistant.session(session)
         return asker.stream(question, **options)
 
     async for item in streamed(service, start):
-        if isinstance(item, str):
+        if isinstance(item, ReadingStep):
+            yield reading(item)
+        elif isinstance(item, str):
             yield "piece", {"type": "piece", "text": item}
         else:
             yield "answer", {"type": "answer", **item.to_dict()}
@@ -73,8 +73,8 @@ async def pieces(
 
 async def streamed(
     service: Service, start: Callable[[], AnswerStream]
-) -> AsyncIterator[str | Answer]:
-    """Yield the pieces of a stream that is opened in the model's thread, then its answer."""
+) -> AsyncIterator[str | ReadingStep | Answer]:
+    """Yield what is read, the pieces of a stream opened in the model's thread, and its answer."""
     opened: list[AnswerStream] = []
 
     def texts() -> Iterable[str]:
@@ -86,29 +86,6 @@ async def streamed(
     answer = opened[0].answer
     assert answer is not None
     yield answer
-
-
-async def in_turn(service: Service, make: Callable[[], Iterable[Item]]) -> AsyncIterator[Item]:
-    """Yield what the model's thread iterates over; it stops where the client has left."""
-    loop = asyncio.get_running_loop()
-    items: asyncio.Queue[Any] = asyncio.Queue()
-    left = False
-
-    def work() -> None:
-        for item in make():
-            if left:
-                return
-            loop.call_soon_threadsafe(items.put_nowait, item)
-
-    job = asyncio.create_task(service.questions.run(work))
-    job.add_done_callback(lambda _: items.put_nowait(_END))
-    try:
-        while (item := await items.get()) is not _END:
-            yield cast(Item, item)
-        await job
-    finally:
-        left = True
-        job.cancel()
 
 
 async def search(request: Request) -> Response:

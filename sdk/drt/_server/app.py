@@ -91,7 +91,17 @@ def operations(*, with_search: bool) -> list[Operation]:
             document,
             documents.remove_document,
             response="library-show",
-            query={"forget": "1 leaves no byte of the document"},
+            query={
+                "forget": "1 leaves no byte of the document",
+                "undoable": "1 keeps it until the library is compacted, for undo-remove",
+            },
+        ),
+        Operation("GET", "/v1/removed", documents.list_removed, response="library-list"),
+        Operation(
+            "POST",
+            "/v1/removed/{document}/undo",
+            documents.undo_remove,
+            response="library-show",
         ),
         Operation(
             "GET",

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from .._errors import QuestionError
+from .._types import ReadingStep
 from .answers import answer_once, streamed
 from .bodies import QUESTION_CHARACTERS, body_schema, expect_short_lists, read_object
 from .errors import described, error_body
@@ -199,7 +200,7 @@ async def _chunks(
             if isinstance(item, str):
                 sent += len(item)
                 yield chunk({"content": item})
-            else:
+            elif not isinstance(item, ReadingStep):
                 text, annotations = rendered(item, str(request.base_url))
                 yield chunk({"content": text[sent:]})
                 yield chunk({"annotations": annotations}, finish_reason="stop")

@@ -1,4 +1,4 @@
-"""Routes of documents: upload, list, show, tag, text, remove, and the passage of a citation.
+"""Routes of documents: upload, list, show, tag, text, remove and undo it, passages and pages.
 
 An upload is written to a file, read by the same readers as any other file, and deleted; PDFs are
 kept within a limit, to show their pages. It is acknowledged once the library holds it for good: a
@@ -25,7 +25,7 @@ from starlette.responses import Response
 from .._errors import lacks_descriptors
 from .._formats import formats
 from .._passages import page_image, passage
-from .._types import FormatInfo, IngestProgress, IngestReport, IngestResult
+from .._types import DocumentInfo, FormatInfo, IngestProgress, IngestReport, IngestResult
 from .._writer.reasons import strip_folders
 from .bodies import flag, number, read_body
 from .responses import Event, described_values, events, reply, wants_events
@@ -44,13 +44,12 @@ async def list_documents(request: Request) -> Response:
     filters = {"tags": parameters.getlist("tag"), "types": parameters.getlist("type")}
     since = parameters.get("since")
     documents = await run_in_threadpool(service.library.documents, **filters, since=since)
-    return reply(
-        service,
-        {
-            "library": service.library.path.name,
-            "documents": [document.to_dict() for document in documents],
-        },
-    )
+    return _documents_reply(service, documents)
+
+
+def _documents_reply(service: Service, documents: list[DocumentInfo]) -> Response:
+    rows = [document.to_dict() for document in documents]
+    return reply(service, {"library": service.library.path.name, "documents": rows})
 
 
 async def show_document(request: Request) -> Response:
@@ -117,10 +116,29 @@ def _format(entry: FormatInfo) -> dict[str, Any]:
 
 
 async def remove_document(request: Request) -> Response:
-    """Remove a document; with ``forget`` no byte of it stays."""
+    """Remove a document; with ``forget`` no byte of it stays, ``undoable`` keeps it for a while."""
     service = service_of(request)
     _expect_writing(service)
-    work = partial(service.library.remove, _named(request), forget=flag(request, "forget"))
+    forget, undoable = flag(request, "forget"), flag(request, "undoable")
+    if forget and undoable:
+        raise HTTPException(400, "forget leaves nothing to bring back; leave out undoable.")
+    work = partial(service.library.remove, _named(request), forget=forget, undoable=undoable)
+    document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
+    return reply(service, document.to_dict())
+
+
+async def list_removed(request: Request) -> Response:
+    """List the removed documents that can be brought back, the last one first."""
+    service = service_of(request)
+    documents = await run_in_threadpool(service.library.removed)
+    return _documents_reply(service, documents)
+
+
+async def undo_remove(request: Request) -> Response:
+    """Bring a removed document back."""
+    service = service_of(request)
+    _expect_writing(service)
+    work = partial(service.library.undo_remove, _named(request))
     document = await asyncio.get_running_loop().run_in_executor(service.writing, work)
     return reply(service, document.to_dict())
 

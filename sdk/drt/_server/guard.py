@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from .access_log import log_request
 from .errors import error_body
+from .pages import FILES
 from .questions import client
 from .responses import EVENTS, event
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 BODY_BYTES = 1 << 20  # of everything but an upload
 UPLOAD = ("POST", "/v1/documents")
-OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", "/", "/page.css", "/page.js"})
+OPEN = frozenset({"/healthz", "/readyz", "/openapi.json", *FILES})
 BODY_SECONDS = 15.0  # before a body must have come,
 BODY_RATE = 16 * 1024  # and bytes for which it gets a second more
 DISCARD_SECONDS = 3.0  # for the rest of a body that was refused,

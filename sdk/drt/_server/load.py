@@ -51,8 +51,8 @@ class LoadOptions:
 
     ``workers`` servers share the library, as behind a proxy that sends each client to one of them.
     ``files`` are uploaded meanwhile, evenly. ``max_wait`` is that of the servers, which refuse what
-    would wait longer; without it nothing is refused. With ``steps`` 2, 4, 8 and so on ask as well,
-    each for as long.
+    would wait longer; without it nothing is refused. With ``steps``
+    2, 4, 8 and so on ask as well, each for as long.
     """
 
     clients: int = 64
@@ -210,13 +210,13 @@ async def _measure(addresses: list[str], options: LoadOptions) -> _Load:
     for count in options.fewer_clients():
         load.steps[count] = _Tally()
         await _ask_at_once(addresses, count, options, questions, load.steps[count])
-    tasks = [_ask_at_once(addresses, options.clients, options, questions, load.many)]
+    asked = _ask_at_once(addresses, options.clients, options, questions, load.many)
+    tasks = [asyncio.create_task(asked)]
     if options.files:
-        tasks.append(_uploads(addresses, options, load.uploads))
-    running = asyncio.gather(*tasks)
+        tasks.append(asyncio.create_task(_uploads(addresses, options, load.uploads)))
     await asyncio.sleep(options.seconds / 2)
     load.memory["middle"] = await _memory(addresses)
-    await running
+    await asyncio.gather(*tasks)
     load.memory["end"] = await _memory(addresses)
     for tally in (load.many, load.uploads):
         if tally.example:
@@ -277,7 +277,7 @@ def _report(
     one_client = f"{before}one client, p50"
     rows = [_row(f"{before}start-up", start_up, "s"), _row(one_client, alone, "s")]
     for count, tally in load.steps.items():
-        rows += _step_rows(f"{before}{count} clients", tally, one_client, alone)
+        rows += _step_rows(count, tally, alone, before=before)
     for share in (50, 95, 99):
         name = f"{before}{options.clients} clients, p{share}"
         rows.append(_row(name, _quantile(load.many.seconds, share), "s", one_client, alone))
@@ -300,13 +300,21 @@ def _report(
     return [*rows, _row(f"{before}memory, end", memory["end"], "MiB", middle, memory["middle"])]
 
 
-def _step_rows(name: str, tally: _Tally, one_client: str, alone: float) -> Rows:
+def _step_rows(count: int, tally: _Tally, alone: float, *, before: str) -> Rows:
     """Return rows of so many clients; none where no question of theirs was answered."""
     if not tally.seconds:
         return []
-    quantiles = {share: _quantile(tally.seconds, share) for share in (50, 95)}
-    rows = [_row(f"{name}, p{n}", value, "s", one_client, alone) for n, value in quantiles.items()]
-    return [*rows, _row(f"{name}, answers", tally.rate, "/s", "one client", 1 / alone)]
+    rows = [
+        _row(
+            f"{before}{count} clients, p{share}",
+            _quantile(tally.seconds, share),
+            "s",
+            f"{before}one client, p50",
+            alone,
+        )
+        for share in (50, 95)
+    ]
+    return [*rows, _row(f"{before}{count} clients, answers", tally.rate, "/s")]
 
 
 async def _client(address: str, questions: Iterator[str], tally: _Tally) -> None:

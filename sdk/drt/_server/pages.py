@@ -1,4 +1,4 @@
-"""The page that the server shows: three files of the package, and nothing from elsewhere."""
+"""The page that the server shows: files of the package, and nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript"}
-FILES = {"/": "index.html", "/page.css": "page.css", "/page.js": "page.js"}
+_NAMES = ("page.css", "library.js", "answers.js", "viewer.js", "page.js")
+FILES = {"/": "index.html"} | {f"/{name}": name for name in _NAMES}
 
 
 def page_routes() -> list[Route]:

@@ -19,10 +19,12 @@ from starlette.responses import Response
 
 from .._errors import NotFoundError
 from .._filters import NAMES
+from .._types import ReadingStep
 from .._writer.reasons import strip_folders
 from .._writer.results import WrittenAnswer
 from .responses import Event, reply
 from .service import Service, service_of
+from .turns import in_turn, reading
 
 if TYPE_CHECKING:
     from .._types import Answer, WrittenSentence
@@ -71,7 +73,13 @@ class _Start:
 async def _events(
     service: Service, start: Callable[[], _Start], writer: WriterOptions
 ) -> AsyncIterator[Event]:
-    started = await service.questions.run(start)
+    begun: list[_Start] = []
+    async for item in in_turn(service, lambda: (start() for _ in range(1))):
+        if isinstance(item, ReadingStep):
+            yield reading(item)
+        else:
+            begun.append(item)
+    (started,) = begun
     answer, writing = started.answer, started.writing
     if writing is None:
         yield "answer", {"type": "answer", **answer.to_dict()}

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +20,7 @@ import drt_cli._warm
 from drt_cli._options import Settings
 from drt_cli._warm import client, place, wire
 from drt_cli._warm.client import run_in_helper
+from drt_cli._warm.identity import identity
 from drt_cli._warm.place import opened_folder, socket_address, take_lock, warm_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(socket, "SO_PEERCRED"), reason="Linux only")
@@ -68,6 +72,7 @@ def _acceptance_then_end(connection: socket.socket) -> None:
     wire.receive(connection)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "behaviour",
     [_nonsense, _silence, _end, _refusal, _acceptance_then_end],
@@ -118,6 +123,84 @@ def test_a_folder_of_another_user_is_not_used(state: Path, monkeypatch: pytest.M
     monkeypatch.setattr(place.os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(PermissionError), opened_folder():
         pass
+
+
+NOBODY = 65_534
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+CONNECT = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+connection = socket.socket(socket.AF_UNIX)
+connection.settimeout(10)
+try:
+    connection.connect(sys.argv[1])
+except PermissionError:
+    sys.exit("refused")
+print(connection.recv(1))
+"""
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user of the machine can enter, as none of pytest's is."""
+    with tempfile.TemporaryDirectory() as name:
+        os.chmod(name, 0o755)
+        yield Path(name)
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root may be somebody else")
+def test_another_user_reaches_no_socket(open_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRT_STATE_DIR", str(open_folder))
+    with opened_folder(create=True) as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(socket_address(folder))
+        listener.listen()
+        (warm_folder() / "socket").chmod(0o777)
+        words = [sys.executable, "-c", CONNECT, str(warm_folder() / "socket"), str(NOBODY)]
+        refused = subprocess.run(words, capture_output=True, text=True, timeout=30)
+        assert (refused.returncode, refused.stderr) == (1, "refused\n")
+    os.chown(warm_folder(), NOBODY, NOBODY)  # a folder that somebody else has put there
+    with pytest.raises(PermissionError, match="this user's alone"), opened_folder():
+        pass
+    assert run_in_helper() is None
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root may be somebody else")
+def test_a_peer_of_another_user_is_told_apart(open_folder: Path) -> None:
+    path = open_folder / "socket"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        path.chmod(0o777)
+        listener.listen()
+        words = [sys.executable, "-c", CONNECT, str(path), str(NOBODY)]
+        with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as other:
+            connection, _ = listener.accept()
+            assert not place.is_own_peer(connection)
+            connection.close()
+            assert other.communicate(timeout=30)[0] == "b''\n"
+
+
+def test_another_version_has_another_identity(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "drt_engine" / "store"
+    package.mkdir(parents=True)
+    module = package / "store.py"
+    module.write_text("version = 1")
+    monkeypatch.setattr(sys, "path", ["first", str(tmp_path), *sys.path[1:]])
+    before = identity()
+    (package / "__pycache__").mkdir()
+    (package / "__pycache__" / "store.pyc").touch()
+    (package / "notes.txt").touch()
+    assert identity() == before
+    os.utime(module, (1, 1))  # upgraded in place, as an editable install is
+    upgraded = identity()
+    assert upgraded != before
+    (tmp_path / "torch").mkdir()  # a package is installed or upgraded
+    assert identity() not in (before, upgraded)
+    info = place.HelperInfo(1, before, "m", "cpu", "fp32", "0.1", 0.0, 10.0)
+    assert not info.same_work(dataclasses.replace(info, identity=upgraded))  # so it is replaced
 
 
 def test_who_connects_is_known_to_the_system() -> None:

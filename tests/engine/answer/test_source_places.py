@@ -267,6 +267,7 @@ def test_a_library_from_before_lines_is_read_without_them(store: Store, tmp_path
     assert (cited.quote, cited.line) == ("event0", None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("older", [False, True])
 def test_places_outlive_a_new_model(tmp_path: Path, older: bool) -> None:
     with library(tmp_path / "library") as store:

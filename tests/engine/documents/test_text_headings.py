@@ -133,6 +133,15 @@ def test_other_files_than_prose_have_no_headings(tmp_path: Path) -> None:
     assert section_at(blocks, "Burns.") == "Lamps > Oil"
 
 
+def test_a_first_line_says_that_stars_are_headings(tmp_path: Path) -> None:
+    head, body = "Pier NEWS   -*- outline -*-", "\n\n* Release 2.1\n\n** Fixes\n\nOil burns.\n"
+    document, blocks = read(tmp_path / "NEWS", head + body)
+    assert section_at(blocks, "Oil burns.") == "Release 2.1 > Fixes"
+    assert document.title == "Pier NEWS"
+    _, blocks = read(tmp_path / "NEWS", "Pier NEWS" + body)
+    assert section_at(blocks, "Oil burns.") is None
+
+
 def test_a_title_in_capitals_or_in_the_middle(tmp_path: Path) -> None:
     assert read(tmp_path / "a.txt", "          A Lease\n\nWords.\n")[0].title == "A Lease"
     lines = ("A Lease", "Version 2, May 2020", "http://a.b/lease")
@@ -166,6 +175,7 @@ def test_tables_of_contents_are_passed_over_and_lines_still_count(tmp_path: Path
 LINES = st.sampled_from(["A B C D", "CHAPTER I", "===", "", "x ...... 3", "text", "1.2 Aa", "  y"])
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=80)  # a busy machine is no failure
 @given(st.lists(LINES, min_size=1), st.booleans())
 def test_every_block_is_a_piece_of_the_file(

@@ -264,6 +264,7 @@ print("removed")
 """
 
 
+@pytest.mark.thorough
 def test_a_document_is_removed_from_a_disk_without_a_free_byte(
     tmp_path: Path, namespace: Forks
 ) -> None:

@@ -41,6 +41,7 @@ def test_another_process_reads_and_changes_them(folder: Path) -> None:
         assert tags_of(store) == [()] and store.check() == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("tag", ["", "two words", "a,b", "+x", "-x", "tab\t", "\x00", "x" * 65])
 def test_what_is_no_tag_is_refused(folder: Path, tag: str) -> None:
     with Store.open(folder) as store:

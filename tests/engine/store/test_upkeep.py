@@ -154,6 +154,7 @@ def test_codes_that_do_not_pay_are_not_tried_again(
     assert tried == [40]
 
 
+@pytest.mark.thorough
 def test_compaction_changes_no_chunk(many: Store) -> None:
     before, memory = held(many), read(many, 5)
     many.remove_document(document_id(7))

@@ -67,6 +67,7 @@ def test_ask(model_folder: Path, commands: list[list[str]], tmp_path: Path) -> N
     rows = {row["name"]: row for row in result["rows"]}
     assert rows["ask"]["against"] == "ask --no-reread" and rows["ask"]["ratio"] > 0
     assert rows["ask --no-reread"]["against"] == "matmul"
+    assert rows["ask, first words"]["against"] == "ask"
     assert rows["ask, median of 2 questions"]["median"] > 0
     cold = rows["cold `drt ask`, first output"]
     assert (cold["median"], cold["ratio"]) == (1.5, 0.75)

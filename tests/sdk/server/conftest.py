@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drt import Assistant, ServeOptions, _engine
+from drt import Assistant, ReadingStep, ServeOptions, _engine
 from tests.sdk.fakes import FakeEngine
 
 HANDBOOK = "The notice period is thirty days. The keeper signs every log.\nSee the annex.\n"
@@ -42,6 +42,20 @@ def handbook(tmp_path: Path) -> Path:
     file = tmp_path / "handbook.txt"
     file.write_text(HANDBOOK, encoding="utf-8")
     return file
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> ReadingStep:
+    """A step that is told of before anything else of an answer."""
+    step = ReadingStep(8, "1", "Lease", "The notice period is thirty days.", 0, 33)
+
+    @contextmanager
+    def watch_reading(callback: Callable[[ReadingStep], None]) -> Iterator[None]:
+        callback(step)
+        yield
+
+    monkeypatch.setitem(vars(_engine), "watch_reading", watch_reading)
+    return step
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drt import Assistant, schema
+from drt import Assistant, ReadingStep, schema
 from drt_engine import errors
 from tests.log_records import Records
 from tests.schemas import validate
@@ -50,6 +50,15 @@ def test_events_are_pieces_then_the_answer(client: Client) -> None:
         validate(value, schema("ask-line"))
     assert [name for name, _ in received] == ["piece", "piece", "answer"]
     assert "".join(v["text"] for _, v in received[:-1]) == received[-1][1]["answer"]
+
+
+def test_what_is_read_comes_first(client: Client, watched: ReadingStep) -> None:
+    received = events(client.post("/v1/ask", json={"question": QUESTION, "stream": True}).text)
+    assert received[0] == ("reading", {"type": "reading", **vars(watched)})
+    validate(received[0][1], schema("ask-line"))
+    assert [name for name, _ in received[1:]] == ["piece", "piece", "answer"]
+    chat = {"messages": [{"role": "user", "content": QUESTION}], "stream": True}
+    assert "thirty days. The" not in client.post("/v1/chat/completions", json=chat).text
 
 
 def test_an_error_in_a_stream_is_its_last_event(client: Client) -> None:
@@ -112,6 +121,7 @@ def test_a_search_is_as_published(client: Client) -> None:
     assert client.post("/v1/search", json=early).status_code == 200
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

@@ -53,6 +53,28 @@ def test_a_file_is_uploaded_asked_shown_and_removed(serve: Serve, assistant: Ass
     assert list(uploads.iterdir()) == []
 
 
+def test_a_removed_document_comes_back(serve: Serve, assistant: Assistant) -> None:
+    client = serve()
+    send(client, "handbook.txt", HANDBOOK.encode())
+    client.patch("/v1/documents/handbook.txt", json={"add": ["signed"], "remove": []})
+    client.delete("/v1/documents/handbook.txt", params={"undoable": "1"})
+    assert client.get("/v1/documents").json()["documents"] == []
+    listed = client.get("/v1/removed").json()
+    validate(listed, schema("library-list"))
+    (document,) = listed["documents"]
+    assert document["source"] == "handbook.txt"
+    back = client.post(f"/v1/removed/{document['id']}/undo").json()
+    validate(back, schema("library-show"))
+    assert back["tags"] == ["signed"] and client.get("/v1/removed").json()["documents"] == []
+    assert client.post("/v1/ask", json={"question": "Which period?"}).json()["found"]
+    assert client.post(f"/v1/removed/{document['id']}/undo").status_code == 404
+    refused = client.delete("/v1/documents/handbook.txt?undoable=1&forget=1")
+    assert refused.status_code == 400 and "forget" in refused.json()["error"]["message"]
+    client.delete("/v1/documents/handbook.txt?undoable=1")
+    assistant.library.compact()
+    assert client.get("/v1/removed").json()["documents"] == []
+
+
 def test_a_new_version_replaces_the_older_one(serve: Serve) -> None:
     client = serve()
     send(client, "note.txt", b"The gate is locked at nine.\n")
@@ -113,6 +135,7 @@ def test_names_lead_nowhere_else(serve: Serve, name: str) -> None:
     assert not uploads.exists() or not list(uploads.iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [

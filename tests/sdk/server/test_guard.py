@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from drt import Assistant, ConfigError, ServeOptions
+from drt._server.pages import FILES
 from tests.schemas import validate
 from tests.sdk.server.conftest import Client, Serve
 from tests.sdk.server.test_answers import events
@@ -19,6 +20,7 @@ from tests.sdk.server.test_answers import events
 TOKEN = "0123456789abcdef0123"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -250,6 +252,7 @@ def test_metrics_count_requests_by_route(client: Client) -> None:
     assert "drt_questions_waiting 0.0" in text
 
 
+@pytest.mark.thorough
 def test_the_description_has_every_route_and_sound_schemas(client: Client) -> None:
     description = client.get("/openapi.json").json()
     routes = {(route.path, method) for route in client.app.routes for method in route.methods}
@@ -258,9 +261,8 @@ def test_the_description_has_every_route_and_sound_schemas(client: Client) -> No
         for path, item in description["paths"].items()
         for method in item
     }
-    assert {pair for pair in routes if pair[1] != "HEAD"} - {("/", "GET")} <= described | {
-        ("/page.css", "GET"),
-        ("/page.js", "GET"),
+    assert {pair for pair in routes if pair[1] != "HEAD"} <= described | {
+        (path, "GET") for path in FILES
     }
     for given in description["components"]["schemas"].values():
         jsonschema.Draft202012Validator.check_schema(given)

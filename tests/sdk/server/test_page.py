@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drt import Assistant, WriterOptions
+from drt import Assistant, ReadingStep, WriterOptions
+from drt._server.pages import FILES
 from tests.engine.documents.helpers import make_pdf
+from tests.sdk.fakes import FakeEngine
 from tests.sdk.server.conftest import HANDBOOK, Client
 from tests.sdk.server.test_process import running
 from tests.sdk.writer.endpoint import Script, served
@@ -19,12 +22,13 @@ from tests.sdk.writer.endpoint import Script, served
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or ""
 
 
-def test_the_page_is_three_files_of_its_own(client: Client) -> None:
+def test_the_page_is_files_of_its_own(client: Client) -> None:
     page = client.get("/")
     assert page.headers["content-type"].startswith("text/html")
-    for name in ("page.css", "page.js"):
-        assert name in page.text and client.get(f"/{name}").status_code == 200
-    text = page.text + client.get("/page.js").text + client.get("/page.css").text
+    text = page.text
+    for path in FILES.keys() - {"/"}:
+        assert path[1:] in page.text and client.get(path).status_code == 200
+        text += client.get(path).text
     assert "http://" not in text and "https://" not in text and "innerHTML" not in text
 
 
@@ -57,7 +61,8 @@ def page(chromium: Any, assistant: Assistant) -> Iterator[Any]:
 
 def _is_mistake(message: Any) -> bool:
     """An error of the page; a status that it shows in words is none."""
-    return message.type == "error" and "status of 422" not in message.text
+    refused = "status of 4" in message.text and "/v1/" in message.location["url"]
+    return message.type == "error" and not refused
 
 
 def picture(page: Any, name: str) -> None:
@@ -117,6 +122,94 @@ def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
 
 
 @pytest.mark.browser
+def test_a_removed_document_comes_back(page: Any, assistant: Assistant) -> None:
+    send(page)
+    send(page, "letters.txt", "The coal comes on Tuesday.\n")
+    assert page.locator("#removed").is_hidden()
+    for undo in ("Undo", "Bring back"):
+        page.get_by_label("More for letters.txt").click()
+        page.get_by_label("Remove letters.txt").click()
+        page.get_by_label("Really remove letters.txt?").click()
+        page.wait_for_selector("#undo:has-text('Removed letters.txt.')")
+        assert page.evaluate("document.activeElement.textContent") == "Undo"
+        if undo == "Undo":
+            page.get_by_text("Removed documents (1)").click()  # it stays open
+            picture(page, "removed")
+        page.get_by_text(undo, exact=True).click()
+        page.wait_for_selector("#undo:has-text('letters.txt is back.')")
+        assert page.locator("#documents li").count() == 2 and page.locator("#removed").is_hidden()
+        assert page.evaluate("document.activeElement.textContent") == "letters.txt"
+    (letters,) = (one for one in assistant.library.documents() if "letters" in one.source)
+    assistant.library.remove(letters)  # by another process, for good
+    page.get_by_label("More for letters.txt").click()
+    page.get_by_label("Remove letters.txt").click()
+    page.get_by_label("Really remove letters.txt?").click()
+    page.wait_for_selector("#problem:has-text('no document')")
+
+
+@pytest.mark.browser
+def test_a_part_of_the_library_is_asked(page: Any, engine: FakeEngine) -> None:
+    send(page)
+    send(page, "letters.md", "# Letters\n\nThe period of the coal ends on Tuesday.\n")
+    page.get_by_label("More for Letters").click()
+    page.get_by_label("Change the tags of Letters").click()
+    page.get_by_label("Tags, with commas").fill("mail")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#documents .tags:has-text('mail')")
+    page.get_by_text("Ask a part of the library").click()
+    page.get_by_label("Tag", exact=True).select_option("mail")
+    page.wait_for_selector("#count:has-text('1 of 2 documents, asking those tagged mail')")
+    page.get_by_label("Format").select_option(".md")
+    page.get_by_label("Section that begins with").fill("Part")
+    page.get_by_label("Page or pages").fill("3 - 5")
+    ask(page)
+    words = 'tagged mail, of the format .md, in sections that begin with "Part", on pages 3 to 5'
+    page.wait_for_selector(f"#turns li:has-text('Asked of what is {words}.')")
+    picture(page, "part")
+    filters = engine.asked[-1]["filters"]
+    assert (filters.tags, filters.types, filters.section) == (("mail",), (".md",), "Part")
+    assert tuple(filters.pages) == (3, 5)
+    page.get_by_text("Where it was found").click()
+    page.wait_for_selector("#turns .strip span")
+    assert engine.asked[-1]["record"] and engine.asked[-1]["filters"] == filters
+    page.get_by_label("Page or pages").fill("three")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#problem:has-text('expected a page')")
+    page.get_by_label("Page or pages").fill("")
+    page.get_by_label("Format").select_option(".txt")  # no document is both
+    page.wait_for_selector("#problem:has-text('mail')")
+    page.get_by_role("button", name="Ask all of it").click()
+    page.wait_for_selector("#count:text-is('2 of 2 documents')")
+    ask(page)
+    assert "filters" not in engine.asked[-1]
+
+
+@pytest.mark.browser
+def test_the_best_sentence_is_shown_while_it_reads(
+    page: Any, engine: FakeEngine, watched: ReadingStep
+) -> None:
+    send(page)
+    answering = threading.Event()
+    answer = engine.ask
+
+    def slow(*arguments: Any, **options: Any) -> Any:
+        answering.wait(30)
+        return answer(*arguments, **options)
+
+    engine.ask = slow  # type: ignore[method-assign]
+    page.get_by_label("Question", exact=True).fill("Which period?")
+    page.keyboard.press("Enter")
+    try:
+        said = f"Reading 8 passages, here first: {watched.text} (Lease)"
+        page.wait_for_selector(f"#turns li:has-text('{said}')")
+        picture(page, "reading")
+    finally:
+        answering.set()
+    page.locator("#turns .citation").first.wait_for()
+    assert "here first" not in page.locator("#turns").inner_text()
+
+
+@pytest.mark.browser
 def test_what_goes_wrong_is_shown_and_documents_are_only_text(page: Any) -> None:
     page.set_input_files("#files", [{"name": "e.txt", "mimeType": "text/plain", "buffer": b""}])
     page.wait_for_selector("#uploads li:has-text('empty')")
@@ -173,7 +266,7 @@ def test_a_keyboard_stays_where_it_was(page: Any) -> None:
     assert page.evaluate(focused) == "remove"
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    page.locator("#filter:focus").wait_for()
+    page.locator("#undo button:focus").wait_for()
     assert page.locator("#documents li").count() == 1
 
 
@@ -201,6 +294,56 @@ def test_everything_has_a_name_for_screen_readers(page: Any) -> None:
             .map(node => node.id || node.outerHTML)"""
     )
     assert nameless == []
+
+
+TREE = """
+- link "Skip to the question"
+- banner:
+  - heading "drt" [level=1]
+- region "Library":
+  - heading "Library" [level=2]
+  - button "Drop files here, or choose them"
+  - list "Files being read"
+  - searchbox "Find a document, by name or tag"
+  - group: Ask a part of the library
+  - status: 1 of 1 documents
+  - list "Documents; arrow keys move between them":
+    - listitem:
+      - checkbox "Ask only handbook.txt"
+      - button "handbook.txt"
+      - group: More
+  - status
+- main:
+  - combobox "Conversation"
+  - list "Questions and answers":
+    - listitem:
+      - paragraph: Which period?
+      - paragraph: Answer, right with a probability of 50%
+      - button "The notice period is thirty days. handbook.txt, page 3, Part > Terms"
+      - group: Where it was found
+      - group: Copy or save
+  - textbox "Question"
+  - button "Ask"
+  - alert
+- region "handbook.txt":
+  - heading "handbook.txt" [level=2]
+  - button "Close"
+  - paragraph: page 3, Part > Terms
+  - status
+  - region "Text of the document":
+    - mark: period
+"""
+
+
+@pytest.mark.browser
+def test_what_a_screen_reader_is_told(page: Any) -> None:
+    send(page)
+    ask(page)
+    page.locator("#turns .citation").first.click()
+    page.wait_for_selector("#viewer:visible")
+    from playwright.sync_api import expect
+
+    expect(page.locator("body")).to_match_aria_snapshot(TREE)
 
 
 @pytest.mark.browser
@@ -359,6 +502,8 @@ def test_the_list_of_documents_is_one_stop_of_the_tab_key(page: Any) -> None:
     page.keyboard.press("ArrowUp")
     assert page.evaluate("document.activeElement.id").startswith("choose-")
     page.keyboard.press("Shift+Tab")
+    assert page.evaluate("document.activeElement.parentElement.id") == "part"
+    page.keyboard.press("Shift+Tab")
     assert page.evaluate("document.activeElement.id") == "filter"
 
 
@@ -379,6 +524,11 @@ def test_what_a_writer_wrote_is_shown_with_its_support(chromium: Any, assistant:
             assert "some sentences are supported" in page.locator("#turns").inner_text()
             assert page.locator("#turns mark").first.is_visible()
             picture(page, "written")
+            page.get_by_text("Copy or save").click()
+            with page.expect_download() as saved:
+                page.get_by_role("button", name="Page to share (HTML)").click()
+            shared = Path(saved.value.path()).read_text(encoding="utf-8")
+            assert 'class="unsupported">Whales sing [1].' in shared and "some-model" in shared
             page.set_viewport_size({"width": 360, "height": 740})
             assert page.evaluate("document.documentElement.scrollWidth") <= 360
             picture(page, "written-phone")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, regroup
@@ -17,6 +18,8 @@ from drt_engine.documents.structure.setting_tree import SUFFIXES
 
 _MARKED = frozenset((".org", ".adoc", ".asciidoc"))
 _PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
+# What a first line says of a file to Emacs: stars before a line make it a heading.
+_OUTLINE = re.compile(r"-\*-[^\n]{0,80}\b(?:outline|org)\b[^\n]{0,80}-\*-")
 
 
 def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
@@ -28,8 +31,13 @@ def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
         pieces = (Block(text) for text in characters(source, encoding))
         return with_records(regroup(pieces, verbatim=True))
     lines = split_lines(characters(source, encoding))
-    sections = TextSections(notes, marked=source.suffix in _MARKED)
+    marked = source.suffix in _MARKED or _OUTLINE.search(_first_line(source, encoding)) is not None
+    sections = TextSections(notes, marked=marked)
     return with_records(regroup(sections.places(lines), verbatim=True))
+
+
+def _first_line(source: Source, encoding: str) -> str:
+    return "".join(islice(characters(source, encoding), 1)).partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,8 @@ class TextReader:
         if source.suffix in _PROSE:
             head = "".join(islice(characters(source, encoding), 1))
             about = metadata_of_head(head.split("\n"))
+            if not about.title and _OUTLINE.search(first := head.partition("\n")[0]):
+                about = replace(about, title=one_line(_OUTLINE.sub("", first)))
         return OpenDocument(
             about.title or one_line(source.file_name),
             "text/plain",
