@@ -217,6 +217,7 @@ def _benchmarks(drt: CommandLine, examples: Path) -> None:
         f"bench ask {once} --tokens 512 --question 'Who keeps it?' --questions asked.jsonl",
         f"bench retrieve {once} --tokens 512",
         f"bench library {once} --tokens 1k --files 4 --shards 2 --folder kept.libraries",
+        f"bench documents {once} --files 100",
         f"bench decode {once} --shape small",
         f"bench kernels {once} --tokens 64",
         f"bench train {once} --tokens 128",
@@ -246,7 +247,8 @@ def _without_extras(drt: CommandLine) -> None:
     options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
     said = drt(f"serve {options} --token-file token.txt", code=1)
     expect("drt-assistant[serve]" in said, f"serve without its extra: {said}")
-    said = drt("bench serve --clients 2 --seconds 1 --steps", code=1)
+    line = "bench serve --clients 2 --seconds 1 --steps --workers 2 --files 1 --max-wait 5"
+    said = drt(line, code=1)
     expect("drt-assistant[serve]" in said, f"bench serve without its extra: {said}")
     Path("sums.xlsx").write_bytes(b"PK\3\4")
     said = drt("ask 'What is the sum?' sums.xlsx", code=1, DRT_LIBRARY="sums.library")

@@ -73,7 +73,7 @@ def test_every_command_is_in_the_readme() -> None:
 def test_files_named_in_the_pages_exist() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        for path in re.findall(r"(?:examples/|engine/drt|kernels/drt|tests/)[\w./-]+\w", text):
+        for path in re.findall(r"(?:examples/|engine/drt|kernels/drt|tests/)[\w./@-]+\w", text):
             assert (ROOT / path).exists(), (page.name, path)
         for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
             assert (page.parent / link).exists(), (page.name, link)

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.forks import Forks
 
 ROOT = Path(__file__).parents[1]
@@ -80,6 +82,7 @@ def test_a_library_with_documents_is_listed_without_torch(tmp_path: Path) -> Non
     assert not set(HEAVY) & loaded
 
 
+@pytest.mark.thorough
 def test_nothing_that_answers_imports_the_laboratory(tmp_path: Path, forks: Forks) -> None:
     has_server = importlib.util.find_spec("starlette") is not None
     done = forks.run(ANSWERING, tmp_path, "serving" if has_server else "", cwd=ROOT)

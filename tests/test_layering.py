@@ -58,6 +58,7 @@ def imports(file: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, (node.module or "").split(".")[0]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("package", PACKAGES)
 def test_a_package_imports_only_those_below_it(package: str) -> None:
     folder, allowed = PACKAGES[package]
@@ -103,6 +104,7 @@ def test_the_sdk_imports_the_laboratory_in_functions_of_one_module() -> None:
     assert knowing == {"_engine.py"}
 
 
+@pytest.mark.thorough
 def test_every_room_has_a_floor(graph: Any) -> None:
     listed = [name for floor in import_graph.FLOORS for name in floor]
     assert len(listed) == len(set(listed))

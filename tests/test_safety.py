@@ -105,6 +105,7 @@ assert seen == ["socket.__new__"], seen
 """
 
 
+@pytest.mark.thorough
 def test_no_socket_is_opened_by_anything_offline(tmp_path: Path, forks: Forks) -> None:
     done = forks.run(WATCHED, tmp_path, cwd=ROOT)
     assert (done.returncode, done.stderr) == (0, "")

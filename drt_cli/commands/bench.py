@@ -15,6 +15,7 @@ Name = Literal[
     "ask",
     "retrieve",
     "library",
+    "documents",
     "decode",
     "kernels",
     "train",
@@ -52,13 +53,14 @@ Name = Literal[
 @click.option(
     "--files",
     type=click.IntRange(min=1),
-    help="Small files that library reads, then again unchanged, or that ingest --workers reads."
-    "  [default: 1000, 48]",
+    help="Small files that library reads, then again unchanged, or that ingest --workers reads;"
+    " documents of the largest library of documents; uploads beside the questions of serve."
+    "  [default: 1000, 48, 10000, 0]",
 )
 @click.option(
     "--folder",
     type=click.Path(file_okay=False),
-    help="Where library and index make what is large, keep it, and use it again.",
+    help="Where library, documents and index make what is large, keep it, and use it again.",
 )
 @click.option(
     "--shards",
@@ -107,6 +109,13 @@ Name = Literal[
     help="How long they ask.  [default: 60]",
 )
 @click.option(
+    "--max-wait",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="Longest wait of a question to serve; others are refused and ask again when told to."
+    "  [default: none is refused]",
+)
+@click.option(
     "--steps",
     is_flag=True,
     default=None,
@@ -126,7 +135,8 @@ Name = Literal[
     "--workers",
     type=click.IntRange(min=2),
     metavar="N",
-    help="Let N workers and one read small files for ingest, in turns, each on one thread.",
+    help="Let N workers and one read small files for ingest, in turns, each on one thread; or let N"
+    " servers and one answer from one library for serve.",
 )
 @click.option(
     "--ray",
@@ -145,11 +155,12 @@ def command(
     """Time the parts of the program: ingest, ask, decode, train, pdf and more.
 
     Every time is shown next to something timed in the same run, since machines differ. NAME is
-    ingest, ask, retrieve or library (the parts of reading and asking), index (exact and approximate
-    scans of made-up landmarks, which needs the extra faiss), decode (tokens that a model
-    writes), kernels (grouped cross-attention and its alternatives), train (a step of a new model),
-    models (the models of the paper beside each other; --tokens is the longest prompt), pdf (pages
-    of PDF files, with the place of every character) or serve (many clients that ask one server,
+    ingest, ask, retrieve or library (the parts of reading and asking), documents (work with a
+    library of many small documents, by their number), index (exact and approximate scans of made-up
+    landmarks, which needs the extra faiss), decode (tokens that a model writes), kernels (grouped
+    cross-attention and its alternatives), train (a step of a new model), models (the models of the
+    paper beside each other; --tokens is the longest prompt), pdf (pages of PDF files, with the
+    place of every character) or serve (many clients that ask one server, or several of one library,
     which needs the extra serve). What cannot run on this machine is left out and reported on
     stderr.
     """

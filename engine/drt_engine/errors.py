@@ -77,6 +77,10 @@ class UnreadableDocument(DocumentError):
     """Raised when a file is missing, damaged, over a limit, or not what its name says."""
 
 
+class ScannedPages(UnreadableDocument):
+    """Raised by a reader that could recognise text in pictures, if it were started for that."""
+
+
 class QuestionError(EngineError):
     """Raised when a question has no words or too many, or when there is no document to ask."""
 

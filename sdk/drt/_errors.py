@@ -134,6 +134,7 @@ ENGINE_TO_SDK: dict[type[engine.EngineError], type[DrtError]] = {
     engine.MissingExtra: MissingExtraError,
     engine.EmptyDocument: EmptyDocumentError,
     engine.UnreadableDocument: UnreadableDocumentError,
+    engine.ScannedPages: UnreadableDocumentError,
     engine.QuestionError: QuestionError,
     engine.SessionError: SessionError,
     engine.NotFound: NotFoundError,

@@ -488,11 +488,17 @@ class Library:
 
     def expect_documents(self) -> None:
         """Raise ``QuestionError`` if there is no document to ask, or no library yet."""
-        if not self.documents():
+        if not self._has_documents():
             raise QuestionError(
                 f"the library at {self.location} holds no documents; read one first with "
                 "`drt ingest PATH`."
             )
+
+    def _has_documents(self) -> bool:
+        if not self.exists():
+            return False
+        with self._reading() as store:
+            return store.has_documents()
 
     def _expect_left(self, document_ids: Sequence[str] | None, filters: Filters) -> None:
         """Raise ``NotFoundError`` if filters leave nothing of these documents."""

@@ -21,6 +21,7 @@ BenchName = Literal[
     "ask",
     "retrieve",
     "library",
+    "documents",
     "decode",
     "kernels",
     "train",

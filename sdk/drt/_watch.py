@@ -60,7 +60,7 @@ class Watch:
                 self._waiting[file] = stamp
         self._done = {file: stamp for file, stamp in self._done.items() if file in seen}
         self._waiting = {file: stamp for file, stamp in self._waiting.items() if file in seen}
-        yield from self._remove_lost()
+        yield from self._remove_lost({os.fspath(file) for file in seen})
 
     def _read(self, file: Path) -> Iterator[WatchEvent]:
         read = self._assistant.ingest_each([file], tags=self._tags, progress=self._progress)
@@ -71,8 +71,11 @@ class Watch:
             elif result.error is not None and not isinstance(result.error, UnsupportedFormatError):
                 yield WatchEvent("failed", result.source, None, str(result.error))
 
-    def _remove_lost(self) -> Iterator[WatchEvent]:
+    def _remove_lost(self, present: set[str]) -> Iterator[WatchEvent]:
+        """Remove the documents whose files are gone; those that are ``present`` are not asked."""
         for document in self._assistant.library.documents():
+            if document.source in present:
+                continue
             if any(_lost(Path(document.source), folder) for folder in self._folders):
                 if _keep_copy(self._assistant.library, document):
                     continue

@@ -21,11 +21,12 @@ def shown(*arguments: str) -> str:
 
 
 def test_the_table_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdfium2", None)
+    for module in ("pypdfium2", "rapidocr"):
+        monkeypatch.setitem(sys.modules, module, None)
     lines = shown().splitlines()
     assert lines[0].split() == ["PDF", ".pdf", "extra", "pdf", "(missing)"]
     assert any(line.startswith("Word ") and line.endswith("built in") for line in lines)
-    assert lines[-1] == 'Missing: pip install "drt-assistant[pdf]"'
+    assert lines[-1] == 'Missing: pip install "drt-assistant[ocr,pdf]"'
 
 
 def test_every_suffix_is_shown_on_demand() -> None:

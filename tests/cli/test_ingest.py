@@ -460,6 +460,7 @@ def test_an_address_is_no_file(drt: Drt, engine: FakeEngine) -> None:
     assert other.code == 1 and "is an address" in other.err
 
 
+@pytest.mark.thorough
 def test_files_with_the_same_fault_are_one_line(drt: Drt, tmp_path: Path) -> None:
     pytest.importorskip("pypdfium2")
     folder = tmp_path / "bad"

@@ -83,6 +83,7 @@ def test_an_interruption_is_quiet_and_quick(
     assert "Traceback" not in err and "KeyboardInterrupt" not in err
 
 
+@pytest.mark.thorough
 def test_an_interruption_that_is_swallowed_ends_the_process_too(
     tmp_path: Path, forks: Forks
 ) -> None:
@@ -97,6 +98,7 @@ def test_an_interruption_that_is_swallowed_ends_the_process_too(
     assert (process.returncode, err) == (130, "") and time.monotonic() - began < 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=str)
 def test_an_answer_is_printed_before_its_conversation_waits_to_be_saved(
     drt: Drt, handbook: Path, tmp_path: Path, options: tuple[str, ...], forks: Forks

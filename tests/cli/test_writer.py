@@ -60,6 +60,7 @@ def test_wrong_usage(drt: Drt, handbook: Path) -> None:
     assert ended.code == 1 and "expected an address" in ended.err
 
 
+@pytest.mark.thorough
 def test_a_conversation_is_written_and_goes_on_where_the_writer_fails(
     drt: Drt, handbook: Path
 ) -> None:

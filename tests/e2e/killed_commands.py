@@ -82,10 +82,22 @@ def versions(library: Library) -> dict[str, int]:
     }
 
 
+# what another process's work may refuse a reader, in one sentence
+REFUSED = re.compile(
+    r"refused (no document|there is no (document|library)|.*(removed|rebuilt for .*) meanwhile"
+    r"|.*did not finish within|the libraries at .* were made with different models)"
+)
+
+
 def read(stop: Path, paths: list[Path]) -> None:
-    """Read all documents of each path again and again; print what a reader must not see."""
+    """Read all documents of each path again and again.
+
+    In the end, prints the number of refusals that are right and the first sentences that a reader
+    must not see: nothing is printed before, since nobody reads what is.
+    """
     from drt import DrtError
 
+    refused, odd = 0, list[str]()
     while not stop.exists():
         time.sleep(0.05)
         for path in paths:
@@ -97,18 +109,14 @@ def read(stop: Path, paths: list[Path]) -> None:
                     version_of(Path(document.source).name, library.text(document))
                 if library.several:
                     continue
-                for finding in library.check():
-                    if finding.severity == "error":
-                        print("found", finding, flush=True)
+                odd += [f"found {x}" for x in library.check() if x.severity == "error"]
             except DrtError as error:
-                print("refused", str(error).replace("\n", "//"), flush=True)
-
-
-# what another process's work may refuse a reader, in one sentence
-REFUSED = re.compile(
-    r"refused (no document|there is no (document|library)|.*(removed|rebuilt for .*) meanwhile"
-    r"|.*did not finish within|the libraries at .* were made with different models)"
-)
+                said = f"refused {error}".replace("\n", "//")
+                if REFUSED.search(said):
+                    refused += 1
+                else:
+                    odd.append(said)
+    print(refused, *odd[:5], sep="\n")
 
 
 @dataclass
@@ -223,7 +231,7 @@ class Trial:
         """Run a command that was killed again: it goes on, or all was done."""
         code, out, err = self.output(self.started(command))
         self.counts["again"] += 1
-        if code:
+        if code and not self.refused(command, err):
             done = next((DONE[word] for word in command.words if word in DONE), "nothing")
             assert code == 1 and done in err, (command.words, code, out, err)
             self.counts["again, and was done"] += 1
@@ -248,10 +256,25 @@ class Trial:
             self.counts[f"killed {name}"] += 1
             self.durations[name] = self.durations.get(name, FIRST) * 1.1  # it may take longer
             return True
-        assert code == 0, (command.words, code, out, err)
+        assert code == 0 or self.refused(command, err), (command.words, code, out, err)
         self.durations[name] = max(0.02, seconds)
         self.counts["came to their end"] += 1
         return False
+
+    def refused(self, command: Command, err: str) -> bool:
+        """Return whether a question was rightly refused, and begin its conversation anew.
+
+        A conversation that quotes a document goes on only as long as the library has it.
+        """
+        quoted = re.search(r"this conversation quotes '(.+)', which was removed", err)
+        if quoted is None or "--session" not in command.words:
+            return False
+        assert self.outcomes[quoted[1]] == {None}, (command.words, err)
+        talk = command.words[command.words.index("--session") + 1]
+        self.whole(Command(["session", "delete", "--yes", talk], {talk: {None}}))
+        command.after = {talk: {None}}
+        self.counts["refused"] += 1
+        return True
 
     def end(self, command: Command) -> None:
         """Verify what holds after a whole command."""

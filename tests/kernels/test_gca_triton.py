@@ -325,6 +325,7 @@ def test_inverse_index_names_every_pair_once() -> None:
 QUICK = ("test_schema", "test_autograd_registration", "test_faketensor")
 
 
+@pytest.mark.thorough
 # The other check compiles it, as the test below does.
 @pytest.mark.parametrize("checks", sampled([None, QUICK], {1}), ids=["all", "quick"])
 def test_operators_pass_the_checks_of_torch(checks: tuple[str, ...] | None) -> None:

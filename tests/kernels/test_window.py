@@ -67,6 +67,7 @@ def test_lengths(length: int) -> None:
     check(operands(2, length), window=70, ratio=1e-12)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("window", [1, 2, 31, 32, 33, 34, 127, 128, 129, 500])
 def test_windows(window: int) -> None:
     check(operands(1, 300), window=window, ratio=1e-12)

@@ -65,6 +65,7 @@ def vectors(chunks: Tensor, valid: Tensor) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("architecture", ["drt", "rpt"])
 @pytest.mark.parametrize("retriever", ["fixed", "random"])
 def test_chunks_read_what_another_retriever_chooses(

@@ -32,6 +32,7 @@ def test_a_reader_reads_calendars(drt: Drt, install: Install, tmp_path: Path) ->
     assert "holds no event" in drt("ingest", tmp_path / "empty.ics").err
 
 
+@pytest.mark.thorough
 def test_a_writer_is_a_program(drt: Drt, install: Install, handbook: Path) -> None:
     install("drt-writer-program")
     program = "import sys; sys.stdin.read(); print('The notice period is thirty days [1].')"
@@ -45,6 +46,7 @@ def test_a_writer_is_a_program(drt: Drt, install: Install, handbook: Path) -> No
     assert drt(*words, "no-such-program").code == 3
 
 
+@pytest.mark.thorough
 def test_an_evaluator_measures_over_a_library_of_its_own(
     drt: Drt, install: Install, tmp_path: Path
 ) -> None:

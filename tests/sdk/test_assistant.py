@@ -229,6 +229,7 @@ def test_answer_json_is_the_documented_one(assistant: Assistant, handbook: Path)
     assert list(answer.to_dict()) == [*order, "seconds", "model", "unread_libraries", "scan"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("named", ["id", "title", "source", "info"])
 def test_documents_can_be_named_in_every_way(
     assistant: Assistant, engine: FakeEngine, handbook: Path, named: str

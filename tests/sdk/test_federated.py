@@ -175,6 +175,7 @@ def test_streams_summaries_conversations_and_handles_are_the_same(
     assert many.library.stats()["documents"] >= len(TEXTS)
 
 
+@pytest.mark.thorough
 def test_a_read_only_share_answers(
     folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -189,6 +190,7 @@ def test_a_read_only_share_answers(
     assert answer.unread_libraries == () and answer.citations[0].library == str(share)
 
 
+@pytest.mark.thorough
 def test_an_answer_without_a_library_says_so(folders: dict[str, Path], tmp_path: Path) -> None:
     damaged, gone = tmp_path / "damaged", tmp_path / "gone"
     shutil.copytree(folders["b"], damaged)

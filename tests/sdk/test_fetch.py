@@ -108,6 +108,7 @@ def test_an_address_is_fetched_under_its_name(site: Site) -> None:
     assert site.hosts == [f"notes.test:{site.port}"]  # though connected by number
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "localhost", "notes.test", "0", "0x7f.1"])
 def test_private_addresses_are_refused_before_a_connection(site: Site, host: str) -> None:
     resolve = names(notes_test="10.0.0.7", localhost="127.0.0.1", **{"0": "0.0.0.0"})
@@ -121,6 +122,7 @@ def test_one_private_number_of_a_name_is_enough_to_refuse(site: Site) -> None:
         fetch(site.url(host="a.test"), resolve=lambda *_: ["8.8.8.8", "10.0.0.7"])
 
 
+@pytest.mark.thorough
 def test_redirections_are_checked_anew(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     site.redirect("/there", "/")
     assert fetch(site.url("/there"), private=True).data == PAGE
@@ -153,6 +155,7 @@ def test_a_name_is_asked_for_once_a_hop(site: Site, monkeypatch: pytest.MonkeyPa
         fetch(url, resolve=lambda *_: next(answers))
 
 
+@pytest.mark.thorough
 def test_time_and_size_are_limited(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_fetch, "MOST_BYTES", 100)
     with pytest.raises(UnreadableDocumentError, match="MiB"):
@@ -180,6 +183,7 @@ def assistant(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Assis
         yield opened
 
 
+@pytest.mark.thorough
 def test_a_page_is_read_with_its_address_as_the_source(assistant: Assistant, site: Site) -> None:
     document = assistant.ingest_address(site.url(), private=True, tags="web")
     assert (document.source, document.title, document.tags) == (site.url(), "Leave", ("web",))

@@ -91,6 +91,7 @@ def test_what_is_removed_can_be_forgotten(assistant: Assistant, handbook: Path) 
     assert library.check() == []
 
 
+@pytest.mark.thorough
 def test_an_archive_makes_the_same_library_elsewhere(
     assistant: Assistant, handbook: Path, tmp_path: Path
 ) -> None:

@@ -76,6 +76,7 @@ def test_clearing_deletes_it(logged: Assistant, log: QuestionLog) -> None:
     assert len(log.entries()) == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("fault", ["folder", "damaged", "link", "locked", "full", "name"])
 def test_what_cannot_be_logged_costs_no_answer(
     fault: str,

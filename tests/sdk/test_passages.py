@@ -43,6 +43,7 @@ def test_surroundings_are_cut_between_words(assistant: Assistant, handbook: Path
     assert (whole.before, whole.quote, whole.after) == ("", "The", "")
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("handle", "words"),
     [

@@ -128,6 +128,7 @@ def test_a_late_library_is_named_and_the_next_answer_is_whole(
             strict.ask(QUESTIONS[0])
 
 
+@pytest.mark.thorough
 def test_one_plain_library_is_asked_and_read_into_without_ray(
     shards: list[Path], fake: FakeCluster, tmp_path: Path
 ) -> None:

@@ -88,6 +88,7 @@ def test_reading_asking_and_summarising_fit_together(
         assert assistant.library.check() == []
 
 
+@pytest.mark.thorough
 def test_a_session_goes_on_after_a_restart(model: Path, text: Path, tmp_path: Path) -> None:
     path = tmp_path / "library"
     questions = ["Who signs the log?", "And when?"]
@@ -147,6 +148,7 @@ def test_verifying_counts_the_parameters(model: Path) -> None:
     assert info.parameters and info.fingerprint
 
 
+@pytest.mark.thorough
 def test_between_the_pieces_of_a_stream_torch_is_the_callers(
     model: Path, text: Path, tmp_path: Path
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+import pytest
+
 from drt import Answer, Citation
 from drt._items import split_items
 
@@ -73,6 +75,7 @@ def test_rows_of_a_quoted_table_have_lines_of_their_own() -> None:
     assert "<b>Lamp | 3</b><br><b>Rope | 4</b>" in answer._repr_html_()
 
 
+@pytest.mark.thorough
 def test_long_texts_are_cut_into_items_in_no_time() -> None:
     for text in ("\n " * 50_000, " | " * 50_000, "\n- " * 50_000, "\n" + " " * 90_000 + "x"):
         began = time.perf_counter()

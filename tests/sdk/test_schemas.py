@@ -49,17 +49,20 @@ def checker(name: str) -> jsonschema.Draft202012Validator:
     return validator(schema(name))
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("name", schemas())
 def test_every_schema_is_one(name: str) -> None:
     checker(name)
     assert schema(name)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 
 
+@pytest.mark.thorough
 def test_results_keep_to_their_schemas(results: dict[str, Any]) -> None:
     for name, value in results.items():
         checker(name).validate(value)
 
 
+@pytest.mark.thorough
 def test_a_schema_refuses_more_and_less(results: dict[str, Any]) -> None:
     for name, value in results.items():
         more = {**copy.deepcopy(value), "unheard of": 1}

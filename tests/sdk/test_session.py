@@ -81,6 +81,7 @@ FAILURES = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
 @pytest.mark.parametrize("streamed", [False, True], ids=["ask", "stream"])
 def test_an_answer_outlives_a_conversation_that_cannot_be_saved(

@@ -32,6 +32,8 @@ EXTRAS = {
     "calamine": ("python_calamine", "spreadsheets (.xls, .ods)"),
     "slides": ("pptx", "slides (.pptx)"),
     "rtf": ("striprtf", "RTF files"),
+    "msg": ("oxmsg", "messages of Outlook"),
+    "ocr": ("rapidocr", "words in pictures and scanned pages"),
     "plot": ("matplotlib", "drawings of training and calibration"),
     "gpu": ("triton", "kernels for a GPU"),
     "serve": ("starlette", "drt serve: HTTP, a page, chat completions"),

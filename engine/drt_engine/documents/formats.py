@@ -16,6 +16,7 @@ from typing import cast
 from drt_engine.documents.base import Reader
 
 GROUP = "drt.readers"
+PICTURE = "picture"  # the format whose words are recognised
 _HERE = "drt_engine.documents"
 
 
@@ -25,7 +26,8 @@ class Format:
 
     ``suffixes`` are lower-case, with their dots, the best known first. ``package`` is the module it
     imports and ``extra`` the extra of drt that brings it. An ``isolated`` reader works in a process
-    of its own with limits; only what is plain text need not.
+    of its own with limits; only what is plain text need not. What is not read ``in_folders`` has to
+    be named itself.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Format:
     extra: str | None = None
     isolated: bool = True
     archive: bool = False
+    in_folders: bool = True
     distribution: str | None = None
 
     def load(self) -> Reader:
@@ -137,7 +140,24 @@ BUILT_IN: tuple[Format, ...] = (
         "readers.subtitles:SubtitlesReader",
         isolated=False,
     ),
+    _format(
+        PICTURE,
+        "picture of text",
+        ".png .jpg .jpeg .tif .tiff .webp .bmp",
+        "readers.pictures:PicturesReader",
+        package="rapidocr",
+        extra="ocr",
+        in_folders=False,
+    ),
     _format("email", "e-mail", ".eml .mbox", "mail.reader:MailReader"),
+    _format(
+        "msg",
+        "Outlook message",
+        ".msg",
+        "mail.outlook:OutlookReader",
+        package="oxmsg",
+        extra="msg",
+    ),
     _format("notebook", "Jupyter notebook", ".ipynb", "readers.notebook:NotebookReader"),
     _format(
         "markdown",

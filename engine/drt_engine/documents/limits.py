@@ -17,6 +17,9 @@ CPU_SECONDS, CPU_SECONDS_PER_MEGABYTE, MOST_CPU_SECONDS = 60, 10, 7200
 # Computing by all reader processes of one archive, without their start.
 ARCHIVE_CPU_SECONDS = 600
 MEMORY_BYTES = 1 << 30
+# The same where text in pictures is recognised: a page takes some seconds.
+RECOGNITION_CPU_SECONDS, RECOGNITION_CPU_SECONDS_PER_MEGABYTE = 300, 1200
+RECOGNITION_MEMORY_BYTES = 3 << 30
 # Text of one input, and bytes that an archive unpacks to: a start, and more for each byte of it.
 CHARACTERS, CHARACTERS_PER_BYTE = 1 << 25, 50
 # Seconds without a word of a reader process, besides twice its computing.
@@ -51,6 +54,15 @@ class Limits:
             cpu_seconds=cpu,
             characters=CHARACTERS + CHARACTERS_PER_BYTE * size,
             silence=SILENCE + 2 * cpu,
+        )
+
+    def for_recognition(self, size: int) -> Limits:
+        """Return limits for a file of ``size`` bytes whose pages are pictures."""
+        more = RECOGNITION_CPU_SECONDS_PER_MEGABYTE * (size // _MEGABYTE + 1)
+        return replace(
+            self,
+            cpu_seconds=min(RECOGNITION_CPU_SECONDS + more, MOST_CPU_SECONDS),
+            memory_bytes=RECOGNITION_MEMORY_BYTES,
         )
 
 

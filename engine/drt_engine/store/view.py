@@ -252,17 +252,19 @@ class LibraryView:
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
         landmark_files = {row.id: row for row in self._catalog.landmark_files()}
         if documents is None:
-            complete_files = [row for row in landmark_files.values() if row.live == row.chunks]
-            incomplete_ids = [row.id for row in landmark_files.values() if row.live != row.chunks]
-            rows = self._catalog.loose_segments(incomplete_ids)
+            whole_files, rows = list(landmark_files.values()), self._catalog.loose_segments()
         else:
-            complete_files, rows = [], self._catalog.segments(documents)
-        if not complete_files and not rows:
+            whole_files, rows = [], self._catalog.segments(documents)
+        if not whole_files and not rows:
             return
         reader = self._opened_reader()
         reader.keep_landmark_files(landmark_files.values())
-        for landmark_file in complete_files:
-            yield from reader.scan_landmark_file(landmark_file, code=code)
+        if documents is None:
+            reader.keep_copies(rows)
+        for landmark_file in whole_files:
+            yield from reader.scan_landmark_file(
+                landmark_file, self._catalog.landmark_runs, code=code
+            )
         yield from reader.scan(rows, self._is_gone, landmark_files=landmark_files)
 
     @property

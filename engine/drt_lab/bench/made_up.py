@@ -44,7 +44,7 @@ class MadeUp:
     def texts(self, count: int) -> list[str]:
         """Texts of ``count`` full chunks."""
         words = round(self._config.chunk * _WORDS_PER_TOKEN)
-        return [self._text(words) for _ in range(count)]
+        return [self.text(words) for _ in range(count)]
 
     def batch(self, count: int) -> ChunkBatch:
         """Numbers of ``count`` full chunks."""
@@ -64,7 +64,8 @@ class MadeUp:
             landmarks=torch.nn.functional.normalize(landmarks, dim=-1),
         )
 
-    def _text(self, words: int) -> str:
+    def text(self, words: int) -> str:
+        """Return so many words, each with a space behind it."""
         return " ".join(self._chance.choices(self._words, cum_weights=self._weights, k=words)) + " "
 
 

@@ -14,6 +14,7 @@ from drt_engine.errors import ConfigError
 from drt_engine.runtime import Runtime
 from drt_lab.bench.ask import bench_ask
 from drt_lab.bench.decode import bench_decode
+from drt_lab.bench.documents import bench_documents
 from drt_lab.bench.index import bench_index
 from drt_lab.bench.ingest import bench_ingest
 from drt_lab.bench.kernels import bench_kernels
@@ -41,6 +42,7 @@ OWN_MODEL: dict[str, Callable[[BenchOptions], BenchReport]] = {
     "models": bench_models,
     "pdf": bench_pdf,
     "index": bench_index,
+    "documents": bench_documents,
 }
 
 

@@ -68,6 +68,7 @@ class Service:
         self._drawing = 0
         self._threads = 1  # of the model
         self._local = threading.local()
+        self._segment_sizes: dict[Path, tuple[int, int]] = {}  # time of change, bytes
         self.questions = Questions(
             self.assistant,
             limit=self.options.queue,
@@ -125,10 +126,20 @@ class Service:
         """Return the size of the libraries' files; what cannot be read counts 0."""
         total = 0
         for folder in self._folders():
-            for place in (folder, folder / "segments"):
-                with contextlib.suppress(OSError):
-                    total += _engine.folder_bytes(place)
+            with contextlib.suppress(OSError):
+                total += _engine.folder_bytes(folder) + self._segment_bytes(folder / "segments")
         return total
+
+    def _segment_bytes(self, place: Path) -> int:
+        """Return the size of a folder whose files never change, looked at again if it has others.
+
+        It has a file for each of many small documents, and this is asked for every few seconds.
+        """
+        changed = place.stat().st_mtime_ns
+        known = self._segment_sizes.get(place)
+        if known is None or known[0] != changed:
+            known = self._segment_sizes[place] = (changed, _engine.folder_bytes(place))
+        return known[1]
 
     def _free_bytes(self) -> int:
         place = self.library.path.absolute().parent
@@ -263,12 +274,14 @@ class Service:
         """Return the uploads that are the PDFs of documents; none where this server keeps none."""
         if not self.options.keep_pdfs or self.library.several:
             return set()
+        files = self.uploads.glob("*.[pP][dD][fF]")
+        pdfs = {path for path in files if path.is_file() and not path.is_symlink()}
+        if not pdfs:
+            return pdfs
         try:
-            sources = {Path(document.source) for document in self.library.documents()}
+            return pdfs & {Path(document.source) for document in self.library.documents()}
         except DrtError:  # as long as that cannot be told, nothing is deleted
-            sources = set(self.uploads.iterdir())
-        pdfs = (path for path in self.uploads.glob("*.[pP][dD][fF]") if path in sources)
-        return {path for path in pdfs if path.is_file() and not path.is_symlink()}
+            return pdfs
 
 
 def service_of(request: Request) -> Service:

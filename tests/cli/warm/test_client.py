@@ -72,6 +72,7 @@ def _acceptance_then_end(connection: socket.socket) -> None:
     wire.receive(connection)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "behaviour",
     [_nonsense, _silence, _end, _refusal, _acceptance_then_end],

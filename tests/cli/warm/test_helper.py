@@ -205,6 +205,7 @@ os.posix_spawn = spawn
 {COMMAND}"""
 
 
+@pytest.mark.thorough
 def test_a_started_helper_can_be_stopped_at_once(warm: Warm) -> None:
     assert warm.run("warm", "start", code=START) == (0, "", "")
     first = current_helper()

@@ -54,11 +54,13 @@ def test_quotes_are_the_decoders_and_slices_of_the_document(runtime: Runtime, st
     assert without.signals != answer.signals  # the quote head, whose memory has another reader
 
 
+@pytest.mark.thorough
 def test_every_place_is_the_decoders_too(runtime: Runtime, store: Store) -> None:
     found = ask_all(runtime, store, QUESTION, AskOptions(reread=False, threshold=0.0))
     assert found.groups
 
 
+@pytest.mark.thorough
 def test_a_broken_decoder_is_a_sentence(runtime: Runtime, store: Store) -> None:
     (runtime.folder / "decoder" / "model.safetensors").write_bytes(b"x")
     with pytest.raises(WeightsError, match="get it again"):

@@ -331,6 +331,7 @@ def test_a_summary_is_a_turn_that_no_decoder_reads(store: Store) -> None:
     assert turn(store, restored, TURNS[1], QUOTE) == turn(store, plain, TURNS[1], QUOTE)
 
 
+@pytest.mark.thorough
 def test_what_is_undone_leaves_no_trace(store: Store) -> None:
     kept, undone = (SessionState.new(runtime(), store, name) for name in ("kept", "undone"))
     first, second, third = TURNS

@@ -154,7 +154,7 @@ CHANGES: dict[str, Callable[[Tensors], None]] = {
 }
 
 
-@pytest.mark.few(6)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CHANGES)
 def test_wrong_numbers_are_refused(store: Store, whole: SessionRow, name: str) -> None:
     tensors = load(whole.state)

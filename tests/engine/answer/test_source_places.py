@@ -267,6 +267,7 @@ def test_a_library_from_before_lines_is_read_without_them(store: Store, tmp_path
     assert (cited.quote, cited.line) == ("event0", None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("older", [False, True])
 def test_places_outlive_a_new_model(tmp_path: Path, older: bool) -> None:
     with library(tmp_path / "library") as store:
@@ -296,6 +297,7 @@ def test_a_library_of_version_2_opens(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(tmp_path / "library" / "catalog.db")) as connection:
         connection.execute("DROP TABLE origins")
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         for column in ("author", "date", "tags"):
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
         connection.execute("PRAGMA user_version = 2")

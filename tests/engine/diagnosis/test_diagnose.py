@@ -234,8 +234,8 @@ def test_missing_packages_and_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "importable", lambda module: module == "pypdfium2")
     (check,) = checks.extra_checks()
     assert check.status == "note" and check.value.startswith("pdf present; missing: encodings")
-    missing = "encodings,sheets,calamine,slides,rtf,plot,gpu,serve,mcp,writer,chat,fetch,otel"
-    missing += ",faiss,cluster"
+    missing = "encodings,sheets,calamine,slides,rtf,msg,ocr,plot,gpu,serve,mcp,writer,chat,fetch"
+    missing += ",otel,faiss,cluster"
     assert check.remedy == f'pip install "drt-assistant[{missing}]"'
     monkeypatch.setattr(checks, "importable", lambda module: True)
     assert next(checks.extra_checks()).status == "ok"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tests.engine.documents import outlook_files as outlook
 from tests.engine.documents.makers import (
     Text,
     column,
@@ -260,5 +261,37 @@ XLSXS = {
     ),
     "stores.xlsx": make_xlsx(
         {"March": [["item", "left"], ["oil", 4]], "April": [["item", "left"], ["oil", 3]]}
+    ),
+}
+
+MSGS = {
+    "minutes.msg": outlook.message(
+        {
+            outlook.SUBJECT: "Minutes of the water board",
+            outlook.BODY: "The board met on 3 May.\r\n\r\nIt approved the pump for 4,200 crowns."
+            "\r\n",
+            outlook.SENDER: "Ida Holm",
+            outlook.SENDER_ADDRESS: "ida@example.org",
+        },
+        people=[("Members of the board", "board@example.org")],
+        attachments={"votes.csv": b"name,vote\nHolm,yes\nRiis,no\n", "pump.pdf": b"%PDF-1.5"},
+        sent=133_280_000_000_000_000,
+    ),
+    "reply.msg": outlook.message(
+        {
+            outlook.SUBJECT: "Re: Minutes of the water board",
+            outlook.BODY: "Thank you.\r\n\r\n> It approved the pump for 4,200 crowns.\r\n",
+            outlook.HEADERS: "From: Per Riis <per@example.org>\r\nTo: Ida <ida@example.org>\r\n"
+            "Cc: board@example.org\r\nDate: Thu, 04 May 2023 08:10:00 +0200\r\n\r\n",
+        }
+    ),
+    "notice.msg": outlook.message(
+        {
+            outlook.SUBJECT: "Water is off on Friday",
+            0x1013: "<p>Water is off <b>from 9 to 12</b> on Friday.</p>"
+            "<ul><li>Fill a jug.</li></ul>",
+            outlook.SENDER: "Water works",
+            outlook.SENDER_ADDRESS: "works@example.org",
+        }
     ),
 }

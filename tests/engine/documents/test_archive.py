@@ -23,7 +23,7 @@ from tests.sampling import sampled
 MEMBERS = {
     "notes/one.txt": "The first note.\n",
     "two.md": "# Two\n\nText.\n",
-    "image.png": b"\x89PNG\r\n\x1a\n\0\0",
+    "image.bin": b"\x7fELF\0\0\1\2",
     ".hidden/three.txt": "no",
     "__MACOSX/._two.md": b"\0\1",
 }
@@ -66,7 +66,7 @@ def test_members_are_documents(name: str, tmp_path: Path) -> None:
     }
     assert expansion.skipped == 1
     assert sorted(expansion.notes.skipped) == [
-        f"{place}/image.png (no reader knows its type)",
+        f"{place}/image.bin (no reader knows its type)",
         "2 hidden names (files and folders that begin with a dot, or that systems make)",
     ]
 

@@ -157,8 +157,9 @@ def test_an_unknown_file_names_formats_and_plug_ins(tmp_path: Path) -> None:
 
 
 def test_a_missing_extra_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "pypdfium2", None)
-    assert [one.name for one in BUILT_IN if not one.installed] == ["pdf"]
+    for module in ("pypdfium2", "rapidocr"):
+        monkeypatch.setitem(sys.modules, module, None)
+    assert [one.name for one in BUILT_IN if not one.installed] == ["pdf", "picture"]
 
 
 def test_the_first_bytes_tell_a_format_that_a_suffix_hides(tmp_path: Path) -> None:

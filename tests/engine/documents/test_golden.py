@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drt_engine.documents import Source, all_formats, open_document
-from drt_engine.documents.formats import BUILT_IN, by_suffix
+from drt_engine.documents.formats import BUILT_IN, PICTURE, by_suffix
 from tests.engine.documents import samples
 
 FOLDER = Path(__file__).parent / "golden"
@@ -23,6 +23,7 @@ MADE = {
     **samples.EPUBS,
     **samples.PYTHONS,
     **samples.XLSXS,
+    **samples.MSGS,
 }
 NAMES = sorted([*MADE, *(path.stem for path in FOLDER.glob("*.sample"))])
 
@@ -57,13 +58,18 @@ def test_a_document_is_read_as_expected(name: str, tmp_path: Path) -> None:
         pytest.importorskip("python_calamine")
     if name.endswith(".rtf"):
         pytest.importorskip("striprtf")
+    if name.endswith(".msg"):
+        pytest.importorskip("oxmsg")
     expected = (FOLDER / f"{name}.expected").read_text(encoding="utf-8")
     assert shown(placed(name, tmp_path)) == expected
 
 
 def test_every_format_has_three_documents() -> None:
     found = [by_suffix(name) for name in NAMES]
-    counts = {one.name: found.count(one) for one in BUILT_IN if not one.archive}
+    # of pictures another library reads the words
+    counts = {
+        one.name: found.count(one) for one in BUILT_IN if not one.archive and one.name != PICTURE
+    }
     assert min(counts.values()) >= 3, counts
     assert set(BUILT_IN) <= set(all_formats())
 

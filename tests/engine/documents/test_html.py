@@ -290,6 +290,7 @@ FRAGMENTS = st.sampled_from(
 ) | st.text(max_size=5)
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=60)  # a busy machine is no failure
 @given(st.lists(FRAGMENTS, max_size=30))
 def test_broken_markup_never_raises(

@@ -79,6 +79,7 @@ PREAMBLE = r"""
 """
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("body", "text"),
     [

@@ -139,6 +139,7 @@ LINES = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=60)  # a busy machine is no failure
 @given(st.lists(LINES, min_size=1))
 def test_every_mixture_of_lines_stays_verbatim(

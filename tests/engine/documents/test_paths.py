@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
         path = tmp_path / "docs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"text of {name}")
-    (tmp_path / "docs" / "image.png").write_bytes(BINARY)
+    (tmp_path / "docs" / "image.bin").write_bytes(b"\x7fELF" + BINARY)
     return tmp_path / "docs"
 
 
@@ -77,7 +77,7 @@ def test_files_passed_over_are_counted_and_named(folder: Path) -> None:
     assert expansion.skipped == 1
     assert expansion.notes.skipped == (
         "2 hidden names (files and folders that begin with a dot, or that systems make)",
-        f"{folder}/image.png (no reader knows its type)",
+        f"{folder}/image.bin (no reader knows its type)",
     )
 
 
@@ -142,12 +142,12 @@ def test_a_link_to_nothing_is_an_error(folder: Path) -> None:
 
 
 def test_an_unknown_file_by_name_names_the_known_formats(folder: Path) -> None:
-    error = failure(str(folder / "image.png"))
+    error = failure(str(folder / "image.bin"))
     assert isinstance(error, UnsupportedFormat)
-    for part in ("image.png", ".txt", ".md", ".html", ".pdf"):
+    for part in ("image.bin", ".txt", ".md", ".html", ".pdf"):
         assert part in str(error)
     with pytest.raises(UnsupportedFormat):
-        open_document(Source.from_path(folder / "image.png"))
+        open_document(Source.from_path(folder / "image.bin"))
 
 
 def test_unreadable_files_and_folders_do_not_stop_the_rest(

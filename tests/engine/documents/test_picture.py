@@ -64,6 +64,7 @@ def test_a_page_is_drawn_with_its_quote_in_a_box(tmp_path: Path) -> None:
     assert 20 < len(ink) < 60  # three lines of text
 
 
+@pytest.mark.thorough
 def test_boxes_follow_a_page_that_is_turned(tmp_path: Path) -> None:
     turned = make_page_pdf([column(100, 700, ["A quote here."])], rotate=90)
     image = picture.page_picture(file_of(tmp_path, turned), page=1, characters=(2, 7), width=792)
@@ -73,6 +74,7 @@ def test_boxes_follow_a_page_that_is_turned(tmp_path: Path) -> None:
     assert left * 792 < 700 < right * 792 + 10 and 100 < top * 612 < bottom * 612 < 160
 
 
+@pytest.mark.thorough
 def test_a_quote_over_lines_has_a_box_for_each(tmp_path: Path) -> None:
     image = picture.page_picture(file_of(tmp_path, PDF), page=2, characters=(4, 60), width=400)
     assert len(image.boxes) == 2 and image.width == 400
@@ -80,6 +82,7 @@ def test_a_quote_over_lines_has_a_box_for_each(tmp_path: Path) -> None:
     assert none.boxes == ()  # a place that is not on the page
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("content", "options", "error", "sentence"),
     [
@@ -98,12 +101,14 @@ def test_what_cannot_be_drawn_is_a_sentence(
         picture.page_picture(file_of(tmp_path, content), **{"page": 2, "width": 612} | options)
 
 
+@pytest.mark.thorough
 def test_a_strip_of_paper_is_drawn_narrower(tmp_path: Path) -> None:
     long = PDF.replace(b"[0 0 612 792]", b"[0 0 200 14000]")
     image = picture.page_picture(file_of(tmp_path, long), page=2, width=2400)
     assert image.width * image.height <= 12_100_000 and image.height > 20 * image.width
 
 
+@pytest.mark.thorough
 def test_a_page_that_would_never_end_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -251,7 +251,7 @@ def _unescaped(source: str, name: str) -> str:
     return source
 
 
-@pytest.mark.few(5)
+@pytest.mark.few(2)
 @pytest.mark.parametrize("write", WRITERS)
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(parts=documents())

@@ -212,6 +212,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("worker")
 def test_a_child_ends_with_its_parent(tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text("wait")
@@ -331,4 +332,5 @@ def test_every_document_error_can_be_sent() -> None:
         "MissingExtra",
         "EmptyDocument",
         "UnreadableDocument",
+        "ScannedPages",
     ]

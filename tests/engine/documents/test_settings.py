@@ -149,6 +149,7 @@ PIECES = st.sampled_from(
 )
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=200)  # a busy machine is no failure
 @given(st.lists(PIECES, max_size=60), st.sampled_from(sorted(SUFFIXES)))
 @example(["a: ", "#"], ".cfg")

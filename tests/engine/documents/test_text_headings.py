@@ -166,6 +166,7 @@ def test_tables_of_contents_are_passed_over_and_lines_still_count(tmp_path: Path
 LINES = st.sampled_from(["A B C D", "CHAPTER I", "===", "", "x ...... 3", "text", "1.2 Aa", "  y"])
 
 
+@pytest.mark.thorough
 @settings(deadline=None, max_examples=80)  # a busy machine is no failure
 @given(st.lists(LINES, min_size=1), st.booleans())
 def test_every_block_is_a_piece_of_the_file(

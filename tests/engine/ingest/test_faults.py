@@ -82,6 +82,7 @@ def fail_every_call(base: Path, folder: Path, codes: list[int], *, every: int) -
     raise AssertionError("it never got through")
 
 
+@pytest.mark.thorough
 def test_reading_may_fail_at_some_calls(base: Path, tmp_path: Path) -> None:
     assert fail_every_call(base, tmp_path, list(ERRORS), every=41) > 10
 

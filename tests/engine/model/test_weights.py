@@ -190,6 +190,7 @@ def made_into(kind: str, path: Path) -> None:
         sparse(path)
 
 
+@pytest.mark.few(4)
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no special files here")
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder", "sparse"])
 @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "model.safetensors", PACKED])

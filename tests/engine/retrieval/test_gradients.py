@@ -50,6 +50,7 @@ WATCHED: dict[str, Callable[[DRT], Tensor]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("config", sampled(CONFIGS.values(), {0}, thorough={1}), ids=CONFIGS)
 def test_gradients_match_finite_differences(
     config: ModelConfig, monkeypatch: pytest.MonkeyPatch

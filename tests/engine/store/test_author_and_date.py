@@ -61,6 +61,7 @@ def as_version_4(folder: Path) -> None:
             connection.execute(f"ALTER TABLE documents DROP COLUMN {column}")
         connection.execute("UPDATE sources SET digest = replace(digest, '5:', '3:')")
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         connection.execute("PRAGMA user_version = 4")
 
 

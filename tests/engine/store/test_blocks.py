@@ -62,6 +62,7 @@ def test_a_library_of_version_6_learns_it(folder: Path, file: Path) -> None:
     with contextlib.closing(sqlite3.connect(folder / "catalog.db")) as connection, connection:
         row_values.update_document_checksum(connection, 1, version=6)
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         connection.execute("UPDATE sources SET digest = replace(digest, '5:', '4:')")
         connection.execute("PRAGMA user_version = 6")
     with library(folder) as store:

@@ -94,6 +94,7 @@ def damage_often(library: Path, *, times: int, seed: int) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_what_changes_anything_is_found(library: Path) -> None:
     assert damage_often(library, times=FLIPS, seed=1) > FLIPS // 3
 

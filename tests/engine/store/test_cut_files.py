@@ -64,6 +64,7 @@ def cut(forks: Forks) -> Cut:
     return call
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("size", [0, 100, 8_192, -1], ids=str)
 def test_a_segment_that_is_cut_short(library: Path, cut: Cut, size: int) -> None:
     with open_store(library) as store:

@@ -142,6 +142,7 @@ def test_bytes_between_sections_are_checked(library: Path) -> None:
     assert findings(library) == {"gap"}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [

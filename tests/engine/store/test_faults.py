@@ -67,7 +67,7 @@ def fail_everywhere(
     raise AssertionError("the operation never got through")
 
 
-@pytest.mark.few(2)
+@pytest.mark.few(1)
 @pytest.mark.parametrize("operation", [*FEW, ask], ids=lambda one: one.__name__)
 def test_calls_may_fail_once(
     base: Path, tmp_path: Path, operation: Operation, monkeypatch: pytest.MonkeyPatch

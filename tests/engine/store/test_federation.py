@@ -264,6 +264,7 @@ def test_an_older_catalogue_that_cannot_be_changed_is_left_out(
     with sqlite3.connect(tmp_path / "old" / "catalog.db") as connection:
         connection.execute("PRAGMA user_version = 5")
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         connection.execute("ALTER TABLE documents DROP COLUMN tags")
     connection.close()
     with pytest.MonkeyPatch.context() as patch:

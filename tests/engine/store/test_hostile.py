@@ -107,6 +107,7 @@ def test_a_catalogue_of_strange_tables_is_refused(
         open_on(path)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "statement",
     [

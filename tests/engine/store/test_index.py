@@ -138,6 +138,7 @@ def test_what_was_read_later_is_scanned_and_what_is_gone_is_known(store: Store) 
     assert errors(store) == []
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("place", [0.0, 0.05, 0.5, 0.97])
 def test_damage_costs_the_index_not_the_answer(store: Store, place: float) -> None:
     file = make_index(store, probes=LISTS)
@@ -154,6 +155,7 @@ def test_damage_costs_the_index_not_the_answer(store: Store, place: float) -> No
         assert again.index.info() is None and errors(again) == [] and not file.exists()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("damage", ["missing", "short", "empty", "setting", "foreign"])
 def test_other_damage(store: Store, damage: str) -> None:
     file = make_index(store)

@@ -81,6 +81,7 @@ def poison(data: bytes, name: str) -> bytes:
     return bytes(out)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("name", sampled(FAULTS, range(0, len(FAULTS), 2)))
 def test_an_archive_is_refused(library: Path, tmp_path: Path, name: str) -> None:
     with open_with_vocabulary(tmp_path / "theirs", FAULTS[name][0]) as store:
@@ -246,6 +247,7 @@ TEXTS: dict[str, list[Frame]] = {
 }  # fmt: skip
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", TEXTS)
 def test_what_could_not_be_stored_is_refused_before_anything_is(
     library: Path, tmp_path: Path, with_map: Path, name: str

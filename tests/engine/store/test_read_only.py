@@ -185,7 +185,7 @@ def test_an_older_library_that_is_read_only_says_so(
         Store.open(made)
     monkeypatch.undo()
     with sqlite3.connect(made / "catalog.db") as connection:
-        connection.execute("PRAGMA user_version = 7")
+        connection.execute("PRAGMA user_version = 8")
     connection.close()
     with Store.open(made) as store:
         assert store.check() == []
@@ -264,6 +264,7 @@ print("removed")
 """
 
 
+@pytest.mark.thorough
 def test_a_document_is_removed_from_a_disk_without_a_free_byte(
     tmp_path: Path, namespace: Forks
 ) -> None:

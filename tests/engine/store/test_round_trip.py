@@ -142,6 +142,7 @@ def test_padding_never_reaches_the_disk(tmp_path: Path) -> None:
     assert data[0] == data[1]
 
 
+@pytest.mark.thorough
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.floats(-5e6, 5e6, width=32), min_size=1, max_size=9))
 def test_int8_is_within_half_a_step(numbers: list[float]) -> None:

@@ -97,6 +97,7 @@ def test_all_but_what_a_page_held_is_saved(made: Path) -> None:
         assert errors(new) == [] and len(new.documents()) == len(result.documents)
 
 
+@pytest.mark.few(2)
 @needs_dbstat
 @pytest.mark.parametrize("table", ["documents", "segments", "settings", "places", "sessions"])
 def test_each_table_may_be_damaged(made: Path, table: str) -> None:

@@ -41,6 +41,7 @@ def test_another_process_reads_and_changes_them(folder: Path) -> None:
         assert tags_of(store) == [()] and store.check() == []
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("tag", ["", "two words", "a,b", "+x", "-x", "tab\t", "\x00", "x" * 65])
 def test_what_is_no_tag_is_refused(folder: Path, tag: str) -> None:
     with Store.open(folder) as store:
@@ -68,6 +69,7 @@ def test_a_library_of_version_5_opens(folder: Path) -> None:
         row_values.update_document_checksum(connection, 1, version=5)
         connection.execute("ALTER TABLE documents DROP COLUMN tags")
         connection.execute("DROP TABLE blocks")
+        connection.execute("DROP INDEX documents_partial")
         connection.execute("PRAGMA user_version = 5")
     with Store.open(folder) as store:
         assert tags_of(store) == [()] and store.check() == []  # by the checksum of version 5

@@ -23,6 +23,7 @@ def snapshot(store: Store) -> None:
         pass
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("code", NO_LOCKS, ids=lambda code: errno.errorcode[code])
 @pytest.mark.parametrize(
     "work",

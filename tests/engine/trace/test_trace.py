@@ -87,6 +87,7 @@ def test_recording_changes_nothing(
     assert plain.trace.tokens == () and plain.trace.documents == ()
 
 
+@pytest.mark.few(1)
 def test_nothing_listens_afterwards(model: Runtime, answer: AnswerResult) -> None:
     assert not any(module._forward_hooks for module in model.model.modules())
 

@@ -16,6 +16,7 @@ from drt_lab.bench.parts import ProcessTimes
 from drt_lab.bench.phases import PHASES, Stopwatch
 from drt_lab.bench.questions import asking
 from drt_lab.bench.run import bench
+from drt_lab.bench.shards import _predicted, simulated_shards
 from tests.engine.store.test_index import plan
 
 
@@ -75,6 +76,20 @@ def test_a_library_that_is_kept_is_made_once(runtime: Runtime, tmp_path: Path) -
     other.write_text("")
     with pytest.raises(ConfigError, match="expected a folder for libraries"):
         parts.BenchOptions(folder=other)
+
+
+def test_the_cost_of_many_shards_is_checked_against_one_number_that_was_not_fitted() -> None:
+    row = _predicted("scan", {1: [12.0], 2: [22.0, 90.0, 22.0], 4: [42.0], 8: [100.0]}, 8)
+    assert row.name == "scan, predicted from 1, 2, 4" and row.against == "scan"
+    assert (row.median, row.ratio) == (pytest.approx(82.0), pytest.approx(0.82))
+
+
+def test_fewer_shards_are_timed_beside_many(runtime: Runtime, tmp_path: Path) -> None:
+    make_library(runtime, tmp_path / "library", tokens=300)
+    options = parts.BenchOptions(device="cpu", threads=1, repetitions=1, shards=4)
+    rows = simulated_shards(runtime, tmp_path / "library", options)
+    names = [row.name.rpartition(": ")[2] for row in rows if row.ratio is not None]
+    assert names == [f"{part}, predicted from 1, 2" for part in ("open", "landmark scan", "bm25")]
 
 
 def test_a_phase_counts_its_own_time_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -45,6 +45,7 @@ def test_what_is_measured_is_there_in_the_next_sitting(
     assert 0 < other.seconds_left <= 60
 
 
+@pytest.mark.thorough
 def test_two_sittings_at_the_same_time_lose_no_rows(tmp_path: Path, forks: Forks) -> None:
     file = tmp_path / "rows.json"
     sittings = [forks.start(ADDING, file, name) for name in "ab"]

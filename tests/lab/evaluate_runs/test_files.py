@@ -43,6 +43,7 @@ def run(
     return evaluate(runtime, "files", {**options, **more})
 
 
+@pytest.mark.thorough
 def test_answers_are_judged_by_their_patterns(
     runtime: Runtime, write_lines: WriteLines, folder: Path
 ) -> None:

@@ -160,6 +160,7 @@ def test_calibration_takes_further_questions(
         evaluate(runtime, "calibrate", options | {"also": (pair[:1],)})
 
 
+@pytest.mark.thorough
 def test_questions_about_files_are_fitted_on_too(
     runtime: Runtime,
     qa_files: dict[str, object],

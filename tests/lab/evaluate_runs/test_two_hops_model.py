@@ -28,6 +28,7 @@ def measure(runtime: LanguageRuntime, folder: Path, *lengths: int, cases: int = 
     return [float(str(m["exact"])) for m in evaluate_passkey(runtime, options).metrics.values()]
 
 
+@pytest.mark.thorough
 def test_the_links_of_128_tokens_are_followed(runtime: LanguageRuntime, tmp_path: Path) -> None:
     assert measure(runtime, tmp_path, 128, cases=6)[0] >= LEAST
 

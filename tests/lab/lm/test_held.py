@@ -39,6 +39,7 @@ def unit_vectors(chunks: Tensor, valid: Tensor) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=-1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("changes", "place"),
     sampled(

@@ -33,6 +33,7 @@ def gradients(model: LanguageModel, ids: Tensor, recompute: Recompute) -> list[T
     return [losses.detach(), *(p.grad for p in model.parameters() if p.grad is not None)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("architecture", sampled(ARCHITECTURES, {0}, thorough={4}))
 def test_gradients_are_the_same_bits_with_less_memory(architecture: str) -> None:
     torch.manual_seed(0)

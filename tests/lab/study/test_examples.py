@@ -60,6 +60,7 @@ def _configs() -> Iterator[tuple[str, TrainConfig]]:
 CONFIGS = dict(_configs())
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("file", STUDIES, ids=lambda file: file.stem)
 def test_a_study_of_the_paper_can_be_read(file: Path) -> None:
     study = load_study(file)
@@ -110,6 +111,7 @@ def _small(config: TrainConfig, text: Path, out: Path) -> TrainConfig:
 FILES = [n for n, name in enumerate(CONFIGS) if not name.startswith("table")]
 
 
+@pytest.mark.few(2)
 # Runs of the tables' studies are made of the same settings.
 @pytest.mark.parametrize("name", sampled(CONFIGS, FILES[::3], thorough=FILES))
 def test_every_configuration_takes_two_steps(

@@ -64,6 +64,7 @@ def test_speed_of_training_steps() -> None:
     assert result["64"]["tokens a second"] == pytest.approx(64 / result["64"]["seconds"])
 
 
+@pytest.mark.thorough
 def test_memory_of_a_gpu_is_counted_once_cuda_has_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """A numbered device has no statistics before, unlike ``cuda``, which starts it."""
     calls: list[str] = []

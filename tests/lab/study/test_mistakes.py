@@ -78,6 +78,7 @@ def test_a_model_whose_time_was_over_is_not_measured(tmp_path: Path) -> None:
     assert table["rows"][0]["seeds"] == [1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("run", sampled(["DRT", "Base LM"], {0}, thorough={1}))
 def test_a_run_that_was_begun_with_other_settings_is_refused(tmp_path: Path, run: str) -> None:
     file = write_study(tmp_path)
@@ -126,6 +127,7 @@ def test_other_contents_of_a_file_are_another_study(
         study(file, overrides, only=["Base LM"], results=results)
 
 
+@pytest.mark.thorough
 def test_results_without_settings_are_not_handed_on(measured: Path, tmp_path: Path) -> None:
     file, results = write_study(tmp_path), tmp_path / "results.json"
     (measured / "drt-1" / "results" / "passkey.settings.json").unlink()
@@ -188,6 +190,7 @@ def test_a_diverged_model_is_said_to_be_one(
         study(file, ONE, only=["DRT"])
 
 
+@pytest.mark.thorough
 def test_a_frozen_encoder_is_not_counted_as_compute(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

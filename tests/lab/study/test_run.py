@@ -97,6 +97,7 @@ def test_a_killed_study_ends_as_an_unbroken_one(
     assert content(tmp_path / "results") == content(unbroken)
 
 
+@pytest.mark.thorough
 def test_a_finished_study_trains_nothing(unbroken: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "train_stage", lambda config: pytest.fail("trained again"))
     before = content(unbroken)
@@ -104,6 +105,7 @@ def test_a_finished_study_trains_nothing(unbroken: Path, monkeypatch: pytest.Mon
     assert content(unbroken) == before
 
 
+@pytest.mark.thorough
 def test_a_model_trained_in_fp32_is_measured_in_fp32_on_every_processor(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,6 +144,7 @@ def test_equal_compute_takes_more_steps_of_a_cheaper_model(unbroken: Path) -> No
     assert json.loads((unbroken / "base-lm-1" / "steps.json").read_text())["steps"] > 4
 
 
+@pytest.mark.thorough
 def test_only_some_runs_and_one_that_failed_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -200,6 +203,7 @@ for place in results:
 """
 
 
+@pytest.mark.thorough
 def test_two_studies_at_the_same_time_lose_no_results(tmp_path: Path, forks: Forks) -> None:
     results = tmp_path / "results.json"
     seeds = list(range(20)), list(range(20, 40))

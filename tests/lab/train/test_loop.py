@@ -197,6 +197,7 @@ def test_a_run_folder_holds_config_model_and_state(tmp_path: Path) -> None:
     torch.testing.assert_close(model.embedding.weight, trained, rtol=1e-2, atol=1e-3)
 
 
+@pytest.mark.thorough
 def test_a_run_that_fails_keeps_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,6 +106,7 @@ def damage(state: Path, change: dict[str, torch.Tensor | None]) -> None:
     save_file(kept, state / "state.safetensors")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -136,6 +137,7 @@ def test_a_damaged_checkpoint_is_a_sentence(config: TrainConfig, name: str) -> N
         loop(config)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -170,6 +172,7 @@ def test_another_model_names_its_keys(config: TrainConfig) -> None:
     assert (config.run.out / "config.json").read_bytes() == before
 
 
+@pytest.mark.thorough
 def test_settings_that_may_change_do(config: TrainConfig, tmp_path: Path) -> None:
     unbroken = loop(with_setting(config, "run.out", tmp_path / "unbroken")).run()
     (tmp_path / "moved").mkdir()

@@ -32,6 +32,7 @@ def test_a_folder_without_stages_is_an_error(tmp_path: Path) -> None:
         stage_paths(tmp_path)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("repeat", [True, False])
 def test_layers_that_the_earlier_model_had_not_may_start_as_copies(
     repeat: bool, tmp_path: Path

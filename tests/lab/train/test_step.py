@@ -97,6 +97,7 @@ def chosen(config: TrainConfig, noise: int | None, monkeypatch: pytest.MonkeyPat
     return choices
 
 
+@pytest.mark.thorough
 def test_noise_changes_what_streams_retrieve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +158,7 @@ def test_gradients_of_a_step_are_the_mean_of_its_batches(
         torch.testing.assert_close(actual, value)
 
 
+@pytest.mark.thorough
 def test_gradients_are_clipped_group_by_group(
     tmp_path: Path, gradients: list[list[list[Tensor]]]
 ) -> None:

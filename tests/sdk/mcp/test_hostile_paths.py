@@ -40,6 +40,7 @@ def texts(opened: Assistant) -> str:
     return "".join(opened.library.text(document) for document in opened.library.documents())
 
 
+@pytest.mark.thorough
 def test_names_that_are_patterns_are_names(
     assistant: Assistant,  # noqa: F811
     papers: Path,
@@ -76,6 +77,7 @@ def test_pipes_and_links_in_circles_end_in_a_sentence(
     assert len(assistant.library.documents()) == 1
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", INCLUDES)
 def test_documents_include_no_other_file(
     assistant: Assistant,  # noqa: F811

@@ -77,6 +77,7 @@ def test_mistakes_are_sentences(server: Any) -> None:
         assert failed and words in text and "Traceback" not in text
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("name", "arguments", "problem"),
     [
@@ -263,6 +264,7 @@ def test_tags_and_other_filters_leave_a_part(
         assert failed and words in text, text
 
 
+@pytest.mark.thorough
 def test_several_libraries_are_read_and_not_changed(
     assistant: Assistant,  # noqa: F811
     server: Any,  # noqa: ARG001  whose library has the handbook

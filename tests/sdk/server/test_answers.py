@@ -147,6 +147,7 @@ def test_a_search_is_as_published(client: Client) -> None:
     assert client.post("/v1/search", json=early).status_code == 200
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [

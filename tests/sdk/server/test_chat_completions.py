@@ -76,6 +76,7 @@ def test_what_is_not_said_is_said_so(openai: Any) -> None:
     assert text.content.startswith("The document does not say.\n\n[1] closest passage: ")
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("body", "status"),
     [

@@ -135,6 +135,7 @@ def test_names_lead_nowhere_else(serve: Serve, name: str) -> None:
     assert not uploads.exists() or not list(uploads.iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
@@ -191,6 +192,26 @@ def test_a_library_grows_no_larger_than_allowed(serve: Serve, client: Client) ->
     size = client.app.state.service.library_bytes()
     assert size > 1_000 and f"drt_library_bytes {float(size)}" in client.get("/metrics").text
     assert send(serve(max_library=2 * size), "a.txt", HANDBOOK.encode()).status_code == 201
+
+
+def test_a_folder_of_many_segments_is_measured_again_only_if_it_changed(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drt._server import service
+
+    size, looked_at = client.app.state.service.library_bytes(), []
+    measure = service._engine.folder_bytes
+    monkeypatch.setattr(
+        service._engine,
+        "folder_bytes",
+        lambda folder: looked_at.append(folder.name) or measure(folder),
+    )
+    for _ in range(2):
+        assert client.app.state.service.library_bytes() == size
+    assert "segments" not in looked_at
+    assert send(client, "more.txt", b"The boat comes on Fridays.").status_code == 201
+    assert client.app.state.service.library_bytes() > size
+    assert looked_at.count("segments") == 1
 
 
 def test_more_uploads_than_are_read_are_refused(

@@ -20,6 +20,7 @@ from tests.sdk.server.test_answers import events
 TOKEN = "0123456789abcdef0123"
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("host", "status"),
     [
@@ -251,6 +252,7 @@ def test_metrics_count_requests_by_route(client: Client) -> None:
     assert "drt_questions_waiting 0.0" in text
 
 
+@pytest.mark.thorough
 def test_the_description_has_every_route_and_sound_schemas(client: Client) -> None:
     description = client.get("/openapi.json").json()
     routes = {(route.path, method) for route in client.app.routes for method in route.methods}

@@ -55,6 +55,7 @@ def test_an_uploaded_pdf_shows_its_page(serve: Serve) -> None:
     assert plain["page"] == 2 and plain["boxes"] == []
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_shown_is_a_sentence(serve: Serve, assistant: Assistant) -> None:
     client = serve()
     send(client, "a.pdf", PDF)
@@ -78,6 +79,7 @@ def test_what_cannot_be_shown_is_a_sentence(serve: Serve, assistant: Assistant) 
     assert "cannot be opened" in gone and str(assistant.library.path.parent) not in gone
 
 
+@pytest.mark.thorough
 def test_only_pdfs_of_documents_are_kept(serve: Serve) -> None:
     client = serve()
     send(client, "handbook.txt", HANDBOOK.encode())
@@ -95,6 +97,7 @@ def handle_text(client: Client, handle: str) -> str:
     return str(passage["before"] + passage["quote"] + passage["after"])
 
 
+@pytest.mark.thorough
 def test_the_oldest_go_first_where_all_take_too_much(serve: Serve) -> None:
     pdfs = [make_pdf([[f"Text {number}."]]) for number in range(3)]
     client = serve(keep_pdfs=2 * len(pdfs[0]) + 10)
@@ -111,6 +114,7 @@ def test_the_oldest_go_first_where_all_take_too_much(serve: Serve) -> None:
         serve(keep_pdfs=-1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("forget", [False, True])
 def test_a_kept_file_goes_with_its_document(
     serve: Serve, assistant: Assistant, forget: bool
@@ -127,6 +131,7 @@ def test_a_kept_file_goes_with_its_document(
     assert kept(client) == []
 
 
+@pytest.mark.thorough
 def test_kept_files_outlive_the_server_and_others_do_not(
     serve: Serve, assistant: Assistant
 ) -> None:
@@ -142,6 +147,7 @@ def test_kept_files_outlive_the_server_and_others_do_not(
     assert [path.name for path in uploads.iterdir()] == ["a.pdf"]
 
 
+@pytest.mark.thorough
 def test_python_draws_a_page(assistant: Assistant, tmp_path: Path, monkeypatch: Any) -> None:
     file = tmp_path / "a.pdf"
     file.write_bytes(PDF)
@@ -165,6 +171,7 @@ def test_python_draws_a_page(assistant: Assistant, tmp_path: Path, monkeypatch: 
             page_image(other.library, citation)
 
 
+@pytest.mark.thorough
 def test_without_its_extra_the_sentence_names_it(
     assistant: Assistant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +183,7 @@ def test_without_its_extra_the_sentence_names_it(
         page_image(assistant.library, citation)
 
 
+@pytest.mark.thorough
 def test_too_many_pages_at_once_are_refused(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
     service = pytest.importorskip("drt._server.service")
     documents = pytest.importorskip("drt._server.documents")

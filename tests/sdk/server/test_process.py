@@ -97,6 +97,7 @@ def test_stopping_finishes_what_runs(
     assert answers[0]["answer"] == "period"
 
 
+@pytest.mark.thorough
 def test_a_second_signal_ends_the_server_without_waiting_and_without_a_traceback(
     engine: FakeEngine,
     assistant: Assistant,
@@ -152,6 +153,7 @@ def test_a_second_signal_ends_the_server_without_waiting_and_without_a_traceback
     assert "is heard again" in records.text
 
 
+@pytest.mark.thorough
 def test_connections_without_a_request_are_closed(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +171,7 @@ def test_connections_without_a_request_are_closed(
         assert httpx2.get(f"{address}/healthz").status_code == 200
 
 
+@pytest.mark.thorough
 def test_a_refusal_arrives_while_the_body_is_still_sent(assistant: Assistant) -> None:
     """A connection that is closed with bytes unread would be reset, and the response be lost."""
     field = b'--B\r\nContent-Disposition: form-data; name="tag"\r\n\r\nx\r\n'
@@ -185,6 +188,7 @@ def test_a_refusal_arrives_while_the_body_is_still_sent(assistant: Assistant) ->
                 assert client.recv(100).startswith(f"HTTP/1.1 {status}".encode())
 
 
+@pytest.mark.thorough
 def test_a_second_request_must_come_in_time_too(
     assistant: Assistant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +236,7 @@ def test_a_client_that_reads_nothing_is_cut_off(
         assert len(whole.json()["text"]) == 336_000
 
 
+@pytest.mark.thorough
 def test_a_client_that_leaves_in_the_middle_keeps_nobody_waiting(
     assistant: Assistant, handbook: Path, records: Records
 ) -> None:
@@ -286,6 +291,7 @@ def test_the_commands_of_the_page_run(
             names["client"].close()
 
 
+@pytest.mark.thorough
 def test_the_server_can_be_a_writer(assistant: Assistant, handbook: Path) -> None:
     pytest.importorskip("openai")
     assistant.ingest(handbook)
@@ -316,6 +322,21 @@ def test_the_load_test_starts_a_server_and_counts(tmp_path: Path) -> None:
         assert rows[f"memory, {moment}"] > 50
     with pytest.raises(ConfigError, match="no question was answered: 400"):
         bench("serve", clients=1, seconds=0.1, file=__file__, question="x" * 30_000, **runtime)
+
+
+@pytest.mark.slow
+def test_several_servers_of_one_library_answer_and_take_uploads(tmp_path: Path) -> None:
+    from tests.model_folder import model_folder
+
+    runtime = {"model": model_folder(), "device": "cpu", "threads": 1}
+    sizes = {"clients": 6, "seconds": 3, "workers": 2, "files": 3, "max_wait": 0.05}
+    result = bench("serve", **sizes, **runtime)
+    rows = {row["name"]: row for row in result["rows"]}
+    assert rows["errors"]["median"] == rows["2 servers: errors"]["median"] == 0
+    assert rows["2 servers: answers"]["ratio"] > 0
+    assert rows["2 servers: an upload, p50"]["median"] > 0
+    assert rows["refused with a time to ask again"]["median"] > 0
+    assert rows["2 servers: 6 clients, p99"]["median"] < 2
 
 
 KILLED = """

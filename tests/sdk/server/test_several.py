@@ -35,6 +35,7 @@ def several(engine: FakeEngine, tmp_path: Path) -> Iterator[Client]:  # noqa: AR
             yield client
 
 
+@pytest.mark.thorough
 def test_all_of_them_are_read(several: Client) -> None:
     listed = several.get("/v1/documents").json()
     validate(listed, schema("library-list"))
@@ -62,6 +63,7 @@ def test_all_of_them_are_read(several: Client) -> None:
     assert unknown.status_code == 404 and "/gone" not in unknown.text
 
 
+@pytest.mark.thorough
 def test_no_response_has_a_path_of_the_server(several: Client, tmp_path: Path) -> None:
     question = {"question": "Which period?"}
     several.post("/v1/ask", json={**question, "session": "talk"})
@@ -93,6 +95,7 @@ def test_libraries_of_one_name_are_told_apart(tmp_path: Path, engine: FakeEngine
     assert [names[str(path)] for path in paths] == ["notes", "notes (2)"]
 
 
+@pytest.mark.thorough
 def test_conversations_are_kept_and_summarise(several: Client) -> None:
     asked = {"question": "Which period?", "session": "talk"}
     assert several.post("/v1/ask", json=asked).json()["state"] == "answer"
@@ -109,6 +112,7 @@ def test_conversations_are_kept_and_summarise(several: Client) -> None:
     assert several.delete("/v1/sessions/kept").status_code == 200
 
 
+@pytest.mark.thorough
 def test_none_of_them_is_changed(several: Client) -> None:
     for response in (
         several.post("/v1/documents", files={"file": ("new.txt", b"New.")}),

@@ -58,6 +58,7 @@ def test_sentences_are_verified_and_a_follow_up_is_stored(writing: Client, scrip
     assert writing.get("/v1/writer").json()["writer"]["model"] == "m"
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("changes", "state", "problem", "timeout"),
     [
@@ -79,6 +80,7 @@ def test_the_quotes_stay_whatever_the_writer_does(
     assert problem in answer["writing"]["problem"]
 
 
+@pytest.mark.thorough
 def test_a_writer_that_keeps_no_limit_is_given_up(
     serve: Serve, assistant: Assistant, handbook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_plug_ins_reason_names_no_folder_of_the_server(
     assert "llm.toml" in answer["writing"]["problem"]
 
 
+@pytest.mark.thorough
 def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
     writing: Client, script: Script, assistant: Assistant
 ) -> None:
@@ -123,6 +126,7 @@ def test_a_document_that_is_removed_meanwhile_keeps_the_quotes(
     assert "was removed" in answer["writing"]["problem"] and answer["citations"]
 
 
+@pytest.mark.thorough
 def test_a_document_that_is_forgotten_meanwhile_is_in_no_conversation(
     writing: Client, script: Script, assistant: Assistant, tmp_path: Path
 ) -> None:
@@ -141,6 +145,7 @@ def test_a_document_that_is_forgotten_meanwhile_is_in_no_conversation(
     assert turn["answer"] == "keeper" and turn["writing"] is None
 
 
+@pytest.mark.thorough
 def test_turns_that_are_added_meanwhile_stay(writing: Client, script: Script) -> None:
     def ask() -> None:
         script.hook = lambda: None

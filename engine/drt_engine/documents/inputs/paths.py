@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "standard input"
 UNKNOWN = "no reader knows its type"
 HIDDEN = "hidden name"
+NAMED_ALONE = "to have its words recognised, name it"
 EMPTY = "it is empty"  # of files found in folders and by patterns
 _LIBRARY_ENTRIES = {"catalog.db", "lock", "segments"}  # of a library's folder, as FORMAT.md says
 _HIDDEN_WHY = "files and folders that begin with a dot, or that systems make"
@@ -138,6 +139,10 @@ class PathExpansion(Iterator[SourceOrError]):
             yield error
             return
         document_format = _format(source)
+        if document_format is not None and not document_format.in_folders:
+            self.notes.skip("picture in an archive", "unpack it to have its words recognised")
+            source.close()
+            return
         if document_format is not None and not document_format.archive and source.size:
             yield source
             return
@@ -171,7 +176,7 @@ class PathExpansion(Iterator[SourceOrError]):
                     yield path
                 elif path not in seen:
                     seen.add(path)
-                    yield from self._from_folder(path)
+                    yield from self._from_folder(path, is_named=path == Path(name))
 
     def _walk(self, folder: Path) -> Iterator[SourceOrError]:
         for path in self._files(folder):
@@ -220,7 +225,7 @@ class PathExpansion(Iterator[SourceOrError]):
             return False
         return True
 
-    def _from_folder(self, path: Path) -> Iterator[SourceOrError]:
+    def _from_folder(self, path: Path, *, is_named: bool = False) -> Iterator[SourceOrError]:
         source = Source.from_path(path)
         try:
             status = path.stat()
@@ -228,7 +233,11 @@ class PathExpansion(Iterator[SourceOrError]):
             if plain and status.st_size == 0 and os.access(path, os.R_OK):
                 self.notes.skip(source.name, EMPTY)
                 return
-            if not plain or not _format(source):
+            document_format = _format(source) if plain else None
+            if document_format is not None and not (document_format.in_folders or is_named):
+                self.notes.skip("picture", NAMED_ALONE)
+                return
+            if document_format is None:
                 self._pass_over(source.name, UNKNOWN if plain else "a device or pipe")
                 self.skipped += 1
                 return

@@ -164,7 +164,7 @@ class _MessageWriter:
         if kind == "text/html" or name.lower().endswith((".html", ".htm")):
             text = self._html(part)
             lines = None if first is None else [first] * (text.count("\n") + 1)
-        elif kind.startswith(("text/", "multipart/")) or name.lower().endswith(_TEXT_SUFFIXES):
+        elif kind.startswith(("text/", "multipart/")) or is_text(name):
             text = _decoded(part)
             lines = self._lines.of_text(part, text)
         else:
@@ -208,6 +208,11 @@ def _lined(text: str, lines: Sequence[int] | None, section: str) -> Iterator[Blo
             yield Block("".join(written[first:at]), section=section, line=lines[first])
             first = at
     yield Block("".join(written[first:]), section=section, line=lines[first])
+
+
+def is_text(name: str) -> bool:
+    """Return whether an attachment of this name is read."""
+    return name.lower().endswith((*_TEXT_SUFFIXES, ".html", ".htm"))
 
 
 def _parts(message: Message) -> Iterator[Message]:

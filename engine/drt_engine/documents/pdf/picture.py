@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from drt_engine.documents.base import Source
+from drt_engine.documents.pdf.scans import Box, Scans, is_picture
 from drt_engine.errors import UnreadableDocument
 
 MIN_WIDTH, MAX_WIDTH = 200, 2_400  # in pixels
@@ -20,8 +22,6 @@ _MOST_PIXELS = 12_000_000  # of one page: a strip of paper is drawn narrower
 _MOST_BOXES = 500
 _MARGIN = 1.5  # points around highlighted characters
 _DIM = bytes(value * 2 // 5 for value in range(256))  # blue that becomes yellow on white
-
-Box = tuple[float, float, float, float]  # left, top, right, bottom, as fractions of the page
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,18 @@ class Picture:
 
 
 def draw_page(
-    library: Any, source: Source, *, page: int, characters: tuple[int, int] | None, width: int
+    library: Any,
+    source: Source,
+    *,
+    page: int,
+    characters: tuple[int, int] | None,
+    width: int,
+    scans: Scans,
 ) -> Picture:
     """Draw page ``page``, from 1, ``width`` pixels wide at most; raises UnreadableDocument.
 
-    ``characters`` are those of the page to highlight. ``library`` is the module pypdfium2.
+    ``characters`` are those of the page to highlight, ``library`` is the module pypdfium2, and
+    ``scans`` tells where the characters of a picture are.
     """
     from drt_engine.documents.pdf.reader import load_pdf
 
@@ -48,22 +55,25 @@ def draw_page(
         if not 1 <= page <= len(pdf):
             raise UnreadableDocument(f"{source.name} has {len(pdf)} pages and no page {page}.")
         try:
-            return _draw(library, pdf, page, characters, width)
+            boxes = []
+            if characters is not None:
+                with closing(pdf[page - 1]) as open_page:
+                    boxes = _boxes(library.raw, open_page, characters)
+                    if not boxes and scans.are_read and is_picture(open_page):
+                        boxes = scans.boxes(source.name, page - 1, open_page, characters)
+            return _draw(pdf, page, boxes[:_MOST_BOXES], width)
         except library.PdfiumError as error:
             raise UnreadableDocument(
                 f"page {page} of {source.name} cannot be drawn ({error}); get or export it again."
             ) from error
 
 
-def _draw(
-    library: Any, pdf: Any, number: int, characters: tuple[int, int] | None, width: int
-) -> Picture:
+def _draw(pdf: Any, number: int, boxes: Sequence[Box], width: int) -> Picture:
     with closing(pdf[number - 1]) as page:
         points_wide, points_high = (max(1.0, size) for size in page.get_size())
         scale = min(width / points_wide, (_MOST_PIXELS / (points_wide * points_high)) ** 0.5)
         bitmap = page.render(scale=scale, rev_byteorder=True)
         size = (bitmap.width, bitmap.height)
-        boxes = [] if characters is None else _boxes(library.raw, page, characters)
         with closing(bitmap):
             stride, step = bitmap.stride, bitmap.n_channels
             buffer = bytes(bitmap.buffer)

@@ -4,7 +4,7 @@ Columns are read one after the other, tables row by row, words joined over line 
 else headings, are sections. Values of form fields are beside their labels, notes stuck on a page
 behind its text, and so is a running line where it is first seen. Left out are other running lines,
 tables of contents, line numbers and the words in drawings; footnotes follow the paragraph that
-their page ends with. Never looks at images, so a scanned page has no text.
+their page ends with. A page that is a picture has no text unless it is recognised.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
@@ -49,6 +49,7 @@ from drt_engine.documents.pdf.marks import (
     marked_notes,
     without_line_numbers,
 )
+from drt_engine.documents.pdf.scans import Scans, is_picture
 from drt_engine.documents.pdf.sections import (
     Bookmark,
     Bookmarks,
@@ -58,6 +59,7 @@ from drt_engine.documents.pdf.sections import (
     title_of,
 )
 from drt_engine.documents.pdf.text import PageText, Spellings, continues, ends_sentence, lay_out
+from drt_engine.documents.recognition import RECOGNISED
 from drt_engine.documents.structure.contents import CONTENTS_LINE
 from drt_engine.documents.structure.footnotes import note_nodes
 from drt_engine.errors import EmptyDocument, UnreadableDocument
@@ -99,8 +101,9 @@ def _reason(error: Exception) -> str:
 class _Document:
     """An open PDF: its pages as lines, with errors as sentences."""
 
-    def __init__(self, library: Any, source: Source) -> None:
+    def __init__(self, library: Any, source: Source, scans: Scans | None = None) -> None:
         self._library, self._name = library, source.name
+        self.scans = scans or Scans()
         self.pdf = load_pdf(library, source)
         self._form = self._open_form()
 
@@ -124,10 +127,12 @@ class _Document:
             with closing(self.pdf[index]) as page, closing(page.get_textpage()) as text:
                 rotation = raw.FPDFPage_GetRotation(page)
                 lines = RawPage(raw, text, rotation).lines()
+                left_edge, bottom, right_edge, top = _shown(page.get_bbox(), rotation)
+                if not lines and self.scans.are_read and is_picture(page):
+                    lines = self.scans.lines(self._name, index, page, (left_edge, top))
                 notes: list[str] = []
                 if not rotation and raw.FPDFPage_GetAnnotCount(page):
                     lines, notes = fields_and_notes(raw, page, self._form, lines)
-                left_edge, bottom, right_edge, top = _shown(page.get_bbox(), rotation)
                 width = right_edge - left_edge
                 shown_page = Page(index + 1, lines, bottom, top, width=width, notes=notes)
                 shown_page.label = self._label(index)
@@ -259,17 +264,32 @@ def _without(lines: list[Line], dropped: list[Line]) -> list[Line]:
     return [line for line in lines if id(line) not in ids] if ids else lines
 
 
-def _page_blocks(document: _Document, notes: Notes, title: str) -> Iterator[list[Block]]:
-    bookmarks = document.bookmarks()
+def page_blocks(
+    pages: Iterator[Page],
+    notes: Notes,
+    title: str,
+    *,
+    bookmarks: Bookmarks,
+    scans: Scans,
+) -> Iterator[Block]:
+    """Yield the text of pages in blocks, words joined over the end of a page."""
+    return _joined(_blocks_of_pages(pages, notes, title, bookmarks, scans))
+
+
+def _blocks_of_pages(
+    pages: Iterator[Page], notes: Notes, title: str, bookmarks: Bookmarks, scans: Scans
+) -> Iterator[list[Block]]:
     sections: Sections = BookmarkSections(bookmarks) if bookmarks else HeadingSections(title)
     layout = _Layout(notes)
     waiting: list[Block] = []  # footnotes of the last page, whose last sentence goes on
-    for page in _cleared(document.pages(), notes, layout.spellings):
+    for page in _cleared(pages, notes, layout.spellings):
         text, foot = layout.lay_out(page)
         if not text.text.strip() and foot is None and not (page.notes or page.running):
             if not page.usual:
-                notes.skip("page", "no text; a scanned page needs OCR")
+                notes.skip("page", 'no text; a scanned page needs the extra "ocr"')
             continue
+        if page.number in scans:
+            notes.skip("picture of a page", RECOGNISED)
         blocks = [_labelled(block, page) for block in _blocks_of(text, page, sections)]
         if waiting:
             blocks = _after_paragraph(blocks, waiting)
@@ -392,27 +412,36 @@ def _joined(pages: Iterator[list[Block]]) -> Iterator[Block]:
         yield last_block
 
 
-def _blocks(library: Any, source: Source, notes: Notes, title: str) -> Iterator[Block]:
-    with _Document(library, source) as document:
-        yield from _joined(_page_blocks(document, notes, title))
+def _blocks(
+    library: Any, source: Source, notes: Notes, title: str, scans: Scans
+) -> Iterator[Block]:
+    with _Document(library, source, scans) as document:
+        bookmarks = document.bookmarks()
+        yield from page_blocks(document.pages(), notes, title, bookmarks=bookmarks, scans=scans)
 
 
 @dataclass(frozen=True)
 class PdfReader:
-    """The text layer of a PDF; pages without text are passed over."""
+    """The text layer of a PDF; pages that are pictures are read as ``scans`` says."""
+
+    scans: Scans = field(default_factory=Scans)
 
     def recognises(self, head: bytes) -> bool:
         return b"%PDF-" in head[:1024]
 
     def open(self, source: Source) -> OpenDocument:
         library = importlib.import_module("pypdfium2")
-        with _Document(library, source) as document:
+        with _Document(library, source, self.scans) as document:
             about = document.metadata()
             first = next((page for page in document.pages() if page.lines), None)
             if first is None:
+                pages = len(document.pdf)
                 raise EmptyDocument(
-                    f"{source.name} has no text on any page ({len(document.pdf)} in all), it seems "
-                    "to be scanned; run text recognition (OCR) on it first."
+                    f"{source.name} has no text on its pages ({pages} in all), and none was"
+                    " recognised in pictures; scan it again with more contrast."
+                    if self.scans.are_read
+                    else f"{source.name} has no text on any page ({pages} in all), it seems to be"
+                    ' scanned; have it recognised after: pip install "drt-assistant[ocr]"'
                 )
             printed = not about.title or _LIKE_A_FILE.fullmatch(about.title)
             title = (title_of(first.lines, first.usual) if printed else "") or about.title
@@ -420,7 +449,7 @@ class PdfReader:
         return OpenDocument(
             title or one_line(source.file_name),
             "application/pdf",
-            _blocks(library, source, notes, title),
+            _blocks(library, source, notes, title, self.scans),
             notes,
             about.author,
             about.date,

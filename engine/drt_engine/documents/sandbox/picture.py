@@ -11,13 +11,15 @@ from typing import Any
 
 from drt_engine.documents.base import Source
 from drt_engine.documents.formats import format_named
-from drt_engine.documents.limits import Limits
-from drt_engine.documents.pdf.picture import MAX_WIDTH, MIN_WIDTH, Box, Picture
+from drt_engine.documents.limits import RECOGNITION_MEMORY_BYTES, Limits
+from drt_engine.documents.pdf.picture import MAX_WIDTH, MIN_WIDTH, Picture
+from drt_engine.documents.pdf.scans import Box
 from drt_engine.documents.registry import expect_readable
 from drt_engine.documents.sandbox.process import Child
-from drt_engine.errors import ConfigError
+from drt_engine.errors import ConfigError, ScannedPages
 
 _LIMITS = Limits(cpu_seconds=30, silence=60.0)
+_RECOGNITION_LIMITS = Limits(cpu_seconds=180, memory_bytes=RECOGNITION_MEMORY_BYTES, silence=360.0)
 _MOST_BYTES = 64 << 20
 _MOST_BOXES = 1000
 _SIDES = range(1, 100_000)
@@ -38,7 +40,11 @@ def page_picture(
     request = {"path": None, "name": source.name, "format": pdf.name, "picture": asked}
     child = Child(request, source, _LIMITS)
     try:
-        head = child.frame()
+        try:
+            head = child.frame()
+        except ScannedPages:  # whose characters have to be found in its picture
+            child = Child(request | {"recognise": True}, source, _RECOGNITION_LIMITS)
+            head = child.frame()
         try:
             pages, wide, high, boxes = _checked(head)
         except (KeyError, TypeError, ValueError):

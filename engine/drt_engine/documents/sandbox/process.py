@@ -16,7 +16,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import pairwise
@@ -32,11 +32,11 @@ from drt_engine.documents.base import (
     OpenDocument,
     Source,
 )
-from drt_engine.documents.formats import Format
+from drt_engine.documents.formats import PICTURE, Format
 from drt_engine.documents.limits import Limits
 from drt_engine.documents.sandbox.confinement import Confinement
 from drt_engine.documents.sandbox.pieces import OUT_OF_TIME, pieces_of
-from drt_engine.errors import DocumentError, UnreadableDocument
+from drt_engine.errors import DocumentError, ScannedPages, UnreadableDocument
 
 FRAME_BYTES = 1 << 22
 # Windows can pass on no descriptor by its number.
@@ -206,15 +206,27 @@ def _environment() -> dict[str, str]:
 class _Blocks(Iterator[Block]):
     """The blocks a child sends; it ends with its last block, its consumer or this object."""
 
-    def __init__(self, child: Child, source: Source, notes: Notes, limits: Limits) -> None:
+    def __init__(
+        self,
+        child: Child,
+        source: Source,
+        notes: Notes,
+        limits: Limits,
+        again: Callable[[], tuple[Child, Limits]],
+    ) -> None:
+        """``again`` starts a child that recognises text in pictures; the file is read anew."""
         self._child: Child | None = child
         self._source, self._notes, self._limits = source, notes, limits
-        self._characters = 0
+        self._again: Callable[[], tuple[Child, Limits]] | None = again
+        self._characters, self._count = 0, 0
 
     def __next__(self) -> Block:
         if self._child is None:
             raise StopIteration
-        frame = self._child.frame()
+        try:
+            frame = self._child.frame()
+        except ScannedPages:
+            frame = self._behind_the_last()
         try:
             if "skipped" in frame:
                 self._notes.take(skipped_of(frame))
@@ -223,10 +235,23 @@ class _Blocks(Iterator[Block]):
             block = block_of(frame)
         except ValueError as error:
             raise self._child.refuse(f"its reader sent {error}") from None
+        self._count += 1
         self._characters += len(block.text)
         if self._characters > self._limits.characters:
             raise self._child.refuse("it holds far more text than a file of its size should")
         return block
+
+    def _behind_the_last(self) -> dict[str, Any]:
+        """Return the next frame of a child that recognises text, behind the blocks that came.
+
+        They are the same in both: a page is sent once those that could change it were read.
+        """
+        if self._again is None:
+            raise UnreadableDocument(f"{self._source.name} cannot be read; its pages are pictures.")
+        (self._child, self._limits), self._again = self._again(), None
+        for _ in range(1 + self._count):  # its title, and its blocks
+            self._child.frame()
+        return self._child.frame()
 
     def close(self) -> None:
         if self._child is not None:
@@ -283,12 +308,23 @@ def read_isolated(
 
     Raises DocumentError for what the reader says or dies of, OSError where no process can start.
     """
-    limits = limits or _limits(source)
-    child = Child(_request(source, document_format.name), source, limits)
+    request = _request(source, document_format.name)
+    wide = document_format.name == PICTURE
+
+    def again() -> tuple[Child, Limits]:
+        recognition = limits or _limits(source, recognition=True)
+        return Child(request | {"recognise": True}, source, recognition), recognition
+
+    first_limits = limits or _limits(source, recognition=wide)
+    child = Child(request, source, first_limits)
     try:
-        opened = child.frame()
+        try:
+            opened = child.frame()
+        except ScannedPages:
+            child, first_limits = again()
+            opened = child.frame()
         notes = Notes()
-        blocks = _Blocks(child, source, notes, limits)
+        blocks = _Blocks(child, source, notes, first_limits, again)
         title, media_type = str(opened.get("title")), str(opened.get("media_type"))
         author, date = (str(opened.get(key) or "")[:TITLE_CHARACTERS] for key in ("author", "date"))
         return OpenDocument(title[:TITLE_CHARACTERS], media_type, blocks, notes, author, date)
@@ -297,9 +333,10 @@ def read_isolated(
         raise
 
 
-def _limits(source: Source) -> Limits:
+def _limits(source: Source, *, recognition: bool = False) -> Limits:
     """Return the limits of a document, within what is left to the archive that it is in."""
     limits = Limits.for_size(source.size)
+    limits = limits.for_recognition(source.size) if recognition else limits
     return limits if source.budget is None else source.budget.limits(limits)
 
 

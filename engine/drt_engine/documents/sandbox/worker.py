@@ -21,15 +21,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from drt_engine.blocks.nodes import pack_nodes
-from drt_engine.documents.base import Block, Source
+from drt_engine.documents.base import Block, Reader, Source
 from drt_engine.documents.base.unnamed_file import UnnamedFile
 from drt_engine.documents.encodings import codec_name, find_encoding, read_bytes
-from drt_engine.documents.formats import format_named
+from drt_engine.documents.formats import format_named, importable
 from drt_engine.documents.opening import load_reader, open_with
 from drt_engine.documents.pdf.picture import draw_page
+from drt_engine.documents.recognition import PACKAGE, Recogniser
 from drt_engine.documents.sandbox.confinement import confine, limit_resources
 from drt_engine.documents.sandbox.pieces import OUT_OF_TIME
 from drt_engine.errors import DocumentError, UnreadableDocument
@@ -96,18 +97,20 @@ def read(request: dict[str, Any], output: Output) -> None:
         output.send(title=source.name, media_type="archive")
         send_members(source, output.send)
         return
+    asked = bool(request.get("recognise"))
     reader = load_reader(document_format, source)
+    reader = with_recogniser(reader, document_format.name, asked=asked)
     for module in _IMPORTED_LATE.get(document_format.name, ()):
         importlib.import_module(module)
     load_codecs(_CODECS)
     if document_format.name in _ANY_CODEC:
-        load_codecs(_BOOK_CODECS if document_format.name in ("epub", "rtf") else ())
+        load_codecs(_BOOK_CODECS if document_format.name in _OLD_CODECS else ())
         load_codecs_of(source)
     confine_reader(
         request, output, readable=() if document_format.distribution is None else module_files()
     )
     if request.get("picture"):
-        send_picture(request["picture"], source, output)
+        send_picture(request["picture"], source, output, reader)
         return
     document = open_with(reader, source)
     output.send(
@@ -121,7 +124,23 @@ def read(request: dict[str, Any], output: Output) -> None:
     output.send(skipped=document.skipped)
 
 
-def send_picture(asked: dict[str, Any], source: Source, output: Output) -> None:
+def with_recogniser(reader: Reader, name: str, *, asked: bool) -> Reader:
+    """Return a reader that recognises text in pictures, or that says where it could.
+
+    The models are loaded for pictures, and for a PDF where that is asked.
+    """
+    if name not in ("pdf", "picture") or not importable(PACKAGE):
+        return reader
+    from drt_engine.documents.pdf.scans import Scans
+
+    found: Any = reader
+    if name == "picture":
+        return cast(Reader, replace(found, recogniser=Recogniser()))
+    scans = Scans(Recogniser()) if asked else Scans(refused=True)
+    return cast(Reader, replace(found, scans=scans))
+
+
+def send_picture(asked: dict[str, Any], source: Source, output: Output, reader: Any) -> None:
     """Draw a page of a PDF file, and send its size and boxes, then its bytes."""
     characters = asked["characters"]
     drawn = draw_page(
@@ -130,6 +149,7 @@ def send_picture(asked: dict[str, Any], source: Source, output: Output) -> None:
         page=asked["page"],
         characters=None if characters is None else tuple(characters),
         width=asked["width"],
+        scans=reader.scans,
     )
     output.send(pages=drawn.pages, width=drawn.width, height=drawn.height, boxes=drawn.boxes)
     for at in range(0, len(drawn.png), PIECE_BYTES):
@@ -156,6 +176,7 @@ def confine_reader(request: dict[str, Any], output: Output, readable: Sequence[s
     output.send(ready=time.process_time(), confinement=asdict(confinement))
 
 
+_PICTURES = tuple(f"PIL.{name}ImagePlugin" for name in ("Png", "Jpeg", "Tiff", "WebP", "Bmp"))
 # Modules that readers import when they are called: afterwards nothing can be imported.
 _IMPORTED_LATE = {
     "pdf": ("pypdfium2", "pypdfium2.raw"),
@@ -163,17 +184,20 @@ _IMPORTED_LATE = {
     "pptx": ("pptx",),
     "xls": ("python_calamine", "_strptime"),
     "rtf": ("striprtf.striprtf",),
+    "msg": ("oxmsg", *(f"email.{name}" for name in ("contentmanager", "generator", "policy"))),
+    "picture": ("PIL.Image", "PIL.ImageOps", *_PICTURES),
 }
 _CODECS = (
     "ascii", "latin-1", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp437",
     "cp1252", "raw-unicode-escape",
 )  # fmt: skip
-_ANY_CODEC = frozenset(("html", "email", "epub", "mht", "feed", "rtf"))
-# Books should be UTF-8, and what they declare is compressed: the encodings seen in old ones.
+_ANY_CODEC = frozenset(("html", "email", "epub", "mht", "feed", "rtf", "msg"))
+# Books should be UTF-8, and what they declare is compressed: the encodings seen in old files.
 _BOOK_CODECS = (
     "cp1250", "cp1251", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "shift_jis", "euc-jp",
     "gb2312", "gbk", "gb18030", "big5", "euc-kr",
 )  # fmt: skip
+_OLD_CODECS = frozenset(("epub", "rtf", "msg"))
 _MOST_CODECS = 100
 _DECLARED = re.compile(
     rb"""(?:charset|encoding)\s{0,9}=\s{0,9}["']?\s{0,9}([\w.:-]{1,40})|=\?([\w.:-]{1,40})[?*]""",

@@ -170,6 +170,23 @@ class Catalog(DocumentRows):
         rows = self.database.query("SELECT id, name, chunks, live, crc FROM shelves ORDER BY id")
         return [_landmark_file(row) for row in rows]
 
+    def landmark_runs(self, landmark_file: LandmarkFileRow) -> list[tuple[int, int]]:
+        """Return the rows of a file whose chunks are still there, as spans: (first, stop)."""
+        rows = self.database.query(
+            "SELECT shelf_row, before, stop, after FROM (SELECT shelf_row,"
+            " lag(shelf_row + chunks) OVER in_file AS before, shelf_row + chunks AS stop,"
+            " lead(shelf_row) OVER in_file AS after"
+            " FROM segments WHERE shelf = ? WINDOW in_file AS (ORDER BY shelf_row))"
+            " WHERE before IS NOT shelf_row OR after IS NOT stop",
+            (landmark_file.id,),
+        )
+        for row in rows:
+            expect(row, "inin")
+        # a span begins where none ends, and ends where none begins
+        firsts = [first for first, before, _, _ in rows if before != first]
+        stops = [stop for _, _, stop, after in rows if after != stop]
+        return list(zip(firsts, stops, strict=True))
+
     def add_landmark_file(
         self, name: str, rows: Sequence[SegmentRow], *, crc: int, instead: Sequence[LandmarkFileRow]
     ) -> bool:
@@ -234,6 +251,15 @@ class Catalog(DocumentRows):
 
     def has_segment(self, name: str) -> bool:
         return self.database.first_row("SELECT 1 FROM segments WHERE name = ?", (name,)) is not None
+
+    def chunk_span(self, document_ids: Sequence[str]) -> tuple[int, int] | None:
+        """Return the first and the last chunk of ready documents, with others between them."""
+        row = self.database.first_row(
+            "SELECT min(first_chunk), max(first_chunk + chunks - 1) FROM segments"
+            f" WHERE document {IN_LIST}",
+            (json_list(self.numbers(document_ids)),),
+        )
+        return None if row is None or row[0] is None else (int(row[0]), int(row[1]))
 
     def segment_of(self, chunk_id: int) -> SegmentRow | None:
         """Return the segment that holds a chunk."""

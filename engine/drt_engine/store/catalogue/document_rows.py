@@ -6,15 +6,17 @@ Knows nothing of segments, of tensors or of locks: the store decides who may wri
 from __future__ import annotations
 
 import difflib
+import heapq
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from pathlib import PurePath
 
 from drt_engine.errors import CorruptStore, NotFound, StoreError
 from drt_engine.store.catalogue.block_rows import insert_blocks
 from drt_engine.store.catalogue.database import IN_LIST, Database, Row, json_list, storable
 from drt_engine.store.catalogue.row_checksums import expect, pack_text
-from drt_engine.store.catalogue.row_removal import drop_document, drop_source
+from drt_engine.store.catalogue.row_removal import drop_document, drop_source, numbers_at
 from drt_engine.store.catalogue.row_values import (
     now,
     put_setting,
@@ -27,6 +29,7 @@ from drt_engine.store.types import Blocks, DocumentRow, Origins, Place
 VOCABULARY = "vocabulary"  # setting: how many token ids the model has
 
 _MIN_PREFIX = 4
+_MOST_COMPARED = 1_000  # names
 _DOCUMENT = "id, title, source, media_type, characters, tokens, chunks, created, author, date, tags"
 
 
@@ -38,9 +41,8 @@ def nearest(name: str, names: Sequence[str], *, listed: Sequence[str] | None = N
     if not names:
         return "there is none yet"
     folded = {candidate.casefold(): candidate for candidate in names}
-    close = [
-        folded[candidate] for candidate in difflib.get_close_matches(name.casefold(), folded, n=3)
-    ]
+    alike = difflib.get_close_matches(name.casefold(), _likely(name.casefold(), folded), n=3)
+    close = [folded[candidate] for candidate in alike]
     close += [candidate for candidate in names if name and name.casefold() in candidate.casefold()]
     if close:
         return f"did you mean {' or '.join(map(repr, dict.fromkeys(close[:3])))}?"
@@ -52,14 +54,28 @@ def nearest(name: str, names: Sequence[str], *, listed: Sequence[str] | None = N
     )
 
 
+def _likely(name: str, names: Collection[str]) -> Collection[str]:
+    """Return the names with most of a name's pairs of letters, where there are many names.
+
+    Which of 100,000 is nearest takes difflib seconds.
+    """
+    if len(names) <= _MOST_COMPARED:
+        return names
+    pairs = set(pairwise(name))
+    return heapq.nlargest(_MOST_COMPARED, names, key=lambda n: len(pairs.intersection(pairwise(n))))
+
+
 def document_named(
     name: str,
     rows: Sequence[DocumentRow],
     rows_of_copy: Callable[[str], Sequence[DocumentRow]],
+    *,
+    all_rows: Callable[[], Sequence[DocumentRow]] | None = None,
 ) -> DocumentRow:
     """Return the one of ``rows`` that a name means, no exact id; NotFound when none or several.
 
-    ``rows_of_copy`` returns those of which a copy has a name, and is asked where nothing else has.
+    ``rows_of_copy`` returns those of which a copy has a name, and is asked where nothing else has;
+    ``all_rows`` returns what there is, where ``rows`` are only those that a name can mean.
     """
     named = next((matches for matches in _name_matches(name, rows) if matches), None)
     matches = rows_of_copy(name) if named is None else named
@@ -68,6 +84,7 @@ def document_named(
     if matches:
         ids = ", ".join(row.id for row in matches[:5])
         raise NotFound(f"{len(matches)} documents are called {name!r}: use an id ({ids})")
+    rows = rows if all_rows is None else all_rows()
     titles = [row.title for row in rows]
     names = titles + [PurePath(row.source).name for row in rows]
     hint = nearest(name, list(dict.fromkeys(names)), listed=titles)
@@ -139,14 +156,21 @@ class DocumentRows:
         exact = self.document_by_id(name)
         if exact is not None:
             return exact
-        return document_named(name, self.documents(), self.documents_of_copy)
+        rows = self.database.query(
+            f"SELECT {_DOCUMENT} FROM documents WHERE state = 'ready'"
+            " AND (title = ? OR instr(source, ?) OR instr(id, ?) = 1) ORDER BY number",
+            (name, name, name.lower()),
+        )
+        candidates = [_document(row) for row in rows]
+        return document_named(name, candidates, self.documents_of_copy, all_rows=self.documents)
 
     def documents_of_copy(self, name: str) -> list[DocumentRow]:
         """Return documents of whose text another file of this name was read."""
         name = storable(name)
         rows = self.database.query(
             "SELECT s.path, d.id FROM sources s JOIN documents d ON d.id = s.document"
-            " WHERE s.path <> d.source"
+            " WHERE instr(s.path, ?) AND s.path <> d.source",
+            (name,),
         )
         ids = [document for path, document in rows if name in (path, PurePath(path).name)]
         return self.documents_by_id(ids) if ids else []
@@ -412,10 +436,8 @@ def _move(connection: sqlite3.Connection, number: int, source: str) -> None:
 
 def _inherit_tags(connection: sqlite3.Connection, source: str, number: int) -> None:
     """Give a document the tags of those of its source, which it is a new version of."""
-    rows = connection.execute(
-        "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, number)
-    ).fetchall()
-    older_tags = {tag for (older_number,) in rows for tag in _tags_of(connection, older_number)}
+    older = numbers_at(connection, source, but=number)
+    older_tags = {tag for older_number in older for tag in _tags_of(connection, older_number)}
     if older_tags:
         tags = pack_tags(older_tags.union(_tags_of(connection, number)))
         connection.execute("UPDATE documents SET tags = ? WHERE number = ?", (tags, number))

@@ -171,6 +171,13 @@ def _m007_blocks(connection: sqlite3.Connection) -> None:
     )
 
 
+def _m008_partial_documents(connection: sqlite3.Connection) -> None:
+    # those of a source are looked for whenever a document is finished, as ready ones are
+    connection.execute(
+        "CREATE INDEX documents_partial ON documents (source) WHERE state = 'partial'"
+    )
+
+
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m001_first_version,
     _m002_checksums_and_landmark_files,
@@ -179,6 +186,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _m005_author_and_date,
     _m006_tags,
     _m007_blocks,
+    _m008_partial_documents,
 )
 
 
@@ -188,8 +196,8 @@ _TABLES = {
     *("sqlite_sequence", "origins", "blocks"),
 }
 _INDICES = {
-    *("documents_by_source", "segments_by_document", "segments_by_shelf", "chunks_by_ordinal"),
-    *("chunks_by_start", "sources_by_document", "sessions_by_time"),
+    *("documents_by_source", "documents_partial", "segments_by_document", "segments_by_shelf"),
+    *("chunks_by_ordinal", "chunks_by_start", "sources_by_document", "sessions_by_time"),
     *("sqlite_autoindex_documents_1", "sqlite_autoindex_segments_1", "sqlite_autoindex_segments_2"),
     *("sqlite_autoindex_sessions_1", "sqlite_autoindex_shelves_1"),
     *("sqlite_autoindex_settings_1", "sqlite_autoindex_places_1", "sqlite_autoindex_sources_1"),

@@ -6,9 +6,11 @@ inside a value. Knows nothing of SQL.
 
 from __future__ import annotations
 
+import itertools
 import json
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import cache
 
 from drt_engine.errors import CorruptStore
 
@@ -34,10 +36,16 @@ def expect(row: Sequence[object], kinds: str) -> None:
     s text, i integer, b bytes, n integer or nothing, t text or nothing. SQLite itself takes any
     kind in any column, and no length in a catalogue is believed before it is known to be one.
     """
-    if not all(type(value) in _KINDS[kind] for value, kind in zip(row, kinds, strict=True)):
+    if tuple(map(type, row)) not in _allowed(kinds):
         raise CorruptStore(
             "the catalogue holds a row that no library writes: run `drt library check`"
         )
+
+
+@cache
+def _allowed(kinds: str) -> frozenset[tuple[type, ...]]:
+    """Return the types that a row of these kinds may have; looked up once for each query."""
+    return frozenset(itertools.product(*(_KINDS[kind] for kind in kinds)))
 
 
 def pack_text(text: str) -> bytes:

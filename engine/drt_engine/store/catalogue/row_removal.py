@@ -14,10 +14,21 @@ from drt_engine.store.catalogue.index_text import indexed
 
 def drop_source(connection: sqlite3.Connection, source: str, *, keep: int) -> list[str]:
     """Remove the documents of a source but one; returns the names of their segment files."""
+    others = numbers_at(connection, source, but=keep)
+    return [name for number in others for name in drop_document(connection, number)]
+
+
+def numbers_at(connection: sqlite3.Connection, source: str, *, but: int) -> list[int]:
+    """Return the row numbers of the documents of a source in any state, but one, in order.
+
+    Each state has an index of sources; a query of both would go through all documents.
+    """
     rows = connection.execute(
-        "SELECT number FROM documents WHERE source = ? AND number <> ?", (source, keep)
-    ).fetchall()
-    return [name for (number,) in rows for name in drop_document(connection, number)]
+        "SELECT number FROM documents WHERE source = ? AND state = 'ready' UNION ALL"
+        " SELECT number FROM documents WHERE source = ? AND state = 'partial' ORDER BY number",
+        (source, source),
+    )
+    return [number for (number,) in rows if number != but]
 
 
 def drop_document(connection: sqlite3.Connection, number: int) -> list[str]:

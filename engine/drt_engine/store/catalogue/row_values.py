@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from drt_engine.store.catalogue.block_rows import block_checksums
 from drt_engine.store.catalogue.row_checksums import blob_crc, chunk_rows_checksum, row_checksum
 
-LAST_VERSION = 7  # of the catalogue
+LAST_VERSION = 8  # of the catalogue
 
 # name, turns, created, updated, meta, transcript, state
 SessionValues = tuple[str, int, str, str, str, str, bytes]

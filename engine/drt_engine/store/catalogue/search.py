@@ -60,12 +60,24 @@ def search_text(
 
 def restriction(
     catalog: Catalog, documents: Sequence[str] | None, chunks: Collection[int] | None
-) -> tuple[str, list[str]]:
-    """Return a condition on documents ``d`` and chunks ``c``, with its parameters."""
-    where, parameters = catalog.document_condition(documents)
+) -> tuple[str, list[str | int]]:
+    """Return a condition on documents ``d``, chunks ``c`` and the index ``f``, with its parameters.
+
+    Of ``f`` the first and the last chunk: FTS5 passes over all others, which are most of a large
+    library, where the other conditions look at each chunk that holds a word.
+    """
+    where, document_parameters = catalog.document_condition(documents)
+    parameters: list[str | int] = [*document_parameters]
+    span: tuple[int, int] | None = None
     if chunks is not None:
         where += f" AND c.id {IN_LIST}"
-        parameters = [*parameters, json_list(sorted(chunks))]
+        parameters.append(json_list(sorted(chunks)))
+        span = (min(chunks), max(chunks)) if chunks else None
+    elif documents is not None:
+        span = catalog.chunk_span(documents)
+    if span is not None:
+        where += " AND f.rowid BETWEEN ? AND ?"
+        parameters += span
     return where, parameters
 
 
@@ -103,7 +115,7 @@ def best_chunks(index: FullTextIndex, query: str, limit: int) -> Hits:
 class _CatalogIndex:
     """The index of a catalogue, restricted by a condition."""
 
-    def __init__(self, catalog: Catalog, where: str, parameters: Sequence[str]) -> None:
+    def __init__(self, catalog: Catalog, where: str, parameters: Sequence[str | int]) -> None:
         self._catalog = catalog
         self._where = where
         self._parameters = parameters

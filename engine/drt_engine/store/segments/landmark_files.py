@@ -12,7 +12,7 @@ import mmap
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from drt_engine.errors import CorruptStore
@@ -20,7 +20,7 @@ from drt_engine.store.catalogue.catalog import Catalog
 from drt_engine.store.filesystem.disk import DurableFile
 from drt_engine.store.filesystem.library_folder import LANDMARK_FILE_SUFFIX, Folder, file_errors
 from drt_engine.store.segments.format import ALIGNMENT
-from drt_engine.store.segments.records import landmark_bytes
+from drt_engine.store.segments.records import landmark_bytes, verify_landmarks
 from drt_engine.store.types import LandmarkFileRow, RecordLayout, SegmentRow
 
 MAGIC = b"\x89DRTLMK\n"
@@ -120,9 +120,17 @@ def open_landmark_file(
 
 
 def write_landmark_file(
-    folder: Folder, rows: Sequence[SegmentRow], layout: RecordLayout
+    folder: Folder,
+    rows: Sequence[SegmentRow],
+    layout: RecordLayout,
+    *,
+    instead: Sequence[LandmarkFileRow] = (),
 ) -> tuple[str, int]:
-    """Write the landmarks of some segments; returns the file's name and checksum."""
+    """Write the landmarks of some segments; returns the file's name and checksum.
+
+    Those that the files have which it is to be there ``instead`` of are copied from there: each of
+    many small documents is a file of its own, which takes ten times as long to open.
+    """
     name = f"shelf-{os.urandom(6).hex()}{LANDMARK_FILE_SUFFIX}"
     path = folder.segments / name
     chunks = sum(row.chunks for row in rows)
@@ -132,16 +140,46 @@ def write_landmark_file(
     front = ids.tobytes()
     front += bytes(_landmarks_at(chunks) - _HEADER.size - len(front))
     crc = zlib.crc32(front)
-    with file_errors(folder.path), DurableFile(folder.disk, path, path.with_suffix(".tmp")) as file:
+    with (
+        _opened(folder, instead, layout) as sources,
+        file_errors(folder.path),
+        DurableFile(folder.disk, path, path.with_suffix(".tmp")) as file,
+    ):
         file.write(landmark_file_header(chunks, layout.landmark_size) + front)
         part = bytearray()
         for row in rows:
-            part += landmark_bytes(folder, row, layout)
+            part += _copied(row, sources) or landmark_bytes(folder, row, layout)
             if len(part) > _PART or row is rows[-1]:
                 crc = zlib.crc32(part, crc)
                 file.write(part)
                 part = bytearray()
     return name, crc
+
+
+@contextlib.contextmanager
+def _opened(
+    folder: Folder, files: Sequence[LandmarkFileRow], layout: RecordLayout
+) -> Iterator[dict[int, OpenLandmarkFile]]:
+    """Yield landmark files by their number, without damaged ones."""
+    with contextlib.ExitStack() as stack:
+        opened: dict[int, OpenLandmarkFile] = {}
+        for row in files:
+            with contextlib.suppress(CorruptStore):  # its segments have the same
+                opened[row.id] = stack.enter_context(open_landmark_file(folder, row, layout))
+        yield opened
+
+
+def _copied(row: SegmentRow, sources: Mapping[int, OpenLandmarkFile]) -> bytes | None:
+    """Return a segment's landmarks as a landmark file has them, verified; ``None`` if none does."""
+    source, at = sources.get(row.landmark_file or 0), row.landmark_file_row
+    if source is None or at is None or not 0 <= at <= source.row.chunks - row.chunks:
+        return None
+    try:
+        data = source.landmarks(at, row.chunks)
+        verify_landmarks(data, row)
+    except CorruptStore:
+        return None
+    return data
 
 
 _PART = 4 << 20  # bytes read or written at a time
@@ -171,7 +209,7 @@ def consolidate_landmark_files(
         catalog.drop_landmark_files(instead)
     else:
         try:
-            name, crc = write_landmark_file(folder, rows, layout)
+            name, crc = write_landmark_file(folder, rows, layout, instead=instead)
         except CorruptStore:
             return
         if not catalog.add_landmark_file(name, rows, crc=crc, instead=instead):

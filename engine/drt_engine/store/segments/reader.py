@@ -5,6 +5,7 @@ Knows nothing of models, text or SQL: it is given rows and returns numbers.
 
 from __future__ import annotations
 
+import bisect
 import os
 import threading
 import time
@@ -33,6 +34,9 @@ SCAN_ROWS = 131_072  # what a part costs beside its landmarks no longer counts
 # after a change a folder's time of change may stay the same for as long, even if more follow
 _CLOCK_STEP = 2_000_000_000  # ns
 _JOINED_ROWS = 1_024  # landmarks of small segments that are copied together
+_MAX_SLICES = 64  # of a part of a landmark file; a slice costs as much as some hundred landmarks
+
+Run = tuple[int, int]  # rows of a landmark file, from the first to before the last
 
 _TOKENS = ("ids", "starts", "ends", "lengths")
 _MEMORY = (*_TOKENS, "landmarks", "key_scales", "value_scales", "keys", "values")
@@ -82,20 +86,31 @@ class SegmentReader:
         with self._guard:
             try:
                 changed = os.stat(self._folder.segments).st_mtime_ns
-                if changed == self._swept:
-                    return
-                names = set(os.listdir(self._folder.segments))
-            except OSError:  # no descriptor is left, or the folder is gone
+            except OSError:  # the folder is gone
                 self.close()
                 return
+            if changed == self._swept:
+                return
             self._swept = changed if time.time_ns() - changed > _CLOCK_STEP else None
-            for name in [name for name in self._files if name not in names]:
+            # each is asked for by itself: the folder may have a file for each of many documents
+            for name in [name for name in self._files if self._is_deleted(name)]:
                 del self._files[name]
-            for name in [name for name in self._copied if name not in names]:
+            for name in [name for name in self._copied if self._is_deleted(name)]:
                 self._copied_bytes -= self._copied.pop(name).nbytes
-            self._landmark_files = {n: f for n, f in self._landmark_files.items() if n in names}
-            if self._index is not None and self._index[0].name not in names:
+            self._landmark_files = {
+                name: file
+                for name, file in self._landmark_files.items()
+                if not self._is_deleted(name)
+            }
+            if self._index is not None and self._is_deleted(self._index[0].name):
                 self._index = None
+
+    def _is_deleted(self, name: str) -> bool:
+        try:
+            os.stat(self._folder.segments / name, follow_symlinks=False)
+        except OSError:  # of any kind: it can be opened again
+            return True
+        return False
 
     def close(self) -> None:
         """Close all files; tensors that were handed out stay valid."""
@@ -107,17 +122,24 @@ class SegmentReader:
             self._index = None
 
     def scan_landmark_file(
-        self, row: LandmarkFileRow, *, code: bool = False
+        self,
+        row: LandmarkFileRow,
+        find_runs: Callable[[LandmarkFileRow], Sequence[Run]],
+        *,
+        code: bool = False,
     ) -> Iterator[tuple[Sequence[int], Landmarks]]:
-        """Yield chunk ids with their landmarks [n, E] fp16 of a file without removed chunks.
+        """Yield chunk ids with their landmarks [n, E] fp16 of a file, without removed chunks.
 
+        ``find_runs`` is asked for what is left where chunks were removed since the last scan.
         ``code`` says that it will be scanned again.
         """
         landmark_file = self._landmark_file(row)
         if code:
             with self._guard:
                 landmark_file.coder.advance()
-        for ids, part in zip(landmark_file.ids, tuple(landmark_file.coder.parts), strict=True):
+        whole = zip(landmark_file.ids, tuple(landmark_file.coder.parts), strict=True)
+        left = None if row.live == row.chunks else landmark_file.left(row, find_runs)
+        for ids, part in whole if left is None else left:
             landmark_file.mapped.expect_whole()
             yield ids, part
 
@@ -238,6 +260,13 @@ class SegmentReader:
                 n: landmark_file for n, landmark_file in self._landmark_files.items() if n in names
             }
 
+    def keep_copies(self, rows: Iterable[SegmentRow]) -> None:
+        """Forget copied landmarks of segments that are not among ``rows``, all that need copies."""
+        with self._guard:
+            names = {row.name for row in rows}
+            for name in self._copied.keys() - names:
+                self._copied_bytes -= self._copied.pop(name).nbytes
+
     def _open(self, row: SegmentRow) -> OpenRecords:
         with self._guard:
             records = self._files.get(row.name)
@@ -282,6 +311,58 @@ class _LandmarkFile:
         self.landmarks = flat.view(count, width)
         self.ids = tuple(map(_numbers, torch.split(ids, SCAN_ROWS)))
         self.coder = LandmarkCoder(torch.split(self.landmarks, SCAN_ROWS))
+        self._left: tuple[int, list[_PartLeft]] | None = None  # how many were left, and which
+
+    def left(
+        self, row: LandmarkFileRow, find_runs: Callable[[LandmarkFileRow], Sequence[Run]]
+    ) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """Yield what is left of the file: its parts, or slices or copies of them.
+
+        What is left becomes only less, so that its number says which it is.
+        """
+        left = self._left
+        if left is None or left[0] != row.live:
+            runs = find_runs(row)
+            starts = range(0, row.chunks, SCAN_ROWS)
+            parts = zip(starts, self.ids, self.coder.parts, strict=True)
+            parts_left = [
+                _PartLeft(ids, part.rows, _runs_between(runs, start, start + len(part)))
+                for start, ids, part in parts
+            ]
+            # another number where a document was removed between two looks into the catalogue
+            left = self._left = (sum(stop - first for first, stop in runs), parts_left)
+        for part_left, part in zip(left[1], tuple(self.coder.parts), strict=True):
+            yield from part_left.of(part)
+
+
+class _PartLeft:
+    """What is left of a part of a landmark file after documents were removed.
+
+    Slices of it; where these would be many, a copy, since each takes longer than its landmarks.
+    """
+
+    def __init__(self, ids: Sequence[int], rows: Tensor, runs: Sequence[Run]) -> None:
+        self._runs = runs
+        self._copy: tuple[Sequence[int], Landmarks] | None = None
+        if len(runs) > _MAX_SLICES:
+            numbers = torch.cat([torch.arange(first, stop) for first, stop in runs])
+            self._copy = _numbers(torch.tensor(ids)[numbers]), Landmarks(rows[numbers])
+        self._ids = [ids[first:stop] for first, stop in runs] if self._copy is None else []
+
+    def of(self, part: Landmarks) -> Iterator[tuple[Sequence[int], Landmarks]]:
+        """Yield chunk ids and landmarks, with the codes that the part has by now."""
+        if self._copy is not None:
+            yield self._copy
+            return
+        for ids, (first, stop) in zip(self._ids, self._runs, strict=True):
+            yield ids, part[first:stop]
+
+
+def _runs_between(runs: Sequence[Run], start: int, stop: int) -> list[Run]:
+    """Return the parts of spans in order that lie between two rows, counted from the first row."""
+    begin = bisect.bisect_right(runs, start, key=lambda run: run[1])
+    end = bisect.bisect_left(runs, stop, key=lambda run: run[0])
+    return [(max(a, start) - start, min(b, stop) - start) for a, b in runs[begin:end]]
 
 
 def _numbers(ids: Tensor) -> Sequence[int]:
