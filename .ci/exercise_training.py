@@ -242,7 +242,7 @@ def _without_extras(drt: CommandLine) -> None:
     """What needs an extra says which, and its other options are read before."""
     options = "--host 127.0.0.1 --port 0 --allow-host a.example --allow-origin https://a.example"
     options += " --max-upload 1 --timeout 5 --queue 2 --read-only --max-wait 3 --max-library 9"
-    options += " --keep-pdfs 1 --client-header X-Real-IP --access-log json --traces"
+    options += " --keep-pdfs 1 --client-header X-Real-IP --access-log json --traces --at-once 2"
     Path("token.txt").write_text("0123456789abcdef0123\n")
     options += " --writer http://127.0.0.1:1 --writer-model m --writer-timeout 1 --strict"
     said = drt(f"serve {options} --token-file token.txt", code=1)

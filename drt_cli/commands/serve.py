@@ -114,6 +114,13 @@ MIB = 1 << 20
     help="Trace requests with OpenTelemetry (extra otel), to where its variables say, such as"
     " OTEL_EXPORTER_OTLP_ENDPOINT.",
 )
+@click.option(
+    "--at-once",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Questions that are answered at the same time, each on its share of the threads."
+    "  [default: as many as threads, up to 4]",
+)
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
 @click.option(
     "--ray",
@@ -147,6 +154,7 @@ def command(
     keep_pdfs: int,
     access_log: Literal["off", "text", "json"],
     traces: bool,
+    at_once: int | None,
     read_only: bool,
     ray: str | None,
     deadline: float | None,
@@ -181,6 +189,7 @@ def command(
         keep_pdfs=keep_pdfs * MIB,
         access_log=access_log,
         traces=traces,
+        at_once=at_once,
         read_only=read_only,
         writer=chosen_writer(writer, writer_model, timeout=writer_timeout, strict=strict),
     )

@@ -66,10 +66,17 @@ def worker(name: str) -> ThreadPoolExecutor:
     """
     thread = ThreadPoolExecutor(1, thread_name_prefix=name)
     count = torch.get_num_threads()
-    thread.submit(_use_one_thread).result()
+    thread.submit(use_threads, 1).result()
     # Restores the global number for threads started later; a running pool keeps its own.
     torch.set_num_threads(count)
     return thread
+
+
+def use_threads(count: int) -> None:
+    """Let tensor operations of this thread use so many; those of threads that ran keep theirs."""
+    torch.set_num_threads(count)
+    # PyTorch reads its global number once per thread, at first use: make that happen now.
+    torch.get_num_threads()
 
 
 def allowed_processors() -> set[int]:
@@ -112,9 +119,3 @@ def _default_threads() -> Threads:
     if granted is not None and granted < cores:
         return Threads(granted, "quota of the control group")
     return Threads(cores, "physical cores of this process")
-
-
-def _use_one_thread() -> None:
-    torch.set_num_threads(1)
-    # PyTorch reads its global number once per thread, at first use: make that happen now.
-    torch.get_num_threads()

@@ -367,8 +367,10 @@ class Assistant:
 
     def _sibling(self) -> Assistant:
         """Return an assistant of the same library and loaded model that works beside this one."""
+        log = self._questions.log
         sibling = Assistant(
             self._library.paths,
+            log=None if log is None else log.path,
             model=self._opened.model,
             lock_timeout=self._library.lock_timeout,
             require_all=self._library.require_all,

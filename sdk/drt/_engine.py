@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from drt_engine.summary.result import SummaryResult
     from drt_engine.text.sentences import sentence_spans as sentence_spans
     from drt_engine.threads import set_threads as set_threads
+    from drt_engine.threads import use_threads as use_threads
     from drt_engine.trace.page import trace_page as trace_page
     from drt_engine.trace.text import trace_text as trace_text
     from drt_lab.bench.run import bench as bench
@@ -144,6 +145,7 @@ _FORWARDED = {
     "supported_by": "answer.support",
     "trace_page": "trace.page",
     "trace_text": "trace.text",
+    "use_threads": "threads",
     "was_missed": "preloaded",
     "watch_reading": "answer.preview",
     "write_list": "store.federation",

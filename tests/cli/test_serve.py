@@ -32,11 +32,13 @@ def test_options_and_the_address(drt: Drt, served: list[Any], tmp_path: Path) ->
     file.write_text(f"{TOKEN}\n")
     words = ["--host", "0.0.0.0", "--port", 0, "--token-file", file, "--allow-host", "a.example"]
     words += ["--allow-origin", "https://a.example", "--max-upload", 1, "--queue", 2, "--read-only"]
+    words += ["--at-once", 3]
     ended = drt("serve", *words, "--timeout", 5)
     assert (ended.code, ended.err) == (0, "Serving http://127.0.0.1:1; Ctrl-C ends it.\n")
     (options,) = served
     assert (options.token, options.max_upload, options.queue) == (TOKEN, 1 << 20, 2)
     assert options.allowed_hosts == ("a.example",) and options.read_only
+    assert options.at_once == 3
 
 
 def test_a_writer_is_handed_over(

@@ -6,6 +6,7 @@ Nothing is said about how good an answer is, only that every part fits the next.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,25 @@ def test_results_of_an_approximate_index_say_so(model: Path, text: Path, tmp_pat
         assistant.library.remove("rules.txt")
         with pytest.raises(LibraryError, match="no sentence to measure the index with"):
             assistant.library.index_recall(model=model, threads=1)
+
+
+def test_siblings_answer_at_once_as_one_after_the_other(
+    model: Path, text: Path, tmp_path: Path
+) -> None:
+    questions = [f"Who signs the log on page {n}?" for n in range(0, 40, 5)]
+
+    def answers(assistant: Assistant) -> list[dict[str, Any]]:
+        values = [assistant.ask(question, threshold=0.0).to_dict() for question in questions]
+        return [{**value, "seconds": 0} for value in values]
+
+    with Assistant(tmp_path / "library", model=model, device="cpu", threads=1) as assistant:
+        assistant.ingest(text)
+        alone = answers(assistant)
+        sibling = assistant._sibling()
+        with ThreadPoolExecutor(2) as pool:
+            together = list(pool.map(answers, (assistant, sibling)))
+        assert together == [alone, alone]
+        sibling._opened.release()  # what is idle keeps nothing open, and opens it again
+        assert answers(sibling) == alone
+        sibling.close()
+        assert assistant.library.check() == []

@@ -113,6 +113,13 @@ class OpenLibrary:
             if store is not None:
                 store.close()
 
+    def release(self) -> None:
+        """Close the store until it is needed again; the model stays."""
+        with self._lock:
+            store, self._store = self._store, None
+            if store is not None:
+                store.close()
+
     def share_model(self, source: OpenLibrary) -> None:
         """Use the model of another open library, which loads it for that; nothing in it changes."""
         with source.working() as (runtime, _):

@@ -46,7 +46,7 @@ class Questions:
 
     def __init__(self, opened: OpenLibrary, log: QuestionLog | None) -> None:
         self._opened = opened
-        self._log = log
+        self.log = log
 
     def expect(
         self, question: str, options: AskOptions | SearchOptions, *, what: str = "the question"
@@ -166,8 +166,8 @@ class Questions:
 
     def note(self, answer: Answer | AllAnswers) -> None:
         """Log an answer, if there is a log and it can be written to."""
-        if self._log is not None:
-            self._log.add(answer, self._opened.library.path)
+        if self.log is not None:
+            self.log.add(answer, self._opened.library.path)
 
     def _completed(self, store: OpenStore, answer: Answer) -> Answer:
         with self._opened.locked():

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,6 +17,7 @@ from .turns import in_turn, reading
 from .writing import written
 
 if TYPE_CHECKING:
+    from .._assistant import Assistant
     from .._stream import AnswerStream
     from .._types import Answer, Trace
 
@@ -49,7 +49,7 @@ async def answer_once(
     if session is None:
         return await service.questions.ask(question, options)
     return await service.questions.run(
-        lambda: service.assistant.session(session).ask(question, **options)
+        lambda assistant: assistant.session(session).ask(question, **options), session=session
     )
 
 
@@ -58,11 +58,11 @@ async def pieces(
 ) -> AsyncIterator[Event]:
     """Yield what is read, pieces of text as they come, then the whole answer."""
 
-    def start() -> AnswerStream:
-        asker = service.assistant if session is None else service.assistant.session(session)
+    def start(assistant: Assistant) -> AnswerStream:
+        asker = assistant if session is None else assistant.session(session)
         return asker.stream(question, **options)
 
-    async for item in streamed(service, start):
+    async for item in streamed(service, start, session=session):
         if isinstance(item, ReadingStep):
             yield reading(item)
         elif isinstance(item, str):
@@ -72,16 +72,16 @@ async def pieces(
 
 
 async def streamed(
-    service: Service, start: Callable[[], AnswerStream]
+    service: Service, start: Callable[[Assistant], AnswerStream], *, session: str | None = None
 ) -> AsyncIterator[str | ReadingStep | Answer]:
     """Yield what is read, the pieces of a stream opened in the model's thread, and its answer."""
     opened: list[AnswerStream] = []
 
-    def texts() -> Iterable[str]:
-        opened.append(start())
+    def texts(assistant: Assistant) -> Iterable[str]:
+        opened.append(start(assistant))
         return opened[0]
 
-    async for text in in_turn(service, texts):
+    async for text in in_turn(service, texts, session=session):
         yield text
     answer = opened[0].answer
     assert answer is not None
@@ -91,8 +91,7 @@ async def streamed(
 async def search(request: Request) -> Response:
     """Return passages for a query, best first."""
     service, body = service_of(request), await read_body(request, "search")
-    method = cast(Callable[..., Any], getattr(service.assistant, "search"))  # noqa: B009
-    hits = await service.questions.run(partial(method, **body))
+    hits = await service.questions.run(lambda assistant: assistant.search(**body))
     return reply(service, hits.to_dict())
 
 
@@ -101,8 +100,7 @@ async def summarize(request: Request) -> Response:
     service, body = service_of(request), await read_body(request, "summarize")
     documents = body.pop("documents", None)
     body["since"] = day_of(body.get("since"))  # never a file of the server
-    work = partial(service.assistant.summarize, documents, **body)
-    summary = await service.questions.run(work)
+    summary = await service.questions.run(lambda it: it.summarize(documents, **body))
     return reply(service, summary.to_dict())
 
 
@@ -110,5 +108,5 @@ async def trace(request: Request) -> Response:
     """Answer a question, and show what was retrieved, scored and read."""
     service, body = service_of(request), await read_body(request, "trace")
     question = body.pop("question")
-    result: Trace = await service.questions.run(partial(service.assistant.trace, question, **body))
+    result: Trace = await service.questions.run(lambda it: it.trace(question, **body))
     return reply(service, result.to_dict())

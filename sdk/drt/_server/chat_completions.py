@@ -26,6 +26,7 @@ from .responses import event, reply, stream
 from .service import Service, service_of
 
 if TYPE_CHECKING:
+    from .._assistant import Assistant
     from .._session import Session
     from .._stream import AnswerStream
     from .._types import Answer, Citation
@@ -163,15 +164,15 @@ async def _answer(service: Service, questions: list[str], options: Any) -> Answe
     if len(questions) == 1:
         return await answer_once(service, questions[0], options)
 
-    def in_context() -> Answer:
-        return _in_context(service, questions, options).ask(questions[-1], **options)
+    def in_context(assistant: Assistant) -> Answer:
+        return _in_context(assistant, questions, options).ask(questions[-1], **options)
 
     return await service.questions.run(in_context)
 
 
-def _in_context(service: Service, questions: list[str], options: Any) -> Session:
+def _in_context(assistant: Assistant, questions: list[str], options: Any) -> Session:
     """Return a conversation in which all but the last question are asked already."""
-    session = service.assistant.session()
+    session = assistant.session()
     for question in questions[:-1]:
         with contextlib.suppress(QuestionError):  # "?!" is no context, and no reason to fail
             session.ask(question, **options)
@@ -188,10 +189,10 @@ async def _chunks(
         choice = {"index": 0, "delta": delta, "finish_reason": None, "logprobs": None, **last}
         return event(None, {**head, "object": "chat.completion.chunk", "choices": [choice]})
 
-    def start() -> AnswerStream:
+    def start(assistant: Assistant) -> AnswerStream:
         if len(questions) == 1:
-            return service.assistant.stream(questions[0], **options)
-        return _in_context(service, questions, options).stream(questions[-1], **options)
+            return assistant.stream(questions[0], **options)
+        return _in_context(assistant, questions, options).stream(questions[-1], **options)
 
     yield chunk({"role": "assistant", "content": ""})
     try:

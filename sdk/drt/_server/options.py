@@ -29,7 +29,9 @@ class ServeOptions:
     kept beside the library, to show their pages; the oldest are deleted first, 0 keeps none.
     access_log: whether and how each request is logged. traces: whether requests are traced with
     OpenTelemetry, whose variables say where to. read_only: whether uploads and removals are
-    refused. writer: the language model that writes where a request asks for it; it gets at most
+    refused. at_once: questions that are answered at the same time, each on its share of the threads
+    of the model; by default as many as threads, up to 4, and 1 on a GPU or for several libraries.
+    writer: the language model that writes where a request asks for it; it gets at most
     half of ``timeout``.
     """
 
@@ -48,6 +50,7 @@ class ServeOptions:
     access_log: str = "off"
     traces: bool = False
     read_only: bool = False
+    at_once: int | None = None
     writer: WriterOptions | None = None
 
     def __post_init__(self) -> None:
@@ -61,7 +64,7 @@ class ServeOptions:
                 f"{self.host} can be reached from other machines, which needs a token; set one, or"
                 " listen on 127.0.0.1."
             )
-        for name in ("max_upload", "timeout", "queue", "max_wait", "max_library"):
+        for name in ("max_upload", "timeout", "queue", "max_wait", "max_library", "at_once"):
             value = getattr(self, name)
             if value is not None and value <= 0:
                 raise ConfigError(f"{name} is {value}, expected more than 0.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 
 UPLOADS = 32  # received or read at the same time: each may fill the disk with its limit
+MOST_AT_ONCE = 4  # questions, by default: each opens the library anew
 DRAWINGS = 32  # pages that are drawn or wait for it
 UNUSED_SECONDS = 24 * 3600.0  # after which no server is still reading an upload
 
@@ -40,9 +42,10 @@ UNUSED_SECONDS = 24 * 3600.0  # after which no server is still reading an upload
 class Service:
     """One library that is served.
 
-    ``assistant`` answers in the thread of ``questions``; ``writer`` reads uploads and removes
-    documents in a thread of its own, so that a long document delays no question. Both use the same
-    loaded model. In the threads of ``writers`` language models of others are waited for.
+    ``assistant`` answers in a thread of ``questions``, siblings of it in others; ``writer`` reads
+    uploads and removes documents in a thread of its own, so that a long document delays no
+    question. All use the same loaded model. In the threads of ``writers`` language models of others
+    are waited for.
     """
 
     assistant: Assistant
@@ -63,6 +66,8 @@ class Service:
     def __post_init__(self) -> None:
         self._uploading = 0
         self._drawing = 0
+        self._threads = 1  # of the model
+        self._local = threading.local()
         self._segment_sizes: dict[Path, tuple[int, int]] = {}  # time of change, bytes
         self.questions = Questions(
             self.assistant,
@@ -71,6 +76,7 @@ class Service:
             waited=self.metrics.note_wait,
             worked=self.metrics.note_answer,
             refused=self.metrics.count_refused,
+            share=self._share,
             **({} if self.tracing is None else {"done": self.tracing.note_work}),
         )
         self.metrics.watch(
@@ -200,7 +206,28 @@ class Service:
         """Load the model, and open the library or make it, where that is not done."""
         if self.writer is None:
             self.writer = self.assistant._sibling()  # noqa: SLF001  both are the SDK's own
+            self._use_threads()
             self._delete_uploads(older_than=time.time() - UNUSED_SECONDS)
+
+    def _use_threads(self) -> None:
+        """Make as many assistants as answer at the same time, which share the model's threads."""
+        opened = self.assistant._opened  # noqa: SLF001  both are the SDK's own
+        self._threads = _engine.set_threads(opened.threads).count
+        self.writing.submit(_engine.use_threads, self._threads)
+        with opened.working() as (runtime, _):
+            on_cpu = getattr(runtime, "device", None) is None or runtime.device.type == "cpu"
+        at_once = min(self._threads, MOST_AT_ONCE) if on_cpu and not opened.federated else 1
+        for _ in range((self.options.at_once or at_once) - 1):
+            sibling = self.assistant._sibling()  # noqa: SLF001
+            # It may wait long for its next question, and would keep removed documents open.
+            self.questions.add(sibling, rest=sibling._opened.release)  # noqa: SLF001
+
+    def _share(self, at_once: int) -> None:
+        """Let the thread that calls compute with its share of the threads."""
+        threads = max(1, self._threads // at_once)
+        if getattr(self._local, "threads", None) != threads:
+            _engine.use_threads(threads)
+            self._local.threads = threads
 
     def close(self) -> None:
         """Let running work end, and close the library; may take as long as reading a document."""
@@ -210,6 +237,8 @@ class Service:
         self.drawing.shutdown(cancel_futures=True)
         if self.writer is not None:
             self.writer.close()
+        for assistant in self.questions.assistants[1:]:
+            assistant.close()
         self._delete_uploads(older_than=0)
 
     def _delete_uploads(self, *, older_than: float) -> None:

@@ -48,17 +48,18 @@ async def show_session(request: Request) -> Response:
 
 async def rename_session(request: Request) -> Response:
     """Give a conversation another name."""
-    service, body = service_of(request), await read_body(request, "rename")
-    await service.questions.run(
-        partial(service.library.rename_session, _named(request), body["name"])
-    )
+    service, name = service_of(request), _named(request)
+    body = await read_body(request, "rename")
+    rename = partial(service.library.rename_session, name, body["name"])
+    await service.questions.run(lambda _: rename(), session=name)
     return reply(service, {"session": body["name"]})
 
 
 async def delete_session(request: Request) -> Response:
     """Delete a conversation for good."""
     service, name = service_of(request), _named(request)
-    await service.questions.run(partial(service.library.delete_session, name))
+    delete = partial(service.library.delete_session, name)
+    await service.questions.run(lambda _: delete(), session=name)
     return reply(service, {"session": name})
 
 

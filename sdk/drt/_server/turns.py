@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from .._reading import watch_reading
 from .._types import ReadingStep
 from .responses import Event
 from .service import Service
 
+if TYPE_CHECKING:
+    from .._assistant import Assistant
+
 Item = TypeVar("Item")
 _END = object()
 
 
 async def in_turn(
-    service: Service, make: Callable[[], Iterable[Item]]
+    service: Service,
+    make: Callable[[Assistant], Iterable[Item]],
+    *,
+    session: str | None = None,
 ) -> AsyncIterator[Item | ReadingStep]:
     """Yield what the model's thread iterates over, and before it what is read for that.
 
@@ -29,14 +35,14 @@ async def in_turn(
     def emit(item: Item | ReadingStep) -> None:
         loop.call_soon_threadsafe(items.put_nowait, item)
 
-    def work() -> None:
+    def work(assistant: Assistant) -> None:
         with watch_reading(emit):
-            for item in make():
+            for item in make(assistant):
                 if left:
                     return
                 emit(item)
 
-    job = asyncio.create_task(service.questions.run(work))
+    job = asyncio.create_task(service.questions.run(work, session=session))
     job.add_done_callback(lambda _: items.put_nowait(_END))
     try:
         while (item := await items.get()) is not _END:

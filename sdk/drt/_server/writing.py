@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from .service import Service, service_of
 from .turns import in_turn, reading
 
 if TYPE_CHECKING:
+    from .._assistant import Assistant
     from .._types import Answer, WrittenSentence
     from .._writer.results import WriterOptions
     from .._writer.write import Writing
@@ -51,10 +52,10 @@ def written(
         raise HTTPException(400, "this server has no writer; drt serve --writer sets one.")
     writer = replace(configured, timeout=min(configured.timeout, service.options.timeout / 2))
 
-    def start() -> _Start:
-        return _started(service, question, options, writer=writer, session=session)
+    def start(assistant: Assistant) -> Iterator[_Start]:
+        yield _started(assistant, question, options, writer=writer, session=session)
 
-    return _events(service, start, writer)
+    return _events(service, start, writer, session=session)
 
 
 @dataclass(frozen=True)
@@ -71,10 +72,14 @@ class _Start:
 
 
 async def _events(
-    service: Service, start: Callable[[], _Start], writer: WriterOptions
+    service: Service,
+    start: Callable[[Assistant], Iterator[_Start]],
+    writer: WriterOptions,
+    *,
+    session: str | None,
 ) -> AsyncIterator[Event]:
     begun: list[_Start] = []
-    async for item in in_turn(service, lambda: (start() for _ in range(1))):
+    async for item in in_turn(service, start, session=session):
         if isinstance(item, ReadingStep):
             yield reading(item)
         else:
@@ -113,7 +118,7 @@ async def _keep(service: Service, started: _Start, result: WrittenAnswer) -> Non
     work = partial(add, started.session, started.turn, result, started.writing.documents)
     # The conversation was deleted meanwhile, or a document removed that the writer has read.
     with contextlib.suppress(NotFoundError):
-        await service.questions.run(work, always=True)
+        await service.questions.run(lambda _: work(), session=started.session, always=True)
 
 
 def _given_up(
@@ -133,16 +138,21 @@ def _given_up(
 
 
 def _started(
-    service: Service, question: str, options: Any, *, writer: WriterOptions, session: str | None
+    assistant: Assistant,
+    question: str,
+    options: Any,
+    *,
+    writer: WriterOptions,
+    session: str | None,
 ) -> _Start:
     """Answer in the model's thread, and retrieve what is sent: from the part that was asked."""
     from .._writing import write
 
     filters: Any = {name: options[name] for name in ("documents", *NAMES) if options.get(name)}
     if session is None:
-        answer = service.assistant.ask(question, **options)
-        return _Start(answer, write(service.assistant, answer, writer, **filters))
-    conversation = service.assistant.session(session)
+        answer = assistant.ask(question, **options)
+        return _Start(answer, write(assistant, answer, writer, **filters))
+    conversation = assistant.session(session)
     answer = conversation.ask(question, **options)
     if answer.mode == "summary":
         return _Start(answer, None)

@@ -6,11 +6,12 @@ import json
 import threading
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drt import Assistant, ReadingStep, schema
+from drt import Assistant, ConfigError, ReadingStep, _engine, schema
 from drt_engine import errors
 from tests.log_records import Records
 from tests.schemas import validate
@@ -50,6 +51,31 @@ def test_events_are_pieces_then_the_answer(client: Client) -> None:
         validate(value, schema("ask-line"))
     assert [name for name, _ in received] == ["piece", "piece", "answer"]
     assert "".join(v["text"] for _, v in received[:-1]) == received[-1][1]["answer"]
+
+
+def test_two_questions_are_answered_at_once(
+    serve: Serve, engine: FakeEngine, assistant: Assistant, handbook: Path
+) -> None:
+    assistant.ingest(handbook)
+    client = serve(at_once=2)
+    both, answer = threading.Barrier(2), engine.ask
+
+    def together(*arguments: Any, **options: Any) -> Any:
+        both.wait(10)  # none of them ends without the other
+        return answer(*arguments, **options)
+
+    engine.ask = together  # type: ignore[method-assign]
+    vars(_engine)["ask"] = together
+    names = [{"session": "a"}, {"session": "b"}]
+    with ThreadPoolExecutor(2) as pool:
+        answers = [
+            pool.submit(client.post, "/v1/ask", json={"question": QUESTION, **name})
+            for name in names
+        ]
+    assert [one.result().json()["answer"] for one in answers] == ["period"] * 2
+    assert {one.name for one in assistant.library.sessions()} == {"a", "b"}
+    with pytest.raises(ConfigError, match="at_once is 0"):
+        serve(at_once=0)
 
 
 def test_what_is_read_comes_first(client: Client, watched: ReadingStep) -> None:

@@ -118,10 +118,10 @@ def test_what_follows_an_answer_is_never_refused() -> None:
     async def test(assistant: Answering, questions: Questions) -> None:
         first = ask(questions, "a", "one")
         await asyncio.sleep(0.01)
-        kept = asyncio.create_task(questions.run(lambda: "kept", always=True))
+        kept = asyncio.create_task(questions.run(lambda _: "kept", always=True))
         await asyncio.sleep(0.01)
         with pytest.raises(OverloadedError):
-            await questions.run(lambda: "refused")
+            await questions.run(lambda _: "refused")
         assistant.go.release()
         assert (await first, await kept) == ("ONE", "kept")
 
@@ -144,3 +144,52 @@ def test_equal_questions_are_answered_once_and_abandoned_ones_are_not() -> None:
         assert assistant.asked == ["one", "same", "bad"] and len(seconds) == 3
 
     run(test, worked=seconds.append)
+
+
+def test_several_answer_at_once_and_share_the_threads() -> None:
+    shares: list[int] = []
+    rested: list[int] = []
+    second = Answering()
+
+    async def test(assistant: Answering, questions: Questions) -> None:
+        questions.add(cast(Assistant, second), rest=lambda: rested.append(len(second.asked)))
+        first = ask(questions, "a", "one")
+        await asyncio.sleep(0.05)
+        assert (assistant.asked, second.asked, shares) == (["one"], [], [1])
+        tasks = [first, *(ask(questions, "a", name) for name in ("two", "three"))]
+        await asyncio.sleep(0.05)
+        assert (assistant.asked, second.asked, questions.waiting) == (["one"], ["two"], 1)
+        second.go.release()  # the free one takes what waits
+        await tasks[1]
+        await asyncio.sleep(0.05)
+        assert second.asked == ["two", "three"] and shares == [1, 2, 2]
+        assistant.go.release()
+        second.go.release()
+        assert await settled(tasks) == ["ONE", "TWO", "THREE"]
+        await asyncio.sleep(0.05)
+        assert questions.expected_wait() == 0.0 and rested == [2]  # once nothing waits
+
+    run(test, share=shares.append)
+
+
+def test_a_session_has_one_job_at_a_time() -> None:
+    second = Answering()
+
+    async def test(assistant: Answering, questions: Questions) -> None:
+        questions.add(cast(Assistant, second))
+
+        def say(words: str, session: str | None) -> asyncio.Task[Any]:
+            return asyncio.create_task(questions.run(lambda one: one.ask(words), session=session))
+
+        tasks = [say("one", "talk"), say("two", "talk"), say("three", None), say("four", "talk")]
+        await asyncio.sleep(0.05)
+        assert (assistant.asked, second.asked, questions.waiting) == (["one"], ["three"], 2)
+        second.go.release(4)
+        await tasks[2]
+        await asyncio.sleep(0.05)
+        assert questions.waiting == 2  # though one is free
+        assistant.go.release(4)
+        assert await settled(tasks) == ["ONE", "TWO", "THREE", "FOUR"]
+        assert [*assistant.asked, *second.asked].index("two") < 3
+
+    run(test)
