@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -16,6 +17,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import traceback
 import types
 import warnings
@@ -23,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+_PIPE_BYTES = 1 << 20
 ROOT = Path(__file__).parents[1]
 # What commands import on demand; nothing that a process must be seen not to have imported.
 MODULES = (
@@ -55,10 +58,21 @@ class Fork:
         os.kill(self.pid, number)
 
     def communicate(self, timeout: float = 60.0) -> tuple[str, str]:
-        """Wait for the end; return what was not yet read of both outputs, which must be short."""
+        """Read both outputs to their ends, and wait for that of the process."""
+        outputs: dict[IO[str], str] = {}
+
+        def read(pipe: IO[str]) -> None:
+            outputs[pipe] = pipe.read()
+
+        pipes = (self.stdout, self.stderr)
+        threads = [threading.Thread(target=read, args=(pipe,), daemon=True) for pipe in pipes]
+        for thread in threads:
+            thread.start()
         self.wait(timeout)
+        for thread in threads:
+            thread.join()
         with self:
-            return self.stdout.read(), self.stderr.read()
+            return outputs[self.stdout], outputs[self.stderr]
 
     def wait(self, timeout: float = 60.0) -> int:
         """Return the exit code; one that takes longer is killed, which is a ``TimeoutError``."""
@@ -110,6 +124,9 @@ class Forks:
             "taken_apart": taken_apart,
         }
         pairs = [os.pipe() for _ in range(3)]
+        for _, end in pairs[1:]:  # what is printed before anybody reads must not stop a process
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(end, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         ours = [os.fdopen(pairs[0][1], "w"), *(os.fdopen(pair[0]) for pair in pairs[1:])]
         theirs = [pairs[0][0], pairs[1][1], pairs[2][1]]
         socket.send_fds(self._socket, [b"start"], theirs)
