@@ -183,8 +183,8 @@ class Troupe:
         process = self._forks.start(ACT, self.library, name, role, seed, seconds, cwd=ROOT)
         return Actor(name, role, process)
 
-    def end(self, actor: Actor, *, was_killed: bool = False) -> None:
-        actor.end()
+    def end(self, actor: Actor, *, was_killed: bool = False, seconds: float = 120.0) -> None:
+        actor.end(seconds)
         self.kept.setdefault(actor.name, {}).update(actor.kept)
         self.counts[actor.role] += 1
         self.counts["refused"] += len(actor.refused)
@@ -217,7 +217,7 @@ def play(forks: Forks, library: Path, roles: list[str], *, seconds: float) -> Co
     troupe = Troupe(forks, library, 0)
     actors = [troupe.start(f"{role}{i}", role, seconds) for i, role in enumerate(roles)]
     for actor in actors:
-        troupe.end(actor)
+        troupe.end(actor, seconds=seconds + 120.0)
     troupe.assert_nothing_lost()
     return troupe.counts
 
