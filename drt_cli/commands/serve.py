@@ -117,9 +117,10 @@ MIB = 1 << 20
 @click.option(
     "--at-once",
     type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
     metavar="N",
-    help="Questions that are answered at the same time, each on its share of the threads."
-    "  [default: as many as threads, up to 4]",
+    help="Questions that are answered at the same time, each on its share of the threads.",
 )
 @click.option("--read-only", is_flag=True, help="Take no uploads, and remove no documents.")
 @click.option(
@@ -154,7 +155,7 @@ def command(
     keep_pdfs: int,
     access_log: Literal["off", "text", "json"],
     traces: bool,
-    at_once: int | None,
+    at_once: int,
     read_only: bool,
     ray: str | None,
     deadline: float | None,

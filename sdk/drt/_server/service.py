@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 
 UPLOADS = 32  # received or read at the same time: each may fill the disk with its limit
-MOST_AT_ONCE = 4  # questions, by default: each opens the library anew
 DRAWINGS = 32  # pages that are drawn or wait for it
 UNUSED_SECONDS = 24 * 3600.0  # after which no server is still reading an upload
 
@@ -214,10 +213,7 @@ class Service:
         opened = self.assistant._opened  # noqa: SLF001  both are the SDK's own
         self._threads = _engine.set_threads(opened.threads).count
         self.writing.submit(_engine.use_threads, self._threads)
-        with opened.working() as (runtime, _):
-            on_cpu = getattr(runtime, "device", None) is None or runtime.device.type == "cpu"
-        at_once = min(self._threads, MOST_AT_ONCE) if on_cpu and not opened.federated else 1
-        for _ in range((self.options.at_once or at_once) - 1):
+        for _ in range(self.options.at_once - 1):
             sibling = self.assistant._sibling()  # noqa: SLF001
             # It may wait long for its next question, and would keep removed documents open.
             self.questions.add(sibling, rest=sibling._opened.release)  # noqa: SLF001
