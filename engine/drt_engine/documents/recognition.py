@@ -7,7 +7,6 @@ afterwards. Its lines are those of the PDF reader, which lays them out as column
 from __future__ import annotations
 
 import importlib
-import os
 from itertools import accumulate
 from typing import Any
 
@@ -28,7 +27,6 @@ class Recogniser:
     """Models that find and read lines; in use for one document."""
 
     def __init__(self) -> None:
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"
         numpy, cv2, library = map(importlib.import_module, ("numpy", "cv2", PACKAGE))
         cv2.setNumThreads(0)
         self._engine: Any = library.RapidOCR(params=_SETTINGS)

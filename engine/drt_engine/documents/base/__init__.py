@@ -25,6 +25,7 @@ from drt_engine.documents.base.titles import (
     SectionPath,
     date_of,
     one_line,
+    reason_of,
     words,
 )
 
@@ -45,6 +46,7 @@ __all__ = [
     "date_of",
     "one_line",
     "printable_path",
+    "reason_of",
     "regroup",
     "runs_between",
     "source_span",

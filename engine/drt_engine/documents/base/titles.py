@@ -73,3 +73,8 @@ def _month(name: str) -> int:
 def words(text: str) -> frozenset[str]:
     """Return the words of ``text`` as a set, to keep long tables of names readable."""
     return frozenset(text.split())
+
+
+def reason_of(error: Exception) -> str:
+    """Return what a library says of a fault, short enough for a sentence of ours."""
+    return one_line(str(error)).rstrip(".")[:80] or type(error).__name__

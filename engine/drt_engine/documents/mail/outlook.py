@@ -13,14 +13,13 @@ from email.message import EmailMessage
 from email.utils import format_datetime
 from typing import Any
 
-from drt_engine.documents.base import Block, OpenDocument, Source, one_line
+from drt_engine.documents.base import Block, OpenDocument, Source, one_line, reason_of
 from drt_engine.documents.limits import MESSAGE_BYTES
 from drt_engine.documents.mail.reader import MailReader, is_text
 from drt_engine.errors import DocumentError, UnreadableDocument
 
 _SIGNATURE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"  # of the container, which old Word files share
 _NAMES = "__properties_version1.0".encode("utf-16-le")
-_MOST_ATTACHMENTS = 1000
 _FIRST_YEAR = 1970
 # What python-oxmsg was seen to raise for files that are damaged.
 _FAULTS = (
@@ -65,7 +64,7 @@ def _as_mail(message: Any) -> EmailMessage:
         mail.set_content(plain or "", cte="8bit")
     else:
         mail.set_content(html, subtype="html", cte="8bit")
-    for attachment, _ in zip(message.attachments, range(_MOST_ATTACHMENTS), strict=False):
+    for attachment in message.attachments:
         name = one_line(attachment.file_name or "") or "without a name"
         data = attachment.file_bytes or b"" if is_text(name) else b""
         mail.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
@@ -93,16 +92,12 @@ class OutlookReader:
             raise
         except _FAULTS as error:
             raise UnreadableDocument(
-                f"{source.name} is not a whole Outlook message ({_reason(error)}); "
+                f"{source.name} is not a whole Outlook message ({reason_of(error)}); "
                 "get or export it again."
             ) from error
         document = MailReader().open(Source.from_bytes(data, source.name))
         blocks = _without_lines(document.blocks)
         return replace(document, media_type="application/vnd.ms-outlook", blocks=blocks)
-
-
-def _reason(error: Exception) -> str:
-    return one_line(str(error)).rstrip(".")[:80] or type(error).__name__
 
 
 def _without_lines(blocks: Iterator[Block]) -> Iterator[Block]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line
+from drt_engine.documents.base import Block, Notes, OpenDocument, Source, one_line, reason_of
 from drt_engine.documents.pdf.margins import Page
 from drt_engine.documents.pdf.reader import page_blocks
 from drt_engine.documents.pdf.scans import Scans
@@ -23,17 +23,21 @@ _SIGNATURES = (b"\x89PNG\r\n", b"\xff\xd8\xff", b"II*\0", b"MM\0*", b"BM")
 _WIDTH = 612.0  # points of a page, whatever the picture's
 _SIDE = 4000  # pixels of the longer side, at most
 _MOST_PICTURES = 2000
-_FAULTS = (OSError, SyntaxError, ValueError, EOFError, MemoryError)
+_FAULTS = (OSError, SyntaxError, ValueError, EOFError)
 
 
-def _pages(source: Source, recogniser: Recogniser) -> Iterator[Page]:
+def _pages(source: Source, recogniser: Recogniser, notes: Notes) -> Iterator[Page]:
     """Yield the pictures of a file as pages of recognised lines."""
     library, operations = map(importlib.import_module, ("PIL.Image", "PIL.ImageOps"))
     numpy = importlib.import_module("numpy")
     with source.open() as file:
         try:
             with library.open(file, formats=FORMATS) as picture:
-                for number in range(min(_MOST_PICTURES, getattr(picture, "n_frames", 1))):
+                count = getattr(picture, "n_frames", 1)
+                if count > _MOST_PICTURES:
+                    why = f"beyond the first {_MOST_PICTURES:,}"
+                    notes.skip("picture of a file", why, count - _MOST_PICTURES)
+                for number in range(min(_MOST_PICTURES, count)):
                     picture.seek(number)
                     upright = operations.exif_transpose(picture).convert("RGB")
                     upright.thumbnail((_SIDE, _SIDE))
@@ -41,12 +45,9 @@ def _pages(source: Source, recogniser: Recogniser) -> Iterator[Page]:
                     yield _page(number + 1, pixels, recogniser)
         except (*_FAULTS, library.DecompressionBombError) as error:
             raise UnreadableDocument(
-                f"{source.name} is not a whole picture ({_reason(error)}); get or export it again."
+                f"{source.name} is not a whole picture ({reason_of(error)}); "
+                "get or export it again."
             ) from error
-
-
-def _reason(error: Exception) -> str:
-    return one_line(str(error)).rstrip(".")[:80] or type(error).__name__
 
 
 def _page(number: int, pixels: Any, recogniser: Recogniser) -> Page:
@@ -68,13 +69,13 @@ class PicturesReader:
 
     def open(self, source: Source) -> OpenDocument:
         """Recognise the words of all pictures; what is largest in the first is the title."""
-        pages = list(_pages(source, self.recogniser or Recogniser()))
+        notes = Notes()
+        pages = list(_pages(source, self.recogniser or Recogniser(), notes))
         first = next((page for page in pages if page.lines), None)
         if first is None:
             raise EmptyDocument(
                 f"no words were recognised in {source.name}; expected a picture of printed text."
             )
-        notes = Notes()
         notes.skip("picture", RECOGNISED, sum(bool(page.lines) for page in pages))
         title = title_of(first.lines, first.usual)
         blocks = page_blocks(iter(pages), notes, title, bookmarks={}, scans=Scans())

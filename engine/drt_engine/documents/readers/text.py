@@ -22,7 +22,7 @@ _PROSE = frozenset(("", ".txt", ".text")) | _MARKED  # not logs, data or code
 _OUTLINE = re.compile(r"-\*-[^\n]{0,80}\b(?:outline|org)\b[^\n]{0,80}-\*-")
 
 
-def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
+def _blocks(source: Source, encoding: str, notes: Notes, *, marked: bool) -> Iterator[Block]:
     if source.suffix in SUFFIXES:
         return setting_blocks(source, encoding)
     if source.suffix == ".xml":
@@ -31,13 +31,8 @@ def _blocks(source: Source, encoding: str, notes: Notes) -> Iterator[Block]:
         pieces = (Block(text) for text in characters(source, encoding))
         return with_records(regroup(pieces, verbatim=True))
     lines = split_lines(characters(source, encoding))
-    marked = source.suffix in _MARKED or _OUTLINE.search(_first_line(source, encoding)) is not None
     sections = TextSections(notes, marked=marked)
     return with_records(regroup(sections.places(lines), verbatim=True))
-
-
-def _first_line(source: Source, encoding: str) -> str:
-    return "".join(islice(characters(source, encoding), 1)).partition("\n")[0]
 
 
 @dataclass(frozen=True)
@@ -52,16 +47,17 @@ class TextReader:
 
     def open(self, source: Source) -> OpenDocument:
         encoding, notes = find_encoding(source), Notes()
-        about = Metadata()
+        about, marked = Metadata(), source.suffix in _MARKED
         if source.suffix in _PROSE:
             head = "".join(islice(characters(source, encoding), 1))
             about = metadata_of_head(head.split("\n"))
-            if not about.title and _OUTLINE.search(first := head.partition("\n")[0]):
-                about = replace(about, title=one_line(_OUTLINE.sub("", first)))
+            if _OUTLINE.search(first := head.partition("\n")[0]):
+                marked = True
+                about = replace(about, title=about.title or one_line(_OUTLINE.sub("", first)))
         return OpenDocument(
             about.title or one_line(source.file_name),
             "text/plain",
-            _blocks(source, encoding, notes),
+            _blocks(source, encoding, notes, marked=marked),
             notes,
             about.author,
             about.date,

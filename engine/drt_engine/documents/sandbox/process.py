@@ -309,13 +309,13 @@ def read_isolated(
     Raises DocumentError for what the reader says or dies of, OSError where no process can start.
     """
     request = _request(source, document_format.name)
-    wide = document_format.name == PICTURE
+    recognises = document_format.name == PICTURE
 
     def again() -> tuple[Child, Limits]:
         recognition = limits or _limits(source, recognition=True)
         return Child(request | {"recognise": True}, source, recognition), recognition
 
-    first_limits = limits or _limits(source, recognition=wide)
+    first_limits = limits or _limits(source, recognition=recognises)
     child = Child(request, source, first_limits)
     try:
         try:
