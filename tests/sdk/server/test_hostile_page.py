@@ -141,7 +141,8 @@ def test_hostile_names_are_text_on_the_page(
 ) -> None:
     paths: Any = folders if several else folders[0]
     sessions = [payload for payload in PAYLOADS if payload.isprintable()][::4]
-    with Assistant(paths, **model()) as assistant, running(assistant) as (address, _):
+    patient = {"max_wait": 600.0}  # every map of every conversation is asked for at once
+    with Assistant(paths, **model()) as assistant, running(assistant, **patient) as (address, _):
         for name in sessions:
             post(address, "v1/ask", {"question": f"{QUESTION} {name}", "session": name})
         page = watch.page

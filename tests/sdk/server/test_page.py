@@ -65,6 +65,14 @@ def _is_mistake(message: Any) -> bool:
     return message.type == "error" and not refused
 
 
+def expect(locator: Any) -> Any:
+    """What is to be true of it within a while: a page goes on after its first words."""
+    from playwright.sync_api import expect as expected
+
+    expected.set_options(timeout=60_000)
+    return expected(locator)
+
+
 def picture(page: Any, name: str) -> None:
     """Keep a screenshot where somebody wants to look at it."""
     if folder := os.environ.get("DRT_SCREENSHOTS"):
@@ -83,28 +91,28 @@ def test_a_file_is_read_asked_and_opened_at_the_quote(page: Any) -> None:
     page.get_by_label("Question", exact=True).fill("Which\u2028 period?\U0001f680")
     page.keyboard.press("Enter")
     citation = page.locator("#turns .citation").first
-    assert citation.locator("mark").inner_text() == "period"
-    assert "The notice period is thirty days." in citation.inner_text()
+    expect(citation.locator("mark")).to_have_text("period")
+    expect(citation).to_contain_text("The notice period is thirty days.")
     citation.focus()
     page.keyboard.press("Enter")
     page.wait_for_selector("#viewer:visible")
-    assert page.locator("#viewer-text mark").inner_text() == "period"
-    assert page.locator("#viewer-text").inner_text().strip() == HANDBOOK.strip()
+    expect(page.locator("#viewer-text mark")).to_have_text("period")
+    expect(page.locator("#viewer-text")).to_have_text(HANDBOOK)
     picture(page, "desktop")
     page.keyboard.press("Escape")
-    assert page.locator("#viewer").is_hidden()
+    expect(page.locator("#viewer")).to_be_hidden()
     assert page.evaluate("document.activeElement.className") == "citation"
     name = page.locator("#sessions").input_value()  # a conversation is called by its question
     assert name.startswith("Which period?\U0001f680, 2"), name
     page.get_by_label("Question", exact=True).fill("Which zeppelin?")
     page.get_by_role("button", name="Ask").click()
     page.wait_for_selector("#turns li:nth-child(2) .citation")
-    assert "does not say" in page.locator("#turns li:nth-child(2)").inner_text()
+    expect(page.locator("#turns li:nth-child(2)")).to_contain_text("does not say")
     page.reload()
     page.wait_for_selector("#sessions option:nth-child(2)", state="attached")
     page.get_by_label("Conversation").select_option(index=1)
     page.wait_for_selector("#turns li:nth-child(2)")
-    assert "right with a probability of 50%" in page.locator("#turns li").first.inner_text()
+    expect(page.locator("#turns li").first).to_contain_text("right with a probability of 50%")
 
 
 @pytest.mark.browser
@@ -112,20 +120,20 @@ def test_the_library_is_searched_and_documents_removed(page: Any) -> None:
     send(page)
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
     page.get_by_label("Find a document").fill("letters")
-    assert page.locator("#documents li").count() == 1
+    expect(page.locator("#documents li")).to_have_count(1)
     page.get_by_label("More for letters.txt").click()
     page.locator("#documents button[aria-label^=Remove]").click()
     page.locator("#documents button[aria-label^='Really remove']").click()
     page.wait_for_selector("#documents li", state="detached")
     page.get_by_label("Find a document").fill("")
-    assert page.locator("#documents li").count() == 1
+    expect(page.locator("#documents li")).to_have_count(1)
 
 
 @pytest.mark.browser
 def test_a_removed_document_comes_back(page: Any, assistant: Assistant) -> None:
     send(page)
     send(page, "letters.txt", "The coal comes on Tuesday.\n")
-    assert page.locator("#removed").is_hidden()
+    expect(page.locator("#removed")).to_be_hidden()
     for undo in ("Undo", "Bring back"):
         page.get_by_label("More for letters.txt").click()
         page.get_by_label("Remove letters.txt").click()
@@ -137,7 +145,8 @@ def test_a_removed_document_comes_back(page: Any, assistant: Assistant) -> None:
             picture(page, "removed")
         page.get_by_text(undo, exact=True).click()
         page.wait_for_selector("#undo:has-text('letters.txt is back.')")
-        assert page.locator("#documents li").count() == 2 and page.locator("#removed").is_hidden()
+        expect(page.locator("#documents li")).to_have_count(2)
+        expect(page.locator("#removed")).to_be_hidden()
         assert page.evaluate("document.activeElement.textContent") == "letters.txt"
     (letters,) = (one for one in assistant.library.documents() if "letters" in one.source)
     assistant.library.remove(letters)  # by another process, for good
@@ -206,7 +215,7 @@ def test_the_best_sentence_is_shown_while_it_reads(
     finally:
         answering.set()
     page.locator("#turns .citation").first.wait_for()
-    assert "here first" not in page.locator("#turns").inner_text()
+    expect(page.locator("#turns")).not_to_contain_text("here first")
 
 
 @pytest.mark.browser
@@ -222,7 +231,7 @@ def test_what_goes_wrong_is_shown_and_documents_are_only_text(page: Any) -> None
     page.keyboard.press("Enter")
     page.locator("#turns .citation").first.click()
     page.wait_for_selector("#viewer-text:has-text('<script>')")
-    assert page.locator("#viewer-text img, #viewer-text script, #turns img").count() == 0
+    expect(page.locator("#viewer-text img, #viewer-text script, #turns img")).to_have_count(0)
 
 
 @pytest.mark.browser
@@ -267,7 +276,7 @@ def test_a_keyboard_stays_where_it_was(page: Any) -> None:
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
     page.locator("#undo button:focus").wait_for()
-    assert page.locator("#documents li").count() == 1
+    expect(page.locator("#documents li")).to_have_count(1)
 
 
 @pytest.mark.browser
@@ -341,8 +350,6 @@ def test_what_a_screen_reader_is_told(page: Any) -> None:
     ask(page)
     page.locator("#turns .citation").first.click()
     page.wait_for_selector("#viewer:visible")
-    from playwright.sync_api import expect
-
     expect(page.locator("body")).to_match_aria_snapshot(TREE)
 
 
@@ -356,7 +363,7 @@ def test_tags_are_changed_and_filtered_by(page: Any) -> None:
     page.keyboard.press("Enter")
     page.wait_for_selector("#documents .tags:has-text('mail, may')")
     page.get_by_label("Find a document").fill("may")
-    assert page.locator("#documents li").count() == 1
+    expect(page.locator("#documents li")).to_have_count(1)
 
 
 PDF = make_pdf([["A page before."], ["The handbook begins.", "The notice period is thirty days."]])
@@ -385,15 +392,16 @@ def test_a_citation_opens_the_page_of_a_pdf(page: Any, width: int, scheme: str) 
     page.locator("#turns .citation").first.click()
     image = page.get_by_role("img", name="Page 2 of report.pdf, with the quote in yellow: period")
     image.wait_for()
-    assert page.locator("#viewer-problem").inner_text() == "Page 2 of 2"
-    assert page.get_by_role("button", name="Next page").is_disabled()
+    expect(page.locator("#viewer-problem")).to_have_text("Page 2 of 2")
+    expect(page.get_by_role("button", name="Next page")).to_be_disabled()
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.wait_for_timeout(500)  # it scrolls smoothly to the page
     picture(page, f"pdf-{width}-{scheme}")
     page.get_by_role("button", name="Page before").click()
     page.get_by_role("img", name="Page 1 of report.pdf", exact=True).wait_for()
     page.get_by_role("button", name="Text", exact=True).click()
-    assert page.locator("#viewer-text mark").inner_text() == "period" and image.is_hidden()
+    expect(page.locator("#viewer-text mark")).to_have_text("period")
+    expect(image).to_be_hidden()
     page.keyboard.press("Escape")
     page.locator("#documents .title").click()  # a title opens its document
     page.get_by_role("img", name="Page 1 of report.pdf", exact=True).wait_for()
@@ -404,7 +412,8 @@ def test_a_title_opens_its_text_and_a_lost_pdf_says_so(page: Any, assistant: Ass
     send(page)
     page.get_by_role("button", name="handbook.txt", exact=True).click()
     page.wait_for_selector("#viewer-text:has-text('The notice period is thirty days.')")
-    assert page.locator("#viewer-page").is_hidden() and page.locator("#viewer-pages").is_hidden()
+    expect(page.locator("#viewer-page")).to_be_hidden()
+    expect(page.locator("#viewer-pages")).to_be_hidden()
     page.keyboard.press("Escape")
     assert page.evaluate("document.activeElement.className") == "title"
     (document,) = assistant.library.documents()
@@ -415,7 +424,7 @@ def test_a_title_opens_its_text_and_a_lost_pdf_says_so(page: Any, assistant: Ass
     page.goto(page.url + f"#{gone.id}:0-4")
     page.reload()
     page.wait_for_selector("#viewer-problem:has-text('cannot be opened')")
-    assert page.locator("#viewer-text mark").inner_text() == "A pa"
+    expect(page.locator("#viewer-text mark")).to_have_text("A pa")
 
 
 @pytest.mark.browser
@@ -448,7 +457,7 @@ def test_a_document_is_summarised(page: Any) -> None:
     picture(page, "more")
     page.get_by_label("Summarise handbook.txt").click()
     page.wait_for_selector("#turns .citation")
-    assert "Summary of handbook.txt" in page.locator("#turns").inner_text()
+    expect(page.locator("#turns")).to_contain_text("Summary of handbook.txt")
     picture(page, "summary")
 
 
@@ -514,15 +523,16 @@ def test_what_a_writer_wrote_is_shown_with_its_support(chromium: Any, assistant:
         writer = WriterOptions(script.url, "some-model")
         with running(assistant, writer=writer) as (address, _):
             page = chromium.new_page()
+            page.set_default_timeout(60_000)
             page.goto(address)
             send(page)
             page.get_by_label("Let some-model").check()
             page.get_by_label("Question", exact=True).fill("Which period?")
             page.keyboard.press("Enter")
             page.wait_for_selector(".written")
-            assert page.locator(".unsupported").inner_text() == "Whales sing [1]."
-            assert "some sentences are supported" in page.locator("#turns").inner_text()
-            assert page.locator("#turns mark").first.is_visible()
+            expect(page.locator(".unsupported")).to_have_text("Whales sing [1].")
+            expect(page.locator("#turns")).to_contain_text("some sentences are supported")
+            expect(page.locator("#turns mark").first).to_be_visible()
             picture(page, "written")
             page.get_by_text("Copy or save").click()
             with page.expect_download() as saved:
@@ -536,5 +546,5 @@ def test_what_a_writer_wrote_is_shown_with_its_support(chromium: Any, assistant:
             page.get_by_label("Question", exact=True).fill("Which period?")
             page.keyboard.press("Enter")
             page.wait_for_selector("#turns li:nth-child(2) mark")
-            assert "more requests" in page.locator("#turns li:nth-child(2)").inner_text()
+            expect(page.locator("#turns li:nth-child(2)")).to_contain_text("more requests")
             page.close()
